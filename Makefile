@@ -1,0 +1,25 @@
+# One set-up, then one command per task. PYTHON chooses the interpreter of .venv (3.10 to 3.12).
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.PHONY: help demo test lint environment clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, on the CPU
+	$(RUN) tools/demo.py
+
+test: environment  ## run every test
+	$(RUN) -m mmeffvit
+	$(RUN) -m pytest
+
+lint: environment  ## check style and formatting
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+environment:  ## create .venv with the tested stack, unless it is there
+	@$(PYTHON) tools/environment/set_up.py
+
+clean:  ## remove .venv; the built mmcv wheel stays in its cache
+	rm -rf .venv

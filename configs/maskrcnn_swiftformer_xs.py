@@ -1,0 +1,24 @@
+"""Mask R-CNN, SwiftFormer-XS, 12 epochs on COCO, 32 images a step. Paper: none. Ours: not trained.
+
+The recipe is that of arXiv:2303.15446, section 4.1, for L1 and L3. The paper leaves the weight
+decay, the warm-up and the steps open and follows EfficientFormer, whose configs have these.
+"""
+
+_base_ = [
+    '_base_/detection/maskrcnn.py',
+    '_base_/datasets/coco_instance.py',
+    '_base_/schedules/adamw_1x.py',
+    '_base_/runtime.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.SwiftFormer',
+        arch='xs',
+        init_cfg=dict(type='Pretrained', checkpoint='hf://timm/swiftformer_xs.dist_in1k'),
+    ),
+    neck=dict(in_channels=[48, 56, 112, 220]),
+)
+train_dataloader = dict(batch_size=4)  # 8 GPUs
+optim_wrapper = dict(optimizer=dict(weight_decay=1e-4))
+auto_scale_lr = dict(enable=False, base_batch_size=32)

@@ -1,0 +1,202 @@
+"""The contract of every backbone: what it declares, what it returns, what may be frozen."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, TypeVar
+
+from mmengine.model import BaseModule
+from torch import Tensor, is_grad_enabled, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.checkpoint import checkpoint
+
+from mmeffvit.checkpoints import Layout, load_pretrained
+
+Arch = TypeVar('Arch')
+
+
+def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) -> Arch:
+    """Return the sizes named by ``arch``, or those it spells out.
+
+    Args:
+        arch: A name in ``variants``, or a dict with every field of its rows.
+        variants: The variant table of a family.
+
+    Raises:
+        ValueError: If the name is unknown, or a field is unknown or missing.
+    """
+    row_type = type(next(iter(variants.values())))
+    if isinstance(arch, str):
+        if arch not in variants:
+            raise ValueError(f'arch is {arch!r}; choose one of {", ".join(map(repr, variants))}')
+        return variants[arch]
+    fields = set(row_type.__dataclass_fields__)
+    if set(arch) != fields:
+        raise ValueError(f'arch has the fields {sorted(arch)}; give exactly {sorted(fields)}')
+    return row_type(**{name: tuple(value) for name, value in arch.items()})
+
+
+def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[int, ...]:
+    """Return ``out_indices`` counted from the first stage; negative ones count from the last.
+
+    Raises:
+        ValueError: If it is empty, out of range, repeated or not in rising order.
+    """
+    counted = tuple(i + num_stages if i < 0 else i for i in out_indices)
+    in_range = all(0 <= i < num_stages for i in counted)
+    if not counted or not in_range or list(counted) != sorted(set(counted)):
+        raise ValueError(
+            f'out_indices is {tuple(out_indices)}; choose stages from {-num_stages} to '
+            f'{num_stages - 1}, each once and in rising order'
+        )
+    return counted
+
+
+class Stage(nn.Module):
+    """The blocks that work at one resolution, after the step that leads there.
+
+    Args:
+        downsample: From the map of the stage before to that of this one.
+        blocks: The blocks, in the order they run.
+    """
+
+    def __init__(self, downsample: nn.Module, blocks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.downsample = downsample
+        self.blocks = nn.Sequential(*blocks)
+
+    def steps(self) -> Iterator[nn.Module]:
+        yield self.downsample
+        yield from self.blocks
+
+
+@contextmanager
+def frozen_statistics(block: nn.Module) -> Iterator[None]:
+    """Keep the running statistics of ``block`` as they are while it runs in train mode.
+
+    Activation checkpointing runs a block a second time during backward; without this, every batch
+    would enter the running mean and variance twice.
+    """
+    norms = [m for m in block.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    momenta = [norm.momentum for norm in norms]
+    counts = [norm.num_batches_tracked for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+        norm.num_batches_tracked = None  # not counted while it is None
+    try:
+        yield
+    finally:
+        for norm, momentum, count in zip(norms, momenta, counts, strict=True):
+            norm.momentum = momentum
+            norm.num_batches_tracked = count
+
+
+def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
+    return nullcontext(), frozen_statistics(block)
+
+
+class Backbone(BaseModule):
+    """A stem and stages that return one map per chosen stage, at any input height and width.
+
+    Stages after the last chosen one are not built, so no parameter is without a gradient.
+
+    Args:
+        stem: From the image to the input of the first stage.
+        stages: The stages up to the last of ``out_indices``.
+        channels: Channels of every stage of the variant.
+        strides: Input pixels per feature pixel of every stage of the variant.
+        out_indices: Stages whose maps are returned, counted from 0.
+        output_norms: A module per index of ``out_indices`` run on the returned map only, or None.
+        frozen_stages: -1 freezes nothing, 0 the stem, n the stem and the first n stages: no
+            gradient, and batch norm stays in eval mode. Output norms are never frozen: no
+            checkpoint of a classifier holds them.
+        norm_eval: Keep every batch norm in eval mode while training.
+        with_cp: Trade time for memory: recompute each block during backward.
+        init_cfg: ``dict(type='Pretrained', checkpoint=...)`` converts and loads released weights,
+            see :func:`mmeffvit.checkpoints.load_pretrained`; other types as in mmengine.
+
+    Shape:
+        (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
+
+    Attributes:
+        channels: Channels of the returned maps.
+        strides: Strides of the returned maps.
+        layouts: Layouts of released checkpoints that the family can read.
+    """
+
+    layouts: tuple[Layout, ...] = ()
+
+    def __init__(
+        self,
+        stem: nn.Module,
+        stages: Sequence[Stage],
+        *,
+        channels: Sequence[int],
+        strides: Sequence[int],
+        out_indices: tuple[int, ...],
+        output_norms: Sequence[nn.Module] | None = None,
+        frozen_stages: int = -1,
+        norm_eval: bool = False,
+        with_cp: bool = False,
+        init_cfg: dict | None = None,
+    ) -> None:
+        super().__init__(init_cfg)
+        if not -1 <= frozen_stages <= len(stages):
+            raise ValueError(f'frozen_stages is {frozen_stages}; choose -1 to {len(stages)}')
+        self.stem = stem
+        self.stages = nn.ModuleList(stages)
+        norms = output_norms or [nn.Identity() for _ in out_indices]
+        self.output_norms = nn.ModuleDict(dict(zip(map(str, out_indices), norms, strict=True)))
+        self.out_indices = out_indices
+        self.channels = tuple(channels[i] for i in out_indices)
+        self.strides = tuple(strides[i] for i in out_indices)
+        self.frozen_stages = frozen_stages
+        self.norm_eval = norm_eval
+        self.with_cp = with_cp
+        for module in self._frozen_modules():
+            module.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        x = self.stem(x)
+        maps = []
+        for index, stage in enumerate(self.stages):
+            for step in stage.steps():
+                x = self._run(step, x)
+            if index in self.out_indices:
+                maps.append(self.output_norms[str(index)](x))
+        return tuple(maps)
+
+    def train(self, mode: bool = True) -> 'Backbone':
+        """Set the mode of every module but those that are frozen or held in eval mode."""
+        super().train(mode)
+        for module in self._frozen_modules():
+            module.eval()
+        if self.norm_eval:
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
+
+    def init_weights(self) -> None:
+        """Load the checkpoint that ``init_cfg`` names, or initialise as mmengine does.
+
+        Raises:
+            mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be found or does not fit.
+        """
+        config = self.init_cfg
+        if not isinstance(config, dict) or config.get('type') != 'Pretrained' or self.is_init:
+            super().init_weights()
+            return
+        load_pretrained(self, config['checkpoint'], prefix=config.get('prefix'))
+        self.is_init = True
+
+    def _run(self, step: nn.Module, x: Tensor) -> Tensor:
+        if not (self.with_cp and self.training and is_grad_enabled()):
+            return step(x)
+        contexts = partial(_recompute_contexts, step)
+        return checkpoint(step, x, use_reentrant=False, context_fn=contexts)
+
+    def _frozen_modules(self) -> list[nn.Module]:
+        if self.frozen_stages < 0:
+            return []
+        return [self.stem, *self.stages[: self.frozen_stages]]

@@ -1,0 +1,220 @@
+"""SwiftFormer: efficient additive attention for real-time mobile vision (arXiv:2303.15446)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from mmeffvit.checkpoints.swiftformer import LAYOUTS
+from mmeffvit.layers.attention import EfficientAdditiveAttention
+from mmeffvit.layers.regularization import DropPath, LayerScale
+from mmeffvit.registry import register_backbone
+
+from .base import Backbone, Stage, resolve_arch, resolve_out_indices
+
+STRIDES = (4, 8, 16, 32)
+EXPANSION = 4
+
+
+@dataclass(frozen=True)
+class SwiftFormerArch:
+    """Sizes of one variant; every field has one value per stage."""
+
+    channels: tuple[int, ...]
+    depths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.channels) != 4 or len(self.depths) != 4:
+            raise ValueError(f'a SwiftFormer has 4 stages; got {self}')
+        if min(self.channels) < 2 or min(self.depths) < 1:
+            raise ValueError(f'channels start at 2 and depths at 1; got {self}')
+
+
+# Sizes of the released models; the paper's table 1 has L1, L3, S and XS
+# fmt: off
+VARIANTS = {  #          channels             depths
+    'xs': SwiftFormerArch((48, 56, 112, 220), (3, 3, 6, 4)),
+    's':  SwiftFormerArch((48, 64, 168, 224), (3, 3, 9, 6)),
+    'l1': SwiftFormerArch((48, 96, 192, 384), (4, 3, 10, 5)),
+    'l3': SwiftFormerArch((64, 128, 320, 512), (4, 4, 12, 6)),
+}
+# fmt: on
+
+
+class Downsample(nn.Module):
+    """Halve the resolution by a padded convolution with stride 2, which keeps the odd pixel.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x))
+
+
+class ConvEncoder(nn.Module):
+    """Depth-wise convolution and two 1x1 convolutions, as a residual branch.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        expansion: Width of the hidden map in multiples of C.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, expansion: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        self.norm = nn.BatchNorm2d(channels)
+        self.expand = nn.Conv2d(channels, expansion * channels, 1)
+        self.act = nn.GELU()
+        self.project = nn.Conv2d(expansion * channels, channels, 1)
+        self.layer_scale = LayerScale(channels, init=1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.act(self.expand(self.norm(self.depthwise(x))))
+        return x + self.layer_scale(self.project(hidden))
+
+
+class FeedForward(nn.Module):
+    """Batch norm and two 1x1 convolutions.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, expansion: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels)
+        self.expand = nn.Conv2d(channels, expansion * channels, 1)
+        self.act = nn.GELU()
+        self.project = nn.Conv2d(expansion * channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.act(self.expand(self.norm(x))))
+
+
+class SwiftFormerEncoder(nn.Module):
+    """Local representation, efficient additive attention and feed-forward, each residual.
+
+    The local representation has the residual, the activation and the layer scale of the official
+    code, which equation 8 of the paper leaves out.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        drop_prob: Probability of dropping the attention or the feed-forward branch of a sample.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, drop_prob: float) -> None:
+        super().__init__()
+        self.local_representation = ConvEncoder(channels, expansion=1)
+        self.attention = EfficientAdditiveAttention(channels)
+        self.attention_scale = LayerScale(channels)
+        self.feed_forward = FeedForward(channels, EXPANSION)
+        self.feed_forward_scale = LayerScale(channels)
+        self.drop_path = DropPath(drop_prob)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.local_representation(x)
+        x = x + self.drop_path(self.attention_scale(self.attention(x)))
+        return x + self.drop_path(self.feed_forward_scale(self.feed_forward(x)))
+
+
+def make_stem(channels: int) -> nn.Sequential:
+    """(B, 3, H, W) -> (B, channels, H/4, W/4), rounded up."""
+    return nn.Sequential(
+        nn.Conv2d(3, channels // 2, 3, stride=2, padding=1),
+        nn.BatchNorm2d(channels // 2),
+        nn.ReLU(),
+        nn.Conv2d(channels // 2, channels, 3, stride=2, padding=1),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+    )
+
+
+def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stage:
+    """Convolutional encoders, then one attention encoder: the only one with drop path.
+
+    The probability rises linearly over the blocks of the whole network, counted as in the official
+    code with the convolutional ones.
+    """
+    channels = arch.channels[index]
+    last_block = sum(arch.depths[: index + 1]) - 1
+    drop_prob = drop_path_rate * last_block / max(sum(arch.depths) - 1, 1)
+    downsample = Downsample(arch.channels[index - 1], channels) if index else nn.Identity()
+    encoders = [ConvEncoder(channels, EXPANSION) for _ in range(arch.depths[index] - 1)]
+    return Stage(downsample, [*encoders, SwiftFormerEncoder(channels, drop_prob)])
+
+
+def reset_parameters(module: nn.Module) -> None:
+    """Initialise as the official code does: normal, cut at two in absolute value, zero bias."""
+    if isinstance(module, EfficientAdditiveAttention):
+        nn.init.normal_(module.score.weight)  # parents come after children: this one wins
+    elif isinstance(module, nn.Conv2d):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+@register_backbone
+class SwiftFormer(Backbone):
+    """SwiftFormer of arXiv:2303.15446, with four maps at strides 4, 8, 16 and 32.
+
+    Args:
+        arch: 'xs', 's', 'l1', 'l3', or a dict of the fields of :class:`SwiftFormerArch`.
+        out_indices: Stages whose maps are returned; negative ones count from the last.
+        output_norm: Batch norm on every returned map, as in the official dense mode. No released
+            checkpoint holds these: they start fresh.
+        drop_path_rate: Drop probability of the last block, in [0, 1); earlier ones drop less.
+        frozen_stages: See :class:`Backbone`.
+        norm_eval: See :class:`Backbone`.
+        with_cp: See :class:`Backbone`.
+        init_cfg: See :class:`Backbone`.
+
+    Shape:
+        (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
+
+    Raises:
+        ValueError: If an argument is not one of its choices.
+    """
+
+    layouts = LAYOUTS
+
+    def __init__(
+        self,
+        arch: str | Mapping[str, Any] = 'xs',
+        *,
+        out_indices: Sequence[int] = (0, 1, 2, 3),
+        output_norm: bool = True,
+        drop_path_rate: float = 0.0,
+        frozen_stages: int = -1,
+        norm_eval: bool = False,
+        with_cp: bool = False,
+        init_cfg: dict | None = None,
+    ) -> None:
+        sizes = resolve_arch(arch, VARIANTS)
+        out_indices = resolve_out_indices(out_indices, len(STRIDES))
+        norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
+        super().__init__(
+            stem=make_stem(sizes.channels[0]),
+            stages=[make_stage(sizes, i, drop_path_rate) for i in range(out_indices[-1] + 1)],
+            channels=sizes.channels,
+            strides=STRIDES,
+            out_indices=out_indices,
+            output_norms=norms,
+            frozen_stages=frozen_stages,
+            norm_eval=norm_eval,
+            with_cp=with_cp,
+            init_cfg=init_cfg,
+        )
+        self.apply(reset_parameters)

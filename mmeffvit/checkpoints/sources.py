@@ -1,0 +1,89 @@
+"""Where a checkpoint lies: a path, an http(s) address or a repository of the Hugging Face hub."""
+
+import os
+import re
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlsplit
+
+import torch
+
+from .errors import CheckpointError
+
+HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
+
+
+def fetch(checkpoint: str | os.PathLike) -> Path:
+    """Return the local file behind ``checkpoint``, downloading it into a cache if need be.
+
+    Args:
+        checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
+            Without FILE the hub's usual names are tried, safetensors first. Downloads lie in the
+            cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
+            (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``).
+
+    Raises:
+        CheckpointError: If there is no such file, or it cannot be downloaded.
+    """
+    name = os.fspath(checkpoint)
+    if name.startswith('hf://'):
+        return _fetch_from_hub(name)
+    if name.startswith(('http://', 'https://')):
+        return _fetch_from_web(name)
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise CheckpointError(
+            f'checkpoint {name!r} does not exist (looked for {path.resolve()}). Give the path of a '
+            'file, an http(s):// address, or hf://OWNER/REPOSITORY.'
+        )
+    return path
+
+
+def _fetch_from_web(address: str) -> Path:
+    folder = Path(torch.hub.get_dir()) / 'checkpoints'
+    path = folder / Path(urlsplit(address).path).name
+    if path.is_file():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        # writes to a temporary file first: an interrupted download leaves nothing behind
+        torch.hub.download_url_to_file(address, str(path), progress=True)
+    except (URLError, OSError) as error:
+        raise CheckpointError(
+            f'cannot download {address} ({error}). On a machine with access, download it and copy '
+            f'it to {path}, or give the path of your copy as the checkpoint.'
+        ) from error
+    return path
+
+
+def _fetch_from_hub(name: str) -> Path:
+    match = re.fullmatch(r'hf://([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?', name)
+    if match is None:
+        raise CheckpointError(f'{name!r} is no hub address: write hf://OWNER/REPOSITORY[@REVISION]')
+    try:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+        from huggingface_hub.errors import LocalEntryNotFoundError as NotCachedError
+    except ImportError as error:
+        raise CheckpointError(
+            f'{name} needs huggingface_hub: `pip install "mmeffvit[hub]"`'
+        ) from error
+    repository, revision, file = match.groups()
+    files = (file,) if file else HUB_FILES
+    for candidate in files:
+        try:
+            return Path(hf_hub_download(repository, candidate, revision=revision))
+        except NotCachedError as error:
+            cause: Exception = error  # no network, or offline mode: other names fail alike
+            break
+        except EntryNotFoundError as error:
+            cause = error
+        except (HfHubHTTPError, OSError) as error:
+            cause = error
+            break
+    raise CheckpointError(
+        f'cannot get {" or ".join(files)} of {repository} from the Hugging Face hub '
+        f'({type(cause).__name__}). On a machine with access, download '
+        f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]} and give the '
+        'path of your copy as the checkpoint, or copy your hub cache (HF_HOME) to this machine.'
+    ) from cause

@@ -1,0 +1,48 @@
+"""Key tables of the SwiftFormer releases."""
+
+from .rename import Layout, Table
+
+# both releases: the classifier has no use here, and the blocks have other names
+HEADS: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
+BLOCKS: Table = (
+    (r'\.dwconv\.', '.depthwise.'),
+    (r'\.pwconv1\.', '.expand.'),
+    (r'\.pwconv2\.', '.project.'),
+    (r'\.attn\.to_query\.', '.attention.query.'),
+    (r'\.attn\.to_key\.', '.attention.key.'),
+    (r'\.attn\.w_g$', '.attention.score.weight'),
+    (r'\.attn\.[Pp]roj\.', '.attention.proj.'),
+    (r'\.attn\.final\.', '.attention.out.'),
+    (r'\.linear\.norm1\.', '.feed_forward.norm.'),
+    (r'\.linear\.fc1\.', '.feed_forward.expand.'),
+    (r'\.linear\.fc2\.', '.feed_forward.project.'),
+    (r'\.layer_scale(\.gamma)?$', '.layer_scale.scale'),
+    (r'\.layer_scale_1(\.gamma)?$', '.attention_scale.scale'),
+    (r'\.layer_scale_2(\.gamma)?$', '.feed_forward_scale.scale'),
+    (r'\.downsample\.proj\.', '.downsample.conv.'),
+)
+
+OFFICIAL: Table = (
+    *HEADS,
+    (r'^norm0\.', 'output_norms.0.'),  # only in checkpoints of the dense mode
+    (r'^norm2\.', 'output_norms.1.'),
+    (r'^norm4\.', 'output_norms.2.'),
+    (r'^norm6\.', 'output_norms.3.'),
+    (r'^patch_embed\.', 'stem.'),
+    (r'^network\.0\.', 'stages.0.blocks.'),
+    (r'^network\.1\.', 'stages.1.downsample.'),
+    (r'^network\.2\.', 'stages.1.blocks.'),
+    (r'^network\.3\.', 'stages.2.downsample.'),
+    (r'^network\.4\.', 'stages.2.blocks.'),
+    (r'^network\.5\.', 'stages.3.downsample.'),
+    (r'^network\.6\.', 'stages.3.blocks.'),
+    *BLOCKS,
+)
+
+TIMM: Table = (*HEADS, *BLOCKS)
+
+LAYOUTS = (
+    Layout('official', 'network.0.0.dwconv.weight', OFFICIAL),
+    Layout('timm', 'stages.0.blocks.0.dwconv.weight', TIMM),
+    Layout('mmeffvit', 'stages.0.blocks.0.depthwise.weight', ()),
+)

@@ -1,0 +1,1 @@
+"""Data made here: shapes to learn on where no photographs are at hand."""

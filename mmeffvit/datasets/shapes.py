@@ -1,0 +1,176 @@
+"""Generated instance data in the layout of COCO 2017: shapes on textured grounds.
+
+Every image is a function of (seed, split, number), so any part of a set can be made anew.
+"""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from rich.progress import track
+
+CLASSES = ('circle', 'square', 'triangle', 'star')
+SPLITS = ('train2017', 'val2017')
+
+
+@dataclass(frozen=True)
+class ShapesSpec:
+    """What is generated; two equal specifications give the same files.
+
+    Args:
+        num_train: Images to train on.
+        num_val: Images held out.
+        side: Height and width of an image, in pixels.
+        seed: Everything random follows from it.
+        max_objects: The most shapes in one image; at least one.
+        min_diameter: Smallest diameter of a shape, in parts of ``side``.
+        max_diameter: Largest diameter of a shape, in parts of ``side``.
+        min_visible: A shape that others hide more than this part of is left out, in (0, 1].
+    """
+
+    num_train: int = 800
+    num_val: int = 100
+    side: int = 128
+    seed: int = 0
+    max_objects: int = 5
+    min_diameter: float = 0.18
+    max_diameter: float = 0.5
+    min_visible: float = 0.4
+
+
+def generate(folder: Path, spec: ShapesSpec) -> None:
+    """Write the set to ``folder``, unless the same one lies there already.
+
+    Args:
+        folder: Gets ``train2017/``, ``val2017/``, ``annotations/`` and ``spec.json``. Written
+            beside it first and moved there when complete.
+        spec: What to generate.
+
+    Raises:
+        FileExistsError: If ``folder`` holds anything but a set made here.
+    """
+    stamp = folder / 'spec.json'
+    wanted = json.dumps(asdict(spec), indent=2)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    if folder.exists() and not stamp.is_file() and any(folder.iterdir()):
+        raise FileExistsError(f'{folder} holds other files; name an empty or a new folder')
+    partial = folder.with_name(folder.name + '.partial')
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / 'annotations').mkdir(parents=True)
+    for split, count in zip(SPLITS, (spec.num_train, spec.num_val), strict=True):
+        _write_split(partial, split, count, spec)
+    (partial / stamp.name).write_text(wanted)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+def _write_split(folder: Path, split: str, count: int, spec: ShapesSpec) -> None:
+    (folder / split).mkdir()
+    images: list[dict] = []
+    annotations: list[dict] = []
+    for number in track(range(count), description=split):
+        rng = np.random.default_rng((spec.seed, SPLITS.index(split), number))
+        image, instances = draw_image(rng, spec)
+        name = f'{number:06d}.png'
+        cv2.imwrite(str(folder / split / name), image)
+        images.append(dict(id=number, file_name=name, height=spec.side, width=spec.side))
+        for label, mask in instances:
+            row = dict(id=len(annotations) + 1, image_id=number, category_id=label + 1)
+            annotations.append({**row, **encode_mask(mask)})
+    content = dict(
+        info=dict(description=f'generated shapes, seed {spec.seed}'),  # pycocotools wants one
+        images=images,
+        annotations=annotations,
+        categories=[dict(id=i + 1, name=name) for i, name in enumerate(CLASSES)],
+    )
+    (folder / 'annotations' / f'instances_{split}.json').write_text(json.dumps(content))
+
+
+def draw_image(
+    rng: np.random.Generator, spec: ShapesSpec
+) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
+    """Draw shapes over each other on a textured ground.
+
+    Returns:
+        The image, (side, side, 3) uint8 BGR, and (label, visible mask) of every shape, the mask
+        (side, side) bool.
+    """
+    image = draw_ground(rng, spec.side)
+    owner = np.full((spec.side, spec.side), -1)  # the shape seen at each pixel
+    labels: list[int] = []
+    areas: list[int] = []
+    for _ in range(rng.integers(1, spec.max_objects + 1)):
+        label = int(rng.integers(len(CLASSES)))
+        mask = draw_mask(rng, label, spec)
+        covered = np.where(mask, len(areas), owner)
+        seen = [(covered == i).sum() for i in range(len(areas))]
+        if any(part < spec.min_visible * area for part, area in zip(seen, areas, strict=True)):
+            continue  # it would hide an earlier one
+        image[mask] = colour_apart_from(rng, image[mask].mean(axis=0))
+        owner = covered
+        labels.append(label)
+        areas.append(int(mask.sum()))
+    noise = rng.normal(0, rng.uniform(2, 10), image.shape)
+    image = np.clip(image + noise, 0, 255).astype(np.uint8)
+    return image, [(label, owner == i) for i, label in enumerate(labels)]
+
+
+def draw_ground(rng: np.random.Generator, side: int) -> np.ndarray:
+    """A gradient between two colours, with stripes or blobs: (side, side, 3) float32."""
+    rows, columns = np.mgrid[:side, :side] / side
+    angle = rng.uniform(0, 2 * np.pi)
+    along = rows * np.sin(angle) + columns * np.cos(angle)
+    if rng.random() < 0.5:
+        texture = np.sin(2 * np.pi * along * rng.uniform(2, 8))
+    else:
+        coarse = rng.normal(size=(6, 6)).astype(np.float32)
+        texture = cv2.resize(coarse, (side, side), interpolation=cv2.INTER_CUBIC)
+    first, second = rng.uniform(30, 225, (2, 3))
+    ground = first + (second - first) * along[..., None]
+    return (ground + rng.uniform(0, 25) * texture[..., None]).astype(np.float32)
+
+
+def draw_mask(rng: np.random.Generator, label: int, spec: ShapesSpec) -> np.ndarray:
+    """One shape of class ``label`` at a random place, size and angle: (side, side) bool."""
+    radius = spec.side * rng.uniform(spec.min_diameter, spec.max_diameter) / 2
+    centre = rng.uniform(0.6 * radius, spec.side - 0.6 * radius, 2)
+    mask = np.zeros((spec.side, spec.side), np.uint8)
+    if CLASSES[label] == 'circle':
+        cv2.circle(mask, centre.astype(int).tolist(), int(radius), 1, cv2.FILLED)
+    else:
+        points = centre + radius * _outline(CLASSES[label], rng.uniform(0, 2 * np.pi))
+        cv2.fillPoly(mask, [points.round().astype(np.int32)], 1)
+    return mask.astype(bool)
+
+
+def _outline(name: str, angle: float) -> np.ndarray:
+    """Corners on the unit circle, (N, 2); every other one of a star lies at 0.45."""
+    corners = {'triangle': 3, 'square': 4, 'star': 10}[name]
+    angles = angle + 2 * np.pi * np.arange(corners) / corners
+    radii = np.where((name == 'star') & (np.arange(corners) % 2 == 1), 0.45, 1.0)
+    return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def colour_apart_from(rng: np.random.Generator, colour: np.ndarray) -> np.ndarray:
+    """A random BGR colour that differs from ``colour`` by 60 or more in some channel."""
+    while True:
+        drawn = rng.uniform(0, 255, 3)
+        if np.abs(drawn - colour).max() >= 60:
+            return drawn
+
+
+def encode_mask(mask: np.ndarray) -> dict:
+    """The COCO fields of a (H, W) bool mask; run-length code, since a polygon has no holes."""
+    from pycocotools import mask as coco_mask  # a requirement of mmdet, not of this package
+
+    code = coco_mask.encode(np.asfortranarray(mask, np.uint8))
+    return dict(
+        bbox=coco_mask.toBbox(code).tolist(),
+        area=int(mask.sum()),
+        iscrowd=0,
+        segmentation=dict(size=code['size'], counts=code['counts'].decode()),
+    )

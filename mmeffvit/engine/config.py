@@ -1,0 +1,65 @@
+"""Read a config and fit it to the command line."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from .errors import UserError
+
+
+def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+    """Read ``path`` and merge ``options``; a new ``data_root`` moves every path below the old one.
+
+    Args:
+        path: The config file.
+        options: Dotted keys and their values, as ``--cfg-options`` gives them.
+
+    Raises:
+        UserError: If the file cannot be read, or an option does not fit.
+    """
+    options = dict(options or {})
+    if not Path(path).is_file():
+        raise UserError(f'config {str(path)!r} does not exist')
+    try:
+        config = Config.fromfile(path)
+    except ImportError as error:
+        raise UserError(f'{path}: {error}') from error
+    data_root = options.pop('data_root', None)
+    if data_root is not None:
+        config = move_data(config, data_root)
+    try:
+        config.merge_from_dict(options)
+    except (KeyError, TypeError, AssertionError) as error:
+        raise UserError(f'--cfg-options {options} does not fit {path}: {error}') from error
+    return config
+
+
+def move_data(config: Config, data_root: str) -> Config:
+    """Return ``config`` with ``data_root`` for its own, in whatever value that starts with it.
+
+    Raises:
+        UserError: If the config has no ``data_root``.
+    """
+    old = config.get('data_root')
+    if not isinstance(old, str):
+        raise UserError(f'{config.filename} has no data_root to replace by {data_root!r}')
+    new = data_root.rstrip('/') + '/' if old.endswith('/') else data_root
+
+    def move(value: Any) -> Any:
+        if isinstance(value, dict):
+            return type(value)({key: move(item) for key, item in value.items()})
+        if isinstance(value, list | tuple):
+            return type(value)(move(item) for item in value)
+        if isinstance(value, str) and value.startswith(old):
+            return new + value[len(old) :]
+        return value
+
+    return Config(move(config.to_dict()), filename=config.filename)
+
+
+def resolve_work_dir(config: Config, work_dir: str | None) -> Path:
+    """The command line's choice, else the config's, else ``work_dirs/<name of the config>``."""
+    chosen = work_dir or config.get('work_dir') or f'work_dirs/{Path(config.filename).stem}'
+    return Path(chosen)

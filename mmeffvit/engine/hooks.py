@@ -1,0 +1,50 @@
+"""Randomness that a resumed run repeats."""
+
+import random
+from functools import partial
+
+import numpy as np
+import torch
+from mmengine.dataset import worker_init_fn
+from mmengine.dist import get_rank
+from mmengine.hooks import Hook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+
+def derive_seed(*numbers: int) -> int:
+    """Mix ``numbers`` into one seed below 2**31."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
+
+
+def seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+class ResumableRandomnessHook(Hook):
+    """Make every random number a function of (seed, rank, epoch): a resumed run repeats it.
+
+    mmengine seeds once at the start, so what a run draws after resuming differs from what it would
+    have drawn. Under an epoch-based loop this hook seeds this process, and the data loading
+    processes that start with the epoch, at every epoch. Under an iteration-based loop it seeds
+    this process at every iteration; there the loop itself replays the data loading, exactly if it
+    has processes of its own (``num_workers`` > 0).
+    """
+
+    priority = 'VERY_HIGH'
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        loader = runner.train_dataloader
+        sampler = getattr(loader.batch_sampler, 'sampler', loader.sampler)
+        if hasattr(sampler, 'seed'):
+            sampler.seed = runner.seed  # resuming takes over the seed of the checkpoint
+        seed = derive_seed(runner.seed, get_rank(), runner.epoch)
+        seed_all(seed)
+        init = loader.worker_init_fn
+        if isinstance(init, partial) and init.func is worker_init_fn:
+            loader.worker_init_fn = partial(init.func, **{**init.keywords, 'seed': seed})
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
+        if not isinstance(runner.train_loop, EpochBasedTrainLoop):
+            seed_all(derive_seed(runner.seed, get_rank(), runner.iter))

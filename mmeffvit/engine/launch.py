@@ -1,0 +1,288 @@
+"""From a config file to a run of the hosts' runner."""
+
+import os
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.hooks import CheckpointHook
+from mmengine.runner import Runner
+
+from mmeffvit.checkpoints.read import load_torch_file
+
+from .config import load_config, resolve_work_dir
+from .errors import UserError
+from .files import BACKEND
+from .hooks import ResumableRandomnessHook
+from .hosts import require_host_of
+from .preflight import check_checkpoint, check_classes, check_data
+from .resume import latest_checkpoint
+
+LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
+
+
+@dataclass
+class RunOptions:
+    """What the command line says of any run.
+
+    Args:
+        work_dir: Folder of the log and the checkpoints; see :func:`resolve_work_dir`.
+        cfg_options: Dotted keys and values that replace the config's.
+        launcher: Who started the processes, one of ``LAUNCHERS``.
+        seed: Seed of everything random; None takes the config's.
+        deterministic: Use deterministic algorithms only.
+    """
+
+    work_dir: str | None = None
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+    launcher: str = 'none'
+    seed: int | None = None
+    deterministic: bool = False
+
+
+def train(
+    config_path: str,
+    options: RunOptions,
+    *,
+    amp: bool = False,
+    resume: str | None = None,
+    auto_scale_lr: bool = False,
+) -> Runner:
+    """Train as a config of either host says.
+
+    Args:
+        config_path: The config file.
+        options: See :class:`RunOptions`.
+        amp: Mixed precision, on an accelerator.
+        resume: A checkpoint to go on from, or 'auto' for the newest whole one in the work dir.
+        auto_scale_lr: Scale the learning rate by the batch over all processes.
+
+    Returns:
+        The runner, after training.
+
+    Raises:
+        UserError: If the config, the data, the checkpoint or the environment cannot work.
+        mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
+    """
+    config = prepare(config_path, options)
+    check_data(config, ('train', 'val'))
+    if amp:
+        use_mixed_precision(config)
+    if auto_scale_lr:
+        enable_lr_scaling(config)
+    if resume:
+        set_resume(config, resume)
+    # processes that outlive an epoch would keep random states that no resumed run has
+    config.train_dataloader.persistent_workers = False
+    runner = build_runner(config)
+    make_interruptible(runner)
+    check_classes(runner.model, runner.train_loop.dataloader.dataset, 'train')
+    if runner.val_loop is not None:
+        check_classes(runner.model, runner.val_loop.dataloader.dataset, 'val')
+    runner.train()
+    return runner
+
+
+def evaluate(
+    config_path: str,
+    checkpoint: str,
+    options: RunOptions,
+    *,
+    show_dir: str | None = None,
+    out: str | None = None,
+    tta: bool = False,
+) -> dict[str, float]:
+    """Evaluate a checkpoint as a config of either host says.
+
+    Args:
+        config_path: The config file.
+        checkpoint: A checkpoint of a run with this config.
+        options: See :class:`RunOptions`.
+        show_dir: Folder for pictures of the predictions.
+        out: File for the predictions, ``.pkl``.
+        tta: Merge the predictions on flipped copies of every image.
+
+    Returns:
+        The metrics by name.
+
+    Raises:
+        UserError: If the config, the data or the environment cannot work, or the checkpoint is of
+            another model or of other classes.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    config = prepare(config_path, options)
+    check_data(config, ('test',))
+    if not Path(checkpoint).is_file():
+        raise UserError(f'checkpoint {checkpoint!r} does not exist')
+    content = load_torch_file(Path(checkpoint))
+    if show_dir:
+        draw_predictions(config, show_dir)
+    if tta:
+        augment_tests(config)
+    config.load_from = checkpoint
+    runner = build_runner(config)
+    model = runner.model.module if tta else runner.model
+    dataset = runner.test_loop.dataloader.dataset
+    check_classes(model, dataset, 'test')
+    check_checkpoint(model, content, checkpoint, dataset)
+    if out is None:
+        return runner.test()
+    return evaluate_and_dump(runner, config.default_scope, Path(out))
+
+
+def prepare(config_path: str, options: RunOptions) -> Config:
+    """Read the config, import its host, apply the command line and start the process group."""
+    config = load_config(config_path, options.cfg_options)
+    require_host_of(config)
+    config.work_dir = str(resolve_work_dir(config, options.work_dir))
+    config.launcher = options.launcher
+    randomness = dict(config.get('randomness') or dict(seed=None))
+    if options.seed is not None:
+        randomness['seed'] = options.seed
+    if options.deterministic:
+        randomness['deterministic'] = True
+    config.randomness = randomness
+    if options.launcher != 'none':
+        prepare_launcher(config, options.launcher)
+    return config
+
+
+def prepare_launcher(config: Config, launcher: str) -> None:
+    """Check how the processes were started; on a machine without accelerators use gloo.
+
+    The runner starts its process group itself, but only where there is an accelerator.
+    """
+    if launcher == 'pytorch' and 'RANK' not in os.environ:
+        raise UserError(
+            '--launcher pytorch needs processes started by torchrun: '
+            '`torchrun --nproc_per_node N tools/train.py CONFIG --launcher pytorch`'
+        )
+    if get_device() != 'cpu':
+        return
+    if launcher != 'pytorch':
+        raise UserError(
+            f'--launcher {launcher} needs accelerators and there are none here; start CPU '
+            'processes with torchrun and --launcher pytorch'
+        )
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group('gloo')
+    wrapper = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
+    wrapper['find_unused_parameters'] = config.get('find_unused_parameters', False)
+    config.setdefault('model_wrapper_cfg', wrapper)
+
+
+def build_runner(config: Config) -> Runner:
+    try:
+        return Runner.from_cfg(config)
+    except KeyError as error:
+        # the registries' message names what is not registered; the rest is their traceback
+        raise UserError(f'{config.filename}: {error.args[0]}') from error
+
+
+def use_mixed_precision(config: Config) -> None:
+    if get_device() == 'cpu':
+        raise UserError('--amp needs an accelerator; there is none here')
+    config.optim_wrapper.type = 'AmpOptimWrapper'
+    config.optim_wrapper.loss_scale = 'dynamic'
+
+
+def enable_lr_scaling(config: Config) -> None:
+    if 'base_batch_size' not in (config.get('auto_scale_lr') or {}):
+        raise UserError(
+            f'--auto-scale-lr needs auto_scale_lr = dict(base_batch_size=N) in {config.filename}, '
+            'N the images per step that its learning rate is meant for'
+        )
+    config.auto_scale_lr.enable = True
+
+
+def set_resume(config: Config, resume: str) -> None:
+    """Point the runner at the checkpoint to go on from."""
+    if resume == 'auto':
+        path = latest_checkpoint(Path(config.work_dir))
+        if path is None:
+            print(f'no checkpoint to resume in {config.work_dir}: starting from the beginning')
+            return
+    else:
+        path = Path(resume)
+        if not path.is_file():
+            raise UserError(f'--resume: checkpoint {resume!r} does not exist')
+        load_torch_file(path)
+    config.load_from = str(path)
+    config.resume = True
+
+
+def make_interruptible(runner: Runner) -> None:
+    """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
+
+    Done to the runner, not to its config: the config that a run leaves behind stays the user's.
+    """
+    runner.register_hook(ResumableRandomnessHook())
+    for hook in runner.hooks:
+        if not isinstance(hook, CheckpointHook):
+            continue
+        if not hook.backend_args and '://' not in str(hook.out_dir):
+            hook.backend_args = dict(backend=BACKEND)
+        if hook.max_keep_ckpts == 1:
+            runner.logger.warning(
+                'max_keep_ckpts=1 would delete the last checkpoint before saving: keeping 2'
+            )
+            hook.max_keep_ckpts = 2
+
+
+def draw_predictions(config: Config, show_dir: str) -> None:
+    """Switch on the host's own hook that draws predictions beside ground truth."""
+    folder = str(Path(show_dir).resolve())
+    if config.default_scope == 'mmdet':
+        hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
+    else:
+        hook = dict(type='SegVisualizationHook', draw=True)
+        config.visualizer.save_dir = folder
+    config.setdefault('default_hooks', {})['visualization'] = hook
+
+
+def augment_tests(config: Config) -> None:
+    """Wrap the model and the test pipeline for flipped copies; the config's own choice first.
+
+    Raises:
+        UserError: If the config is a segmentor's without ``tta_model`` and ``tta_pipeline``.
+    """
+    if config.default_scope == 'mmdet':
+        import mmeffvit.detection  # noqa: F401  registers the model below
+
+        config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))
+        config.setdefault('tta_pipeline', flip_pipeline(config))
+    if 'tta_model' not in config or 'tta_pipeline' not in config:
+        raise UserError(f'--tta needs tta_model and tta_pipeline in {config.filename}')
+    config.model = dict(**config.tta_model, module=config.model)
+    config.test_dataloader.dataset.pipeline = config.tta_pipeline
+
+
+def flip_pipeline(config: Config) -> list[dict]:
+    """The test pipeline of a detector, run once as it is and once flipped."""
+    pipeline = deepcopy(config.test_dataloader.dataset.pipeline)
+    pack = pipeline.pop()
+    pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
+    flips = [dict(type='RandomFlip', prob=prob) for prob in (0.0, 1.0)]
+    return [*pipeline, dict(type='TestTimeAug', transforms=[flips, [pack]])]
+
+
+def evaluate_and_dump(runner: Runner, scope: str, out: Path) -> dict[str, float]:
+    """Test, and write the predictions to ``out`` when they are complete."""
+    if out.suffix not in ('.pkl', '.pickle'):
+        raise UserError(f'--out is {str(out)!r}; name a .pkl file')
+    if scope == 'mmdet':
+        from mmdet.evaluation import DumpDetResults as DumpResults
+    else:
+        from mmengine.evaluator import DumpResults
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f'{out.stem}.partial{out.suffix}')
+    runner.test_evaluator.metrics.append(DumpResults(out_file_path=str(partial)))
+    metrics = runner.test()
+    if partial.is_file():  # the first process alone writes it
+        partial.replace(out)
+    return metrics

@@ -1,0 +1,134 @@
+"""What is wrong with a run is said before it starts: missing files, classes that do not match."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from torch import nn
+
+from .errors import UserError
+
+HEADS = re.compile(r'(^|\.)(bbox_head|mask_head|decode_head|auxiliary_head)(\.\d+)?$')
+
+
+def check_data(config: Config, splits: tuple[str, ...]) -> None:
+    """Look for every annotation file and image folder that the data loaders name.
+
+    Args:
+        config: The config of the run.
+        splits: Of 'train', 'val', 'test', those that the run uses.
+
+    Raises:
+        UserError: If one is missing; the message says where it was looked for.
+    """
+    for split in splits:
+        loader = config.get(f'{split}_dataloader') or {}
+        for dataset in _datasets(loader.get('dataset')):
+            for kind, path in _paths(dataset):
+                if not path.exists():
+                    raise UserError(
+                        f'{split} data: {kind} {str(path)!r} does not exist (in '
+                        f'{path.parent.resolve()}). Put the data set there, set DATA_ROOT, or pass '
+                        f'--cfg-options data_root=FOLDER'
+                    )
+
+
+def _datasets(dataset: Any) -> Iterator[Mapping]:
+    """The data sets inside wrappers such as RepeatDataset and ConcatDataset."""
+    if isinstance(dataset, Mapping):
+        inner = dataset.get('dataset') or dataset.get('datasets')
+        if inner is None:
+            yield dataset
+        else:
+            yield from _datasets(inner)
+    elif isinstance(dataset, list | tuple):
+        for item in dataset:
+            yield from _datasets(item)
+
+
+def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
+    root = dataset.get('data_root') or ''
+    named = [('annotation file', dataset.get('ann_file'))]
+    named += [('folder', path) for path in (dataset.get('data_prefix') or {}).values()]
+    for kind, path in named:
+        if isinstance(path, str) and path and '://' not in root + path:
+            yield kind, Path(root) / path
+
+
+def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
+    """Compare the classes of a built data set with its annotation file and with the heads.
+
+    Args:
+        model: The model.
+        dataset: The data set of a loader, wrapped or not.
+        split: Its name in messages.
+
+    Raises:
+        UserError: If a class has no category in the annotation file, or a head has another number.
+    """
+    classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
+    if classes is None:
+        return
+    _check_categories(dataset, classes, split)
+    for name, module in model.named_modules():
+        count = getattr(module, 'num_classes', None)
+        if not isinstance(count, int) or not HEADS.search(name):
+            continue
+        if count != len(classes) and not getattr(module, 'class_agnostic', False):
+            raise UserError(
+                f'{name} has num_classes={count}, but the {split} data has {len(classes)} '
+                f'classes: {_listed(classes)}. Set model.{name}.num_classes={len(classes)}, or '
+                f'metainfo=dict(classes=...) of the data set'
+            )
+
+
+def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> None:
+    category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style data set
+    if category_ids is None or len(category_ids) == len(classes):
+        return
+    with open(dataset.ann_file) as file:
+        present = [category['name'] for category in json.load(file)['categories']]
+    absent = [name for name in classes if name not in present]
+    raise UserError(
+        f'{split} data: {dataset.ann_file} has no category named {_listed(absent)}; it has '
+        f'{_listed(present)}. Set metainfo=dict(classes=...) of the data set to names in the file'
+    )
+
+
+def _listed(names: Any) -> str:
+    names = list(map(str, names))
+    return ', '.join(names[:6]) + (f' and {len(names) - 6} more' if len(names) > 6 else '')
+
+
+def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: Any) -> None:
+    """Refuse to test weights of another model or of other classes.
+
+    Args:
+        model: The model, as built.
+        checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
+        path: The file, for messages.
+        dataset: The data set to test on.
+
+    Raises:
+        UserError: If a tensor is missing, left over or of another shape, or the classes differ.
+    """
+    trained = ((checkpoint.get('meta') or {}).get('dataset_meta') or {}).get('classes')
+    tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
+    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
+        raise UserError(
+            f'{path} was trained on the classes {_listed(trained)} ({len(trained)}), but the test '
+            f'data has {_listed(tested)} ({len(tested)}). Use the config it was trained with'
+        )
+    state = checkpoint.get('state_dict', checkpoint)
+    saved = {key.removeprefix('module.'): value for key, value in state.items()}
+    built = model.state_dict()
+    wrong = sorted(saved.keys() ^ built.keys())
+    wrong += [key for key in saved.keys() & built.keys() if saved[key].shape != built[key].shape]
+    if wrong:
+        raise UserError(
+            f'{path} does not fit the model of the config: {_listed(wrong)} are in one of them '
+            'only, or have another shape. Use the config it was trained with'
+        )

@@ -1,0 +1,1 @@
+"""Blocks that two families share; they know torch and nothing else."""

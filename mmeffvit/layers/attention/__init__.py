@@ -1,0 +1,5 @@
+"""One file per attention mechanism; each maps (B, C, H, W) to (B, C, H, W)."""
+
+from .additive import EfficientAdditiveAttention
+
+__all__ = ['EfficientAdditiveAttention']

@@ -1,0 +1,47 @@
+"""Efficient additive attention, the token mixer of SwiftFormer (arXiv:2303.15446)."""
+
+import torch
+from torch import Tensor, nn
+
+
+def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    """Divide by the L2 norm over ``dim``, in float32 or wider.
+
+    The guard against a zero vector, 1e-12, is itself zero in float16: half-precision input would
+    give NaN there.
+    """
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    norm = torch.linalg.vector_norm(wide, dim=dim, keepdim=True)
+    return (wide / norm.clamp_min(1e-12)).to(x.dtype)
+
+
+class EfficientAdditiveAttention(nn.Module):
+    """Attention at linear cost through one global query: arXiv:2303.15446, section 3.2.
+
+    ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and
+    ``g = sum_n(a_n q_n)``, n over the positions. ``|.|`` is the L2 norm: of q and k over the
+    channels, of a over the positions. As in the official code, which differs from the paper's
+    equations 4 to 6 in normalising a and k too and in the last projection W_f. The code's factor
+    ``C ** -0.5`` on a is left out: normalising a cancels it.
+
+    Args:
+        channels: C, channels of the input and of the output.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.query = nn.Conv2d(channels, channels, 1)
+        self.key = nn.Conv2d(channels, channels, 1)
+        self.score = nn.Conv2d(channels, 1, 1, bias=False)  # w, one score per position
+        self.proj = nn.Conv2d(channels, channels, 1)
+        self.out = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = unit_norm(self.query(x), dim=1)
+        key = unit_norm(self.key(x), dim=1)
+        weights = unit_norm(self.score(query), dim=(2, 3))  # (B, 1, H, W)
+        global_query = (weights * query).sum(dim=(2, 3), keepdim=True)  # (B, C, 1, 1)
+        return self.out(self.proj(global_query * key) + query)

@@ -1,0 +1,55 @@
+"""Scaling and dropping of residual branches."""
+
+import torch
+from torch import Tensor, nn
+
+
+class LayerScale(nn.Module):
+    """A learned factor per channel on a residual branch: arXiv:2103.17239, section 2.
+
+    Args:
+        channels: C, channels of the branch.
+        init: First value of every factor.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, init: float = 1e-5) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((channels, 1, 1), init))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
+class DropPath(nn.Module):
+    """Drop a residual branch per sample while training: stochastic depth, arXiv:1603.09382.
+
+    The kept samples are divided by ``1 - drop_prob``, so the expected value does not change.
+
+    Args:
+        drop_prob: Probability of dropping the branch of one sample, in [0, 1).
+
+    Shape:
+        (B, ...) -> (B, ...).
+
+    Raises:
+        ValueError: If ``drop_prob`` is outside [0, 1).
+    """
+
+    def __init__(self, drop_prob: float = 0.0) -> None:
+        super().__init__()
+        if not 0 <= drop_prob < 1:
+            raise ValueError(f'drop_prob is {drop_prob}; it must be in [0, 1)')
+        self.drop_prob = drop_prob
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.drop_prob == 0:
+            return x
+        keep_prob = 1 - self.drop_prob
+        kept = x.new_empty((x.shape[0],) + (1,) * (x.ndim - 1)).bernoulli_(keep_prob)
+        return x * kept / keep_prob
+
+    def extra_repr(self) -> str:
+        return f'drop_prob={self.drop_prob:.3f}'

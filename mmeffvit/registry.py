@@ -1,0 +1,37 @@
+"""The model registry of the package: a child of mmengine's root registry.
+
+A class registered here answers to two names. ``mmeffvit.SwiftFormer`` works in any config, because
+either host imports this module when it meets the scope. Plain ``SwiftFormer`` works once
+``mmeffvit`` was imported, for example by ``custom_imports = dict(imports=['mmeffvit'])``.
+"""
+
+from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import Registry
+from torch import nn
+
+MODELS = Registry('model', parent=ROOT_MODELS, scope='mmeffvit', locations=['mmeffvit.backbones'])
+
+
+def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:
+    """Register a backbone under its scoped name and under its plain name.
+
+    Args:
+        cls: The class; its ``__name__`` is the name in configs.
+
+    Raises:
+        KeyError: If another package already answers to the plain name, in the root registry or in
+            that of a host: a config would silently get one of the two.
+    """
+    name = cls.__name__
+    for registry in (ROOT_MODELS, *ROOT_MODELS.children.values()):
+        other = registry.module_dict.get(name)
+        if other is not None and registry is not MODELS:
+            raise KeyError(
+                f'two packages register a model named {name!r}: {other.__module__}.{name} in the '
+                f'registry of {registry.scope!r} and {cls.__module__}.{name}. Plain {name!r} in a '
+                f'config would be ambiguous: register yours under another name, '
+                f"`@MODELS.register_module(name='My{name}')`, or do not import both packages."
+            )
+    MODELS.register_module(module=cls)
+    ROOT_MODELS.register_module(module=cls)
+    return cls

@@ -1,0 +1,19 @@
+"""Where the configs and the tools lie: in a checkout beside the package, installed inside it."""
+
+from pathlib import Path
+
+
+def resource_dir(name: str) -> Path:
+    """Return the folder of the configs or of the tools.
+
+    Args:
+        name: 'configs' or 'tools'.
+
+    Raises:
+        FileNotFoundError: If the package was installed without them.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / '.mim' / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f'no {name} beside {package} or in it: install mmeffvit with pip')

@@ -1,0 +1,83 @@
+"""Predictions beside ground truth, many images on one picture."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import cv2
+import numpy as np
+from mmengine.runner import Runner
+from mmengine.structures import InstanceData
+
+TITLE_HEIGHT = 28  # pixels
+GAP = 6  # pixels
+
+
+def draw_contact_sheet(
+    runner: Runner,
+    path: Path,
+    *,
+    num_images: int = 12,
+    columns: int = 3,
+    enlarge: float = 3.0,
+    score_thr: float = 0.5,
+) -> None:
+    """Draw the first images of the validation set, each as ground truth and as predicted.
+
+    Args:
+        runner: A runner of a detector, whose model is drawn as it is.
+        path: The PNG to write.
+        num_images: Images on the sheet.
+        columns: Images in a row.
+        enlarge: Size of an image on the sheet in multiples of its own.
+        score_thr: Smallest score of a drawn prediction, in [0, 1].
+    """
+    pairs = islice(_draw_pairs(runner, enlarge, score_thr), num_images)
+    sheet = montage(list(pairs), columns, title='left: ground truth, right: prediction')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+
+
+def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np.ndarray]:
+    loader = runner.val_loop.dataloader
+    visualizer = runner.visualizer
+    visualizer.dataset_meta = loader.dataset.metainfo
+    runner.model.eval()
+    for batch in loader:
+        for sample in runner.model.test_step(batch):
+            image = cv2.cvtColor(cv2.imread(sample.img_path), cv2.COLOR_BGR2RGB)
+            large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
+            # both are in the pixels of the image as it lies on the disk
+            for instances in (sample.gt_instances, sample.pred_instances):
+                _enlarge(instances, enlarge, large.shape[:2])
+            visualizer.add_datasample('sheet', large, data_sample=sample, pred_score_thr=score_thr)
+            yield visualizer.get_image()
+
+
+def _enlarge(instances: InstanceData, factor: float, size: tuple[int, int]) -> None:
+    boxes = instances.bboxes
+    instances.bboxes = getattr(boxes, 'tensor', boxes) * factor
+    masks = instances.masks
+    if hasattr(masks, 'resize'):  # ground truth is a BitmapMasks, a prediction a tensor
+        instances.masks = masks.resize(size)
+    else:
+        scaled = [cv2.resize(m.astype(np.uint8), size[::-1]) for m in masks.cpu().numpy()]
+        instances.masks = np.stack(scaled).astype(bool) if scaled else np.zeros((0, *size), bool)
+
+
+def montage(pictures: Sequence[np.ndarray], columns: int, title: str) -> np.ndarray:
+    """Lay pictures of one width and height in rows, under a title.
+
+    Shape:
+        (H, W, 3) uint8 each -> one (H', W', 3) uint8.
+    """
+    height = max(picture.shape[0] for picture in pictures) + GAP
+    width = max(picture.shape[1] for picture in pictures) + GAP
+    rows = -(-len(pictures) // columns)
+    sheet = np.full((TITLE_HEIGHT + rows * height, columns * width, 3), 255, np.uint8)
+    cv2.putText(sheet, title, (GAP, 20), cv2.FONT_HERSHEY_SIMPLEX, 0.6, (0, 0, 0), 1, cv2.LINE_AA)
+    for i, picture in enumerate(pictures):
+        top = TITLE_HEIGHT + (i // columns) * height
+        left = (i % columns) * width
+        sheet[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+    return sheet

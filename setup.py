@@ -1,0 +1,76 @@
+"""Packaging: ``mmeffvit`` alone at top level, the configs and the tools inside it."""
+
+import shutil
+import sysconfig
+from importlib.metadata import distributions
+from pathlib import Path
+
+from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).parent
+CARRIED = ('configs', 'tools')
+
+
+class BuildWithConfigs(build_py):
+    """Copy configs and tools to ``mmeffvit/.mim``, where the hosts keep theirs."""
+
+    def run(self) -> None:
+        super().run()
+        if getattr(self, 'editable_mode', False):
+            return  # the checkout itself is at hand
+        for name in CARRIED:
+            target = Path(self.build_lib, 'mmeffvit', '.mim', name)
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns('__pycache__'))
+
+
+def provider(package: str, official: str) -> str:
+    """Return the distribution that has ``package`` where this is installed, else the official one.
+
+    A maintained fork has the import name under a distribution of another name; requiring the
+    official one beside it would overwrite its files.
+    """
+    for found in distributions(path=[sysconfig.get_path('purelib')]):
+        if any(file.as_posix() == f'{package}/__init__.py' for file in found.files or ()):
+            return found.metadata['Name']
+    return official
+
+
+def requirement(package: str, official: str, versions: str) -> str:
+    name = provider(package, official)
+    # a fork counts its versions differently
+    return official + versions if name == official else name
+
+
+namespace: dict[str, str] = {}
+exec((ROOT / 'mmeffvit' / 'version.py').read_text(), namespace)
+
+MMCV = requirement('mmcv', 'mmcv', '>=2.0.0,<2.2.0')
+setup(
+    name='mmeffvit',
+    version=namespace['__version__'],
+    description='Efficient ViT backbones for detection and segmentation with OpenMMLab',
+    long_description=(ROOT / 'README.md').read_text(),
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    python_requires='>=3.10',
+    packages=find_packages(include=['mmeffvit', 'mmeffvit.*']),
+    cmdclass={'build_py': BuildWithConfigs},
+    install_requires=['torch>=2.0', requirement('mmengine', 'mmengine', '>=0.10.0')],
+    extras_require={
+        'det': [MMCV, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
+        'seg': [
+            MMCV,
+            requirement('mmseg', 'mmsegmentation', '>=1.2.0,<2'),
+            'ftfy',
+            'regex',
+        ],
+        'hub': ['huggingface_hub>=0.24', 'safetensors>=0.4'],
+    },
+    classifiers=[
+        'License :: OSI Approved :: Apache Software License',
+        'Programming Language :: Python :: 3',
+        'Topic :: Scientific/Engineering :: Artificial Intelligence',
+    ],
+)

@@ -1,0 +1,110 @@
+"""SwiftFormer: sizes, initial values, and parity with timm on the same weights."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from mmeffvit.backbones import SwiftFormer
+from mmeffvit.layers.regularization import DropPath, LayerScale
+
+# with the four output norms, without the classifier; multiply-adds in 10**9 at 224 x 224
+SIZES = {
+    'xs': (3_033_792, 0.602),
+    's': (5_642_688, 0.985),
+    'l1': (11_288_592, 1.596),
+    'l3': (27_469_760, 4.008),
+}
+
+
+@pytest.mark.parametrize('arch', SIZES)
+def test_parameters_are_as_counted_from_the_official_code(arch):
+    parameters, _ = SIZES[arch]
+    assert sum(p.numel() for p in SwiftFormer(arch).parameters()) == parameters
+
+
+@pytest.mark.parametrize('arch', SIZES)
+def test_multiply_adds_are_within_one_percent_of_the_official_ones(arch):
+    _, giga_macs = SIZES[arch]
+    with FlopCounterMode(display=False) as counter, torch.device('meta'):
+        SwiftFormer(arch, output_norm=False).eval()(torch.empty(1, 3, 224, 224))
+    assert counter.get_total_flops() / 2e9 == pytest.approx(giga_macs, rel=0.01)
+
+
+def randomised_timm_model(timm, arch: str) -> torch.nn.Module:
+    """Random weights and statistics everywhere: a wrong key or a skipped branch shows."""
+    model = timm.create_model(f'swiftformer_{arch}').eval()
+    for name, buffer in model.named_buffers():
+        if name.endswith('running_mean'):
+            buffer.normal_(0, 0.1)
+        elif name.endswith('running_var'):
+            buffer.uniform_(0.5, 1.5)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if 'gamma' in name:  # layer scales start at 1e-5 and would hide their branch
+                parameter.uniform_(0.5, 1.5)
+            elif name.endswith('bias'):
+                parameter.normal_(0, 0.1)
+    return model
+
+
+@pytest.mark.parametrize('arch', SIZES)
+def test_maps_equal_those_of_timm(timm, tmp_path, arch):
+    theirs = randomised_timm_model(timm, arch)
+    torch.save(theirs.state_dict(), tmp_path / 'timm.pth')
+    ours = SwiftFormer(
+        arch,
+        output_norm=False,
+        init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'timm.pth')),
+    ).eval()
+    ours.init_weights()
+    for size in ((224, 224), (97, 161), (128, 192)):
+        x = torch.randn(1, 3, *size)
+        with torch.no_grad():
+            expected = theirs.forward_intermediates(x, intermediates_only=True)
+            maps = ours(x)
+        for feature, other in zip(maps, expected, strict=True):
+            error = (feature - other).abs().max() / other.abs().max()
+            assert error <= 1e-4, (arch, size, error)
+
+
+def test_gradients_equal_those_of_timm(timm, tmp_path):
+    theirs = randomised_timm_model(timm, 'xs')
+    torch.save(theirs.state_dict(), tmp_path / 'timm.pth')
+    ours = SwiftFormer(
+        'xs', output_norm=False, init_cfg=dict(type='Pretrained', checkpoint=tmp_path / 'timm.pth')
+    ).eval()
+    ours.init_weights()
+    x = torch.randn(1, 3, 64, 96, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    sum(m.tanh().sum() for m in theirs.forward_intermediates(x, intermediates_only=True)).backward()
+    sum(m.tanh().sum() for m in ours(y)).backward()
+    assert (x.grad - y.grad).abs().max() <= 1e-4 * x.grad.abs().max()
+
+
+def test_drop_path_rises_over_the_attention_encoders_alone():
+    backbone = SwiftFormer('xs', drop_path_rate=0.15)
+    probs = [m.drop_prob for m in backbone.modules() if isinstance(m, DropPath)]
+    # depths 3, 3, 6, 4: the last blocks are the 3rd, 6th, 12th and 16th of 16
+    assert probs == pytest.approx([0.15 * i / 15 for i in (2, 5, 11, 15)])
+
+
+def test_initial_values_are_the_official_ones():
+    backbone = SwiftFormer('xs')
+    scales = {m.scale.unique().item() for m in backbone.modules() if isinstance(m, LayerScale)}
+    assert sorted(scales) == pytest.approx([1e-5, 1.0])
+    encoder = backbone.stages[3].blocks[-1]
+    # 193,600 weights: the standard deviation of their deviation is 0.2 %
+    assert encoder.feed_forward.expand.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert encoder.feed_forward.expand.bias.abs().max() == 0
+    assert encoder.attention.score.weight.std().item() == pytest.approx(1.0, rel=0.2)
+
+
+def test_output_norms_are_optional():
+    keys = SwiftFormer('xs', output_norm=False).state_dict()
+    assert not any(key.startswith('output_norms') for key in keys)
+
+
+def test_arch_may_be_spelled_out():
+    backbone = SwiftFormer(dict(channels=[8, 16, 16, 24], depths=[1, 1, 2, 1]))
+    assert backbone.channels == (8, 16, 16, 24)
+    assert len(backbone.stages[2].blocks) == 2

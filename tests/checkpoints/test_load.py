@@ -1,0 +1,283 @@
+"""Released files of every kind into a backbone: what loads, what is refused, what is said."""
+
+import logging
+import pickle
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.logging import MMLogger
+from safetensors.torch import save_file
+
+from mmeffvit.backbones import SwiftFormer
+from mmeffvit.checkpoints import CheckpointError, load_pretrained, read_checkpoint
+from tests.checkpoints.test_rename import official_key
+from tests.conftest import run_python
+
+ARCH = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2))
+
+
+def randomised() -> SwiftFormer:
+    backbone = SwiftFormer(ARCH)
+    with torch.no_grad():
+        for tensor in backbone.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.uniform_(0.5, 1.5)
+    return backbone
+
+
+def official_state(backbone: SwiftFormer, output_norms: bool = False) -> dict[str, torch.Tensor]:
+    """The weights as an official file has them: linear layers and scores two-dimensional."""
+    state = {}
+    for key, value in backbone.state_dict().items():
+        if key.startswith('output_norms') and not output_norms:
+            continue
+        if '.attention.' in key and value.ndim == 4:
+            value = value.flatten(1)
+        if 'score' in key:
+            value = value.T
+        state[official_key(key)] = value
+    state['head.weight'] = torch.zeros(1000, 16)
+    state['dist_head.bias'] = torch.zeros(1000)
+    return state
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The messages of mmengine's current logger."""
+    logger = MMLogger.get_current_instance()
+    logger.propagate = True
+    logger.setLevel(logging.INFO)
+    caplog.set_level(logging.INFO, logger=logger.name)
+    yield caplog
+    logger.propagate = False
+
+
+def assert_same(ours: SwiftFormer, source: SwiftFormer) -> None:
+    loaded = ours.state_dict()
+    for key, value in source.state_dict().items():
+        if not key.startswith('output_norms'):
+            assert torch.equal(loaded[key], value), key
+
+
+@pytest.mark.parametrize('wrapper', ['model', 'state_dict', None])
+@pytest.mark.parametrize('prefix', ['', 'module.', 'backbone.'])
+def test_an_official_file_loads_whatever_wraps_it(tmp_path, log, wrapper, prefix):
+    source = randomised()
+    state = {prefix + key: value for key, value in official_state(source).items()}
+    torch.save({wrapper: state, 'epoch': 3} if wrapper else state, tmp_path / 'official.pth')
+    ours = SwiftFormer(ARCH)
+    ours.init_cfg = dict(type='Pretrained', checkpoint=str(tmp_path / 'official.pth'))
+    ours.init_weights()
+    assert_same(ours, source)
+    loaded = len(source.state_dict()) - 20
+    (line,) = [m for m in log.messages if 'official.pth' in m]
+    assert f'{loaded} tensors loaded, 2 dropped on purpose, 20 missing on purpose' in line
+
+
+def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
+    source = randomised()
+    torch.save({'model': official_state(source, output_norms=True)}, tmp_path / 'dense.pth')
+    ours = SwiftFormer(ARCH)
+    load_pretrained(ours, tmp_path / 'dense.pth')
+    for key, value in source.state_dict().items():
+        assert torch.equal(ours.state_dict()[key], value), key
+    assert '0 missing on purpose' in log.text
+
+
+def test_a_safetensors_file_loads(tmp_path):
+    source = randomised()
+    tensors = {key: value.contiguous() for key, value in official_state(source).items()}
+    save_file(tensors, tmp_path / 'model.safetensors')
+    ours = SwiftFormer(ARCH)
+    load_pretrained(ours, tmp_path / 'model.safetensors')
+    assert_same(ours, source)
+
+
+def test_the_backbone_of_a_whole_detector_loads(tmp_path):
+    source = randomised()
+    state = {f'backbone.{key}': value for key, value in source.state_dict().items()}
+    state['neck.lateral_convs.0.conv.weight'] = torch.zeros(1)
+    torch.save({'state_dict': state, 'meta': {}}, tmp_path / 'detector.pth')
+    for prefix in (None, 'backbone.'):
+        ours = SwiftFormer(ARCH)
+        load_pretrained(ours, tmp_path / 'detector.pth', prefix=prefix)
+        assert_same(ours, source)
+
+
+def test_stages_that_are_not_built_are_dropped_and_counted(tmp_path, log):
+    source = randomised()
+    torch.save(official_state(source), tmp_path / 'official.pth')
+    ours = SwiftFormer(ARCH, out_indices=(0, 1, 2))
+    load_pretrained(ours, tmp_path / 'official.pth')
+    unbuilt = sum(key.startswith('stages.3.') for key in source.state_dict())
+    assert f'{unbuilt + 2} dropped on purpose' in log.text
+    assert torch.equal(ours.stem[0].weight, source.stem[0].weight)
+
+
+def test_averaged_weights_are_read_on_request_only(tmp_path):
+    path = tmp_path / 'training.pth'
+    torch.save({'model': {'a': torch.zeros(1)}, 'model_ema': {'module.a': torch.ones(1)}}, path)
+    assert read_checkpoint(path)['a'] == 0
+    assert read_checkpoint(path, averaged=True)['a'] == 1
+
+
+@pytest.mark.parametrize(
+    ('change', 'named'),
+    [
+        (lambda s: s.pop('network.0.0.norm1.weight', None) or s.popitem(), 'missing|shape'),
+        (lambda s: s.pop('patch_embed.0.weight'), r'missing in the file \(1\): stem\.0\.weight'),
+        (lambda s: s.update(extra=torch.ones(1)), r'not in the model \(1\): extra'),
+        (
+            lambda s: s.update({'patch_embed.0.bias': torch.ones(9)}),
+            r'stem\.0\.bias: \(9,\) in the file, \(4,\) in the model',
+        ),
+    ],
+    ids=['classifier', 'missing', 'left over', 'shape'],
+)
+def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, named, request):
+    source = randomised()
+    state = official_state(source)
+    change(state)
+    torch.save(state, tmp_path / 'odd.pth')
+    ours = SwiftFormer(ARCH)
+    before = {key: value.clone() for key, value in ours.state_dict().items()}
+    if request.node.callspec.id == 'classifier':  # half a classifier is dropped all the same
+        load_pretrained(ours, tmp_path / 'odd.pth')
+        return
+    with pytest.raises(CheckpointError, match=named):
+        load_pretrained(ours, tmp_path / 'odd.pth')
+    assert all(torch.equal(value, before[key]) for key, value in ours.state_dict().items())
+
+
+def test_a_file_of_another_family_is_named(tmp_path):
+    torch.save({'conv1.weight': torch.ones(1)}, tmp_path / 'resnet.pth')
+    with pytest.raises(CheckpointError, match=r'no checkpoint of SwiftFormer.*conv1\.weight'):
+        load_pretrained(SwiftFormer(ARCH), tmp_path / 'resnet.pth')
+
+
+class Payload:
+    """A class that nobody declared safe."""
+
+
+def test_a_file_with_a_foreign_class_is_refused_by_name(tmp_path):
+    torch.save({'model': Payload()}, tmp_path / 'foreign.pth')
+    with pytest.raises(CheckpointError, match=r'test_load\.Payload'):
+        load_pretrained(SwiftFormer(ARCH), tmp_path / 'foreign.pth')
+
+
+def test_a_plain_pickle_is_not_run(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / 'went off',)
+
+    (tmp_path / 'bomb.pth').write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(CheckpointError, match=r'bomb\.pth'):
+        load_pretrained(SwiftFormer(ARCH), tmp_path / 'bomb.pth')
+    assert not (tmp_path / 'went off').exists()
+
+
+@pytest.mark.parametrize('kept', [0.3, 0.95])
+def test_a_truncated_file_is_called_that(tmp_path, kept):
+    path = tmp_path / 'cut.pth'
+    torch.save(official_state(randomised()), path)
+    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    with pytest.raises(CheckpointError, match=r'cut\.pth is truncated or damaged'):
+        load_pretrained(SwiftFormer(ARCH), path)
+
+
+def test_a_flipped_bit_is_found(tmp_path):
+    path = tmp_path / 'bit.pth'
+    torch.save(official_state(randomised()), path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match='truncated or damaged'):
+        load_pretrained(SwiftFormer(ARCH), path)
+
+
+def test_a_truncated_safetensors_file_is_called_that(tmp_path):
+    path = tmp_path / 'cut.safetensors'
+    save_file({'a': torch.ones(1000)}, path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match='truncated or damaged'):
+        load_pretrained(SwiftFormer(ARCH), path)
+
+
+def test_a_missing_file_is_named_with_its_folder(tmp_path):
+    with pytest.raises(CheckpointError, match=r'no\.pth.*does not exist'):
+        load_pretrained(SwiftFormer(ARCH), tmp_path / 'no.pth')
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A web server on this machine for the files in ``tmp_path / 'web'``."""
+    folder = tmp_path / 'web'
+    folder.mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield folder, f'http://127.0.0.1:{running.server_port}'
+        running.shutdown()
+
+
+def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    folder, address = server
+    source = randomised()
+    torch.save(official_state(source), folder / 'official.pth')
+    load_pretrained(SwiftFormer(ARCH), f'{address}/official.pth')
+    (folder / 'official.pth').unlink()
+    ours = SwiftFormer(ARCH)
+    load_pretrained(ours, f'{address}/official.pth')  # from the cache
+    assert_same(ours, source)
+
+
+def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, server):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    _, address = server
+    with pytest.raises(CheckpointError, match=r'download it and copy it to .*cache.*absent\.pth'):
+        load_pretrained(SwiftFormer(ARCH), f'{address}/absent.pth')
+
+
+HUB_SCRIPT = """
+import sys
+from mmeffvit.backbones import SwiftFormer
+from mmeffvit.checkpoints import CheckpointError
+try:
+    SwiftFormer({arch}, init_cfg=dict(type='Pretrained', checkpoint=sys.argv[1])).init_weights()
+except CheckpointError as error:
+    print('refused:', error)
+"""
+
+
+def load_from_hub(home: Path, address: str) -> str:
+    env = {'HF_HOME': str(home), 'HF_HUB_OFFLINE': '1'}
+    return run_python('-c', HUB_SCRIPT.format(arch=ARCH), address, env=env).stdout
+
+
+@pytest.mark.parametrize('address', ['hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main'])
+def test_a_hub_address_is_read_from_the_hub_cache_offline(tmp_path, address):
+    repository = tmp_path / 'hub' / 'models--timm--tiny.in1k'
+    snapshot = repository / 'snapshots' / ('0' * 40)
+    snapshot.mkdir(parents=True)
+    (repository / 'refs').mkdir()
+    (repository / 'refs' / 'main').write_text('0' * 40)
+    tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
+    save_file(tensors, snapshot / 'model.safetensors')
+    assert 'tensors loaded' in load_from_hub(tmp_path, address)
+
+
+def test_without_network_the_file_to_download_is_named(tmp_path):
+    said = load_from_hub(tmp_path, 'hf://timm/swiftformer_l1.dist_in1k')
+    assert 'refused:' in said
+    assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in said
+    assert 'give the path of your copy' in said
+
+
+def test_a_malformed_hub_address_is_named():
+    with pytest.raises(CheckpointError, match='hf://OWNER/REPOSITORY'):
+        load_pretrained(SwiftFormer(ARCH), 'hf://swiftformer')

@@ -1,0 +1,85 @@
+"""Key tables, tested without weights."""
+
+import pytest
+
+from mmeffvit.backbones import SwiftFormer
+from mmeffvit.backbones.swiftformer import VARIANTS
+from mmeffvit.checkpoints import CheckpointError, rename
+from mmeffvit.checkpoints.swiftformer import LAYOUTS, OFFICIAL, TIMM
+
+
+def official_key(key: str) -> str:
+    """Our key in the official spelling, written apart from the table it tests."""
+    part, *rest = key.split('.')
+    if part == 'stem':
+        return '.'.join(['patch_embed', *rest])
+    if part == 'output_norms':
+        return '.'.join([f'norm{2 * int(rest[0])}', *rest[1:]])
+    stage, kind, *rest = rest
+    if kind == 'downsample':
+        name = {'conv': 'proj', 'norm': 'norm'}[rest[0]]
+        return f'network.{2 * int(stage) - 1}.{name}.{rest[1]}'
+    return f'network.{2 * int(stage)}.' + '.'.join(official_block(rest))
+
+
+def official_block(parts: list[str]) -> list[str]:
+    index, *inner = parts
+    tail = '.'.join(inner)
+    spelled = {
+        'attention.score.weight': 'attn.w_g',
+        'attention_scale.scale': 'layer_scale_1',
+        'feed_forward_scale.scale': 'layer_scale_2',
+        'layer_scale.scale': 'layer_scale',
+        'local_representation.layer_scale.scale': 'local_representation.layer_scale',
+    }
+    if tail in spelled:
+        return [index, spelled[tail]]
+    heads = {
+        'attention.query': 'attn.to_query',
+        'attention.key': 'attn.to_key',
+        'attention.proj': 'attn.Proj',
+        'attention.out': 'attn.final',
+        'feed_forward.norm': 'linear.norm1',
+        'feed_forward.expand': 'linear.fc1',
+        'feed_forward.project': 'linear.fc2',
+    }
+    head, _, leaf = tail.rpartition('.')
+    if head in heads:
+        return [index, heads[head], leaf]
+    words = {'depthwise': 'dwconv', 'expand': 'pwconv1', 'project': 'pwconv2'}
+    return [index, *(words.get(word, word) for word in inner)]
+
+
+@pytest.mark.parametrize('arch', VARIANTS)
+def test_the_official_table_is_a_bijection_onto_our_keys(arch):
+    ours = SwiftFormer(arch).state_dict().keys()
+    official = [official_key(key) for key in ours]
+    heads = ['norm.weight', 'head.weight', 'head.bias', 'dist_head.weight', 'dist_head.bias']
+    renamed, dropped = rename([*official, *heads], OFFICIAL)
+    assert list(renamed.values()) == list(ours)
+    assert dropped == heads
+
+
+@pytest.mark.parametrize('arch', VARIANTS)
+def test_the_timm_table_is_a_bijection_onto_our_keys(timm, arch):
+    theirs = timm.create_model(f'swiftformer_{arch}').state_dict()
+    renamed, dropped = rename(theirs, TIMM)
+    ours = SwiftFormer(arch, output_norm=False).state_dict()
+    assert set(renamed.values()) == set(ours)
+    assert {key.split('.')[0] for key in dropped} == {'norm', 'head', 'head_dist'}
+
+
+def test_markers_tell_the_layouts_apart(timm):
+    keys = {
+        'official': [official_key(key) for key in SwiftFormer('xs').state_dict()],
+        'timm': list(timm.create_model('swiftformer_xs').state_dict()),
+        'mmeffvit': list(SwiftFormer('xs').state_dict()),
+    }
+    for layout in LAYOUTS:
+        holders = [name for name, spelled in keys.items() if layout.marker in spelled]
+        assert holders == [layout.name]
+
+
+def test_two_keys_may_not_become_one():
+    with pytest.raises(CheckpointError, match=r"'x\.bias'"):
+        rename(['a.bias', 'b.bias'], ((r'^[ab]\.', 'x.'),))

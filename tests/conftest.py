@@ -1,0 +1,85 @@
+"""What many tests need: small data, the peers of parity tests, the tools as a user runs them."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / 'shared' / 'data'
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope='session')
+def timm() -> ModuleType:
+    """timm, as it is installed, or from the folder where the set-up puts it apart."""
+    apart = Path(sys.prefix, 'parity')
+    if find_spec('timm') is None and apart.is_dir():
+        # this torchvision is built for another torch: its operators never load, and importing it
+        # asks only for their schemas
+        library = torch.library.Library('torchvision', 'DEF')
+        for name in ('nms', 'qnms'):
+            library.define(f'{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
+        timm_library.append(library)
+        sys.path.append(str(apart))
+    return pytest.importorskip('timm', reason='timm is not installed: `make environment` does it')
+
+
+timm_library: list[
+    torch.library.Library
+] = []  # a library that is collected takes its schemas along
+
+
+@pytest.fixture(scope='session')
+def coco_mini() -> Path:
+    return _shared('coco_mini')
+
+
+@pytest.fixture(scope='session')
+def ade_mini() -> Path:
+    return _shared('ade_mini')
+
+
+def _shared(name: str) -> Path:
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip(f'{name} is not at {folder}')
+    return folder
+
+
+@pytest.fixture(scope='session')
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve generated images of 64 pixels to train on and four held out."""
+    from mmeffvit.datasets.shapes import ShapesSpec, generate
+
+    folder = tmp_path_factory.mktemp('data') / 'shapes'
+    generate(folder, ShapesSpec(num_train=12, num_val=4, side=64, max_objects=3))
+    return folder
+
+
+def run_python(*arguments: object, env: dict | None = None, timeout: float = 600):
+    """Run Python in a process of its own; its output is text in ``stdout``."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, 'OMP_NUM_THREADS': '2', **(env or {})},
+    )
+
+
+def run_tool(name: str, *arguments: object, **options):
+    """Run ``tools/NAME.py`` as a user does."""
+    return run_python(ROOT / 'tools' / f'{name}.py', *arguments, **options)

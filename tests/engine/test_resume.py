@@ -1,0 +1,103 @@
+"""A run that is killed and resumed ends where an uninterrupted one does."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.engine.resume import latest_checkpoint
+from tests.conftest import ROOT, run_tool
+
+TINY = """
+_base_ = {base!r}
+custom_imports = dict(imports=['killer'])
+custom_hooks = [dict(type='mmengine.KillHook')]
+model = dict(
+    backbone=dict(
+        arch=dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1)), drop_path_rate=0.2, init_cfg=None
+    ),
+    neck=dict(in_channels=[8, 8, 16, 16]),
+)
+train_dataloader = dict(batch_size=2, num_workers=2)
+train_cfg = dict(max_epochs=3, val_interval=10)
+param_scheduler = dict(_delete_=True, type='LinearLR', start_factor=0.1, by_epoch=False, end=20)
+default_hooks = dict(logger=dict(interval=2), checkpoint=dict(max_keep_ckpts=2))
+"""
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp('config') / 'tiny.py'
+    base = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
+    text = TINY.format(base=base).replace(
+        'param_scheduler = dict(_delete_=True, ', 'param_scheduler = dict('
+    )
+    path.write_text(text)
+    return path
+
+
+def train(config: Path, work_dir: Path, data: Path, *arguments: str, kill_after: int = -1):
+    env = {'KILL_AFTER': str(kill_after), 'PYTHONPATH': str(Path(__file__).parent)}
+    return run_tool(
+        'train', config, '--work-dir', work_dir, '--seed', '7', *arguments,
+        '--cfg-options', f'data_root={data}/', env=env,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope='module')
+def uninterrupted(config, shapes, tmp_path_factory) -> Path:
+    work_dir = tmp_path_factory.mktemp('uninterrupted')
+    run = train(config, work_dir, shapes)
+    assert run.returncode == 0, run.stdout
+    return work_dir
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted, tmp_path):
+    # 6 iterations an epoch: the kill falls into the middle of the second
+    assert train(config, tmp_path, shapes, kill_after=9).returncode == -9
+    assert latest_checkpoint(tmp_path).name == 'epoch_1.pth'
+    run = train(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 0, run.stdout
+    expected = load_torch_file(uninterrupted / 'epoch_3.pth')
+    resumed = load_torch_file(tmp_path / 'epoch_3.pth')
+    assert resumed['meta']['iter'] == expected['meta']['iter'] == 18
+    for key, value in expected['state_dict'].items():
+        # the same operations on the same numbers with the same threads
+        torch.testing.assert_close(resumed['state_dict'][key], value, rtol=1e-5, atol=1e-7, msg=key)
+
+
+@pytest.mark.slow
+def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterrupted, tmp_path):
+    for name in ('epoch_2.pth', 'epoch_3.pth'):
+        content = (uninterrupted / name).read_bytes()
+        (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
+    run = train(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 0, run.stdout
+    assert 'epoch_3.pth is truncated or damaged' in run.stdout
+    assert 'Load checkpoint from' in run.stdout
+    assert f'{tmp_path}/epoch_2.pth' in run.stdout
+    assert load_torch_file(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
+
+
+@pytest.mark.slow
+def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
+    assert sorted(p.name for p in uninterrupted.glob('*.pth*')) == ['epoch_2.pth', 'epoch_3.pth']
+
+
+@pytest.mark.slow
+def test_naming_a_truncated_checkpoint_ends_in_one_message(config, shapes, uninterrupted, tmp_path):
+    path = tmp_path / 'cut.pth'
+    path.write_bytes((uninterrupted / 'epoch_3.pth').read_bytes()[:5000])
+    run = train(config, tmp_path, shapes, '--resume', path)
+    assert run.returncode == 2
+    assert 'cut.pth is truncated or damaged' in run.stdout
+    assert 'Traceback' not in run.stdout
+
+
+def test_numbers_decide_which_checkpoint_is_newest(tmp_path):
+    for name in ('epoch_9', 'epoch_10', 'best_coco_bbox_mAP_epoch_11'):
+        torch.save({}, tmp_path / f'{name}.pth')
+    assert latest_checkpoint(tmp_path).name == 'epoch_10.pth'
+    assert latest_checkpoint(tmp_path / 'empty') is None

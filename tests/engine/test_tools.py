@@ -1,0 +1,158 @@
+"""The tools as a user runs them: a whole job, and mistakes that end in one message."""
+
+import json
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import ROOT, run_tool
+
+SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
+FAST = [
+    'train_cfg.max_epochs=1',
+    'train_dataloader.batch_size=4',
+    'default_hooks.logger.interval=1',
+]
+
+
+@pytest.fixture(scope='module')
+def trained(shapes, tmp_path_factory) -> Path:
+    work_dir = tmp_path_factory.mktemp('trained')
+    run = run_tool(
+        'train', SHAPES, '--work-dir', work_dir, '--seed', 0, '--deterministic',
+        '--auto-scale-lr', '--cfg-options', f'data_root={shapes}/', *FAST,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert re.search(r'Epoch\(train\).*eta: ', run.stdout)
+    assert 'coco/segm_mAP' in run.stdout
+    # 4 images a step under a recipe for 8: half the learning rate
+    assert re.search(r'LR has been automatically scaled from 0\.002 to 0\.001', run.stdout)
+    return work_dir
+
+
+def test(config: Path, checkpoint: Path, shapes: Path, *arguments: object):
+    return run_tool('test', config, checkpoint, *arguments, '--cfg-options', f'data_root={shapes}/')
+
+
+test.__test__ = False  # a helper, though it has the name of the tool
+
+
+@pytest.mark.slow
+def test_testing_writes_metrics_pictures_and_predictions(trained, shapes, tmp_path):
+    run = test(
+        SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path,
+        '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert 'coco/bbox_mAP' in run.stdout
+    assert len(list((tmp_path / 'pictures').glob('*.png'))) == 4
+    found = pickle.loads((tmp_path / 'found.pkl').read_bytes())
+    assert len(found) == 4
+    assert set(found[0]['pred_instances']) >= {'bboxes', 'scores', 'labels', 'masks'}
+    assert not list(tmp_path.glob('*.partial*'))
+
+
+@pytest.mark.slow
+def test_tta_merges_flipped_masks(trained, shapes, tmp_path):
+    run = test(SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path, '--tta')
+    assert run.returncode == 0, run.stdout
+    assert 'coco/segm_mAP' in run.stdout
+
+
+def assert_one_message(run, *parts: str) -> None:
+    assert run.returncode == 2, run.stdout
+    assert 'Traceback' not in run.stdout, run.stdout
+    (message,) = [line for line in run.stdout.splitlines() if line.startswith('error: ')]
+    for part in parts:
+        assert part in message, message
+
+
+@pytest.mark.slow
+def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
+    arguments = (SHAPES, '--work-dir', tmp_path, '--cfg-options', 'data_root=nowhere/')
+    run = run_tool('train', *arguments)
+    path = 'nowhere/annotations/instances_train2017.json'
+    assert_one_message(run, path, 'annotation file', 'DATA_ROOT', 'data_root=')
+    run = run_tool('train', *arguments, '--debug')
+    assert 'Traceback' in run.stdout
+    assert 'UserError' in run.stdout
+
+
+@pytest.mark.slow
+def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
+    data = ['--cfg-options', f'data_root={shapes}/']
+    work = ['--work-dir', tmp_path]
+    assert_one_message(run_tool('train', 'no.py', *work), "config 'no.py' does not exist")
+    assert_one_message(test(SHAPES, 'no.pth', shapes, *work), "'no.pth' does not exist")
+    assert_one_message(run_tool('train', SHAPES, *work, '--resume', 'no.pth', *data), "'no.pth'")
+    assert_one_message(run_tool('train', SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
+    run = run_tool('train', SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
+    assert_one_message(run, 'mmeffvit.Swift')
+    run = run_tool('train', SHAPES, *work, '--launcher', 'pytorch', *data)
+    assert_one_message(run, 'torchrun')
+    run = test(SHAPES, trained / 'epoch_1.pth', shapes, *work, '--out', tmp_path / 'found.txt')
+    assert_one_message(run, 'found.txt', '.pkl')
+
+
+@pytest.mark.slow
+def test_classes_that_do_not_match_are_named(trained, shapes, tmp_path):
+    work = ['--work-dir', tmp_path, '--cfg-options', f'data_root={shapes}/']
+    run = run_tool('train', SHAPES, *work, 'model.roi_head.mask_head.num_classes=80')
+    assert_one_message(run, 'mask_head', 'num_classes=80', '4 classes', 'circle')
+    run = run_tool(
+        'train', SHAPES, *work, 'train_dataloader.dataset.metainfo.classes=[circle,box,star,cat]'
+    )
+    assert_one_message(run, 'no category named box, cat', 'circle, square, triangle, star')
+    other = tmp_path / 'other.pth'
+    checkpoint = torch.load(trained / 'epoch_1.pth', weights_only=True)
+    checkpoint['meta']['dataset_meta']['classes'] = ('cat', 'dog')
+    torch.save(checkpoint, other)
+    assert_one_message(test(SHAPES, other, shapes), 'other.pth', 'cat, dog', 'circle')
+    del checkpoint['meta']['dataset_meta']
+    del checkpoint['state_dict']['neck.lateral_convs.0.conv.weight']
+    torch.save(checkpoint, other)
+    assert_one_message(test(SHAPES, other, shapes), 'neck.lateral_convs.0.conv.weight')
+
+
+@pytest.mark.slow
+def test_an_image_that_vanished_is_named(shapes, tmp_path):
+    data = tmp_path / 'data'
+    data.mkdir()
+    for name in ('train2017', 'val2017'):
+        (data / name).symlink_to(shapes / name)
+    (data / 'annotations').mkdir()
+    for split in ('train2017', 'val2017'):
+        name = f'annotations/instances_{split}.json'
+        content = json.loads((shapes / name).read_text())
+        for image in content['images']:
+            image['file_name'] = 'gone_' + image['file_name']
+        (data / name).write_text(json.dumps(content))
+    run = run_tool(
+        'train', SHAPES, '--work-dir', tmp_path, '--cfg-options', f'data_root={data}/',
+        'train_dataloader.num_workers=1',
+    )  # fmt: skip
+    assert_one_message(run, 'gone_', '.png')
+
+
+def test_unflipping_undoes_a_flip():
+    from mmdet.structures import DetDataSample
+    from mmengine.structures import InstanceData
+
+    from mmeffvit.detection.tta import unflip
+
+    masks = torch.zeros(1, 6, 8, dtype=torch.bool)
+    masks[0, 1:3, 0:2] = True
+    view = DetDataSample(metainfo=dict(flip=True, flip_direction='horizontal', ori_shape=(6, 8)))
+    view.pred_instances = InstanceData(
+        bboxes=torch.tensor([[0.0, 1.0, 2.0, 3.0]]),
+        scores=torch.ones(1),
+        labels=torch.zeros(1, dtype=torch.long),
+        masks=masks,
+    )
+    instances = unflip(view)
+    assert instances.bboxes.tolist() == [[6, 1, 8, 3]]
+    assert np.argwhere(instances.masks[0].numpy())[[0, -1]].tolist() == [[1, 6], [2, 7]]

@@ -1,0 +1,33 @@
+"""Layer scale and drop path."""
+
+import pytest
+import torch
+
+from mmeffvit.layers.regularization import DropPath, LayerScale
+
+
+def test_layer_scale_multiplies_every_channel():
+    layer = LayerScale(3, init=0.5)
+    x = torch.randn(2, 3, 4, 4)
+    assert torch.equal(layer(x), x * 0.5)
+
+
+def test_drop_path_keeps_the_mean_and_drops_whole_samples():
+    layer = DropPath(0.25).train()
+    x = torch.ones(4000, 2, 1, 1)
+    y = layer(x)
+    assert y.unique().tolist() == pytest.approx([0, 1 / 0.75])
+    assert torch.equal(y[:, 0], y[:, 1])
+    # 4000 samples: the standard deviation of the mean is 0.009
+    assert y.mean().item() == pytest.approx(1.0, abs=0.04)
+
+
+def test_drop_path_is_the_identity_in_eval_mode():
+    x = torch.randn(4, 2, 3, 3)
+    assert DropPath(0.9).eval()(x) is x
+
+
+@pytest.mark.parametrize('prob', [-0.1, 1.0])
+def test_drop_path_names_a_bad_probability(prob):
+    with pytest.raises(ValueError, match=str(prob)):
+        DropPath(prob)

@@ -1,0 +1,56 @@
+"""The wheel holds the package with its configs and tools, and works from there."""
+
+import os
+import zipfile
+
+import pytest
+
+from tests.conftest import ROOT, run_python
+
+
+@pytest.fixture(scope='module')
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('wheel')
+    run = run_python(
+        '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation', '-w', folder, ROOT
+    )
+    assert run.returncode == 0, run.stdout
+    (path,) = folder.glob('*.whl')
+    return path
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_nothing_else_at_top_level(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split('/')[0].split('-')[0] for name in names} == {'mmeffvit'}
+    configs = {str(p.relative_to(ROOT)) for p in (ROOT / 'configs').rglob('*.py')}
+    tools = {str(p.relative_to(ROOT)) for p in (ROOT / 'tools').rglob('*.py')}
+    carried = {n.removeprefix('mmeffvit/.mim/') for n in names if n.startswith('mmeffvit/.mim/')}
+    assert configs | tools <= carried
+    assert not any('__pycache__' in name or name.startswith('tests') for name in names)
+
+
+@pytest.mark.slow
+def test_only_torch_and_mmengine_are_required(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [n for n in archive.namelist() if n.endswith('/METADATA')]
+    lines = archive.read(name).decode().splitlines()
+    required = [line for line in lines if line.startswith('Requires-Dist') and 'extra' not in line]
+    assert [line.split()[1].rstrip('>=0.12') for line in required] == ['torch', 'mmengine']
+    extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
+    assert extras == {'det', 'seg', 'hub'}
+
+
+@pytest.mark.slow
+def test_an_installed_package_finds_its_configs_and_trains_from_its_tools(wheel, tmp_path):
+    site = tmp_path / 'site'
+    zipfile.ZipFile(wheel).extractall(site)
+    env = {'PYTHONPATH': str(site)}
+    code = 'import mmeffvit; print(mmeffvit.resource_dir("configs"))'
+    run = run_python('-c', code, env=env)
+    assert run.stdout.strip() == os.fspath(site / 'mmeffvit' / '.mim' / 'configs')
+    tools = site / 'mmeffvit' / '.mim' / 'tools'
+    config = site / 'mmeffvit' / '.mim' / 'configs' / 'maskrcnn_swiftformer_l1.py'
+    run = run_python(tools / 'train.py', config, '--cfg-options', 'data_root=nowhere/', env=env)
+    assert run.returncode == 2
+    assert 'nowhere/annotations' in run.stdout

@@ -1,0 +1,49 @@
+"""The COCO config itself on real photographs: trains, evaluates, resumes, learns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, run_tool
+
+CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_l1.py'
+SCALE = '(256,192)'
+OPTIONS = [
+    'model.backbone.init_cfg=None',  # no weights here: from scratch
+    'train_dataloader.batch_size=2',
+    f'train_dataloader.dataset.pipeline.2.scale={SCALE}',
+    f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
+    'model.train_cfg.rcnn.sampler.num=64',
+    'param_scheduler.0.end=16',  # 500 iterations of warm-up are more than the whole run
+    'default_hooks.logger.interval=1',
+    'log_processor.window_size=1',
+]
+
+
+def train(coco: Path, work_dir: Path, epochs: int, *arguments: str) -> str:
+    run = run_tool(
+        'train', CONFIG, '--work-dir', work_dir, '--seed', 0, *arguments, '--cfg-options',
+        f'data_root={coco}/', f'train_cfg.max_epochs={epochs}', *OPTIONS, timeout=840,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    return run.stdout
+
+
+@pytest.mark.slow
+def test_the_coco_config_learns_on_photographs(coco_mini, tmp_path):
+    said = train(coco_mini, tmp_path, 1)
+    assert 'coco/bbox_mAP' in said
+    assert 'coco/segm_mAP' in said
+    said = train(coco_mini, tmp_path, 2, '--resume')
+    assert 'resumed epoch: 1' in said
+    rows = [
+        json.loads(line)
+        for path in sorted(tmp_path.glob('*/vis_data/scalars.json'))
+        for line in path.read_text().splitlines()
+    ]
+    losses = [row['loss'] for row in rows if 'loss' in row]
+    assert len(losses) == 2 * len(losses[: len(losses) // 2]) >= 28
+    first, last = sum(losses[:4]) / 4, sum(losses[-4:]) / 4
+    assert last <= first * 2 / 3, (first, last)
+    assert sum('coco/segm_mAP' in row for row in rows) == 2

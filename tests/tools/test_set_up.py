@@ -1,0 +1,74 @@
+"""The set-up keeps one mmcv wheel per Python, torch and mmcv, and reuses no other."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def set_up(monkeypatch, tmp_path):
+    path = ROOT / 'tools' / 'environment' / 'set_up.py'
+    spec = importlib.util.spec_from_file_location('set_up', path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    module.builds = []
+
+    def build(target: Path, log: Path) -> None:
+        module.builds.append(module.torch_version())
+        target.mkdir()
+        (target / 'mmcv-2.1.0-cp311-cp311-linux_x86_64.whl').write_text(module.torch_version())
+
+    monkeypatch.setattr(module, 'build_mmcv', build)
+    return module
+
+
+def test_a_wheel_is_built_once_and_never_shared_between_torches(set_up, monkeypatch):
+    for version in ('2.13.0+cpu', '2.13.0+cpu', '2.13.0+cu130', '2.12.0', '2.13.0+cpu'):
+        monkeypatch.setattr(set_up, 'torch_version', lambda version=version: version)
+        assert set_up.mmcv_wheel().read_text() == version
+    assert set_up.builds == ['2.13.0+cpu', '2.13.0+cu130', '2.12.0']
+
+
+def test_a_build_that_was_interrupted_is_not_used(set_up, monkeypatch, tmp_path):
+    monkeypatch.setattr(set_up, 'torch_version', lambda: '2.13.0')
+    good = set_up.build_mmcv
+
+    def interrupted(target: Path, log: Path) -> None:
+        good(target, log)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(set_up, 'build_mmcv', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        set_up.mmcv_wheel()
+    monkeypatch.setattr(set_up, 'build_mmcv', good)
+    set_up.mmcv_wheel()
+    assert len(set_up.builds) == 2
+
+
+def test_the_stamp_changes_with_the_torch_in_the_environment(set_up, monkeypatch):
+    stamps = set()
+    for version in ('2.13.0+cpu', '2.12.0+cpu'):
+        monkeypatch.setattr(set_up, 'torch_version', lambda version=version: version)
+        stamps.add(set_up.fingerprint())
+    assert len(stamps) == 2
+
+
+def test_an_unsupported_python_is_named_with_the_cure(set_up, monkeypatch):
+    monkeypatch.setattr(set_up.sys, 'version_info', (3, 13, 0))
+    with pytest.raises(set_up.SetUpError, match=r'PYTHON=python3\.11'):
+        set_up.check_machine()
+
+
+def test_progress_without_a_terminal_is_a_line_every_tenth(set_up, capsys):
+    bar = set_up.ProgressBar()
+    bar.live = False
+    for done in range(1, 78):
+        bar.show(done, 77)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 11
+    assert '77/77 files' in lines[-1]
+    assert '0:00 left' in lines[-1]

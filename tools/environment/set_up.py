@@ -1,0 +1,225 @@
+#!/usr/bin/env python
+"""Create .venv with the stack that the tests and the demo run on; nothing if it is there.
+
+mmcv has no wheel for today's torch: its operators are built here once, and the wheel is kept
+outside the checkout under a name that has the Python, torch and mmcv versions in it.
+
+Runs on a bare Python: standard library only.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+VENV = ROOT / '.venv'
+PYTHON = VENV / 'bin' / 'python'
+STAMP = VENV / 'mmeffvit-stack'
+PARITY = VENV / 'parity'
+TORCH = 'torch==2.13.0'
+MMCV = '2.1.0'
+BUILD_TOOLS = ('setuptools<82', 'wheel', 'ninja')  # newer setuptools lack pkg_resources
+SUPPORTED = ((3, 10), (3, 12))
+
+
+class SetUpError(Exception):
+    """Something that the user must mend; the message says how."""
+
+
+def main() -> None:
+    check_machine()
+    if STAMP.is_file() and STAMP.read_text() == fingerprint():
+        return
+    start = time.monotonic()
+    if (VENV / 'bin').exists() and venv_version() != sys.version_info[:2]:
+        say(f'.venv has another Python than {sys.executable}: creating it anew')
+        shutil.rmtree(VENV)
+    if not PYTHON.exists():
+        say(f'creating .venv with Python {platform.python_version()}')
+        run(sys.executable, '-m', 'venv', '--clear', str(VENV))
+    STAMP.unlink(missing_ok=True)
+    say(f'installing {TORCH}')
+    pip('install', *BUILD_TOOLS, TORCH)
+    wheel = mmcv_wheel()
+    say('installing the stack')
+    pip('install', '--force-reinstall', '--no-deps', str(wheel))
+    pip('install', '-r', str(HERE / 'stack.txt'), str(wheel))
+    say('installing timm and torchvision for parity tests, apart from the rest')
+    shutil.rmtree(PARITY, ignore_errors=True)
+    pip('install', '--no-deps', '--target', str(PARITY), '-r', str(HERE / 'parity.txt'))
+    say('installing mmeffvit from this checkout')
+    pip('install', '--no-deps', '--no-build-isolation', '-e', str(ROOT))
+    check_opencv()
+    run(str(PYTHON), '-c', 'import mmcv.ops, mmdet, mmseg, mmeffvit')
+    STAMP.write_text(fingerprint())
+    say(f'.venv is ready after {clock(time.monotonic() - start)}')
+
+
+def check_machine() -> None:
+    if not SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
+        raise SetUpError(
+            f'Python {platform.python_version()} is not supported, 3.10 to 3.12 are: '
+            'PYTHON=python3.11 make ...'
+        )
+
+
+def fingerprint() -> str:
+    """All that .venv depends on; a change of any makes it be set up again."""
+    digest = hashlib.sha256()
+    for path in (HERE / 'stack.txt', HERE / 'parity.txt', Path(__file__)):
+        digest.update(path.read_bytes())
+    return f'{wheel_key()} {ROOT} {digest.hexdigest()}'
+
+
+def wheel_key() -> str:
+    """Python, torch and mmcv: what an operator library is built for."""
+    python = f'cp{sys.version_info.major}{sys.version_info.minor}'
+    return f'{python}-{platform.system()}-{platform.machine()}-torch{torch_version()}-mmcv{MMCV}'
+
+
+def torch_version() -> str:
+    """The version in .venv with its build, such as 2.13.0+cpu; nothing if there is none."""
+    if not PYTHON.exists():
+        return ''
+    code = 'from importlib.metadata import version; print(version("torch"))'
+    found = subprocess.run([PYTHON, '-c', code], capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def venv_version() -> tuple[int, ...]:
+    code = 'import sys; print(*sys.version_info[:2])'
+    found = subprocess.run([PYTHON, '-c', code], capture_output=True, text=True)
+    return tuple(map(int, found.stdout.split()))
+
+
+def mmcv_wheel() -> Path:
+    """The wheel for this Python and torch, from the cache or built into it."""
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
+    folder = cache / 'mmeffvit' / 'wheels' / wheel_key()
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / 'lock'):
+        wheels = list(folder.glob('mmcv-*.whl'))
+        if wheels:
+            say(f'using the mmcv wheel in {folder}')
+            return wheels[0]
+        if shutil.which(os.environ.get('CXX', 'c++')) is None:
+            raise SetUpError('a C++ compiler is needed to build mmcv: apt-get install g++')
+        partial = folder / 'partial'
+        shutil.rmtree(partial, ignore_errors=True)
+        build_mmcv(partial, folder / 'build.log')
+        (built,) = partial.glob('mmcv-*.whl')
+        final = folder / built.name
+        built.replace(final)
+        shutil.rmtree(partial)
+        return final
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait while another checkout builds the same wheel."""
+    with path.open('w') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f'another set-up holds {path}: waiting for it')
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build_mmcv(target: Path, log: Path) -> None:
+    """Build the wheel into ``target``, showing how far the compiler is."""
+    jobs = os.environ.get('MAX_JOBS') or str(len(os.sched_getaffinity(0)))
+    say(f'building the operators of mmcv {MMCV} with {jobs} jobs, 6 to 15 minutes on 2 cores')
+    command = [str(PYTHON), '-m', 'pip', 'wheel', '-v', '--no-deps', '--no-build-isolation']
+    command += ['--no-cache-dir', '--no-binary', 'mmcv', '-w', str(target), f'mmcv=={MMCV}']
+    # pip must find the ninja and the compiler wrappers of .venv
+    path = f'{VENV / "bin"}{os.pathsep}{os.environ["PATH"]}'
+    environment = {**os.environ, 'MMCV_WITH_OPS': '1', 'MAX_JOBS': jobs, 'PATH': path}
+    with log.open('w') as file:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        bar = ProgressBar()
+        for line in process.stdout:
+            file.write(line)
+            step = re.match(r'\s*\[(\d+)/(\d+)\]', line)
+            if step:
+                bar.show(int(step[1]), int(step[2]))
+    if process.wait():
+        tail = ''.join(log.read_text().splitlines(keepends=True)[-25:])
+        raise SetUpError(f'{tail}\nbuilding mmcv failed; the whole log is {log}')
+    bar.close()
+
+
+class ProgressBar:
+    """A bar with the time left: redrawn on a terminal, a line every tenth elsewhere."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.tenth = -1
+        self.live = sys.stdout.isatty()
+
+    def show(self, done: int, total: int) -> None:
+        tenth = 10 * done // total
+        if not self.live and tenth == self.tenth:
+            return
+        self.tenth = tenth
+        elapsed = time.monotonic() - self.start
+        bar = ('#' * (30 * done // total)).ljust(30, '.')
+        left = clock(elapsed / done * (total - done))
+        text = f'  [{bar}] {done}/{total} files, {clock(elapsed)} elapsed, {left} left'
+        print(text, end='\r' if self.live else '\n', flush=True)
+
+    def close(self) -> None:
+        if self.live:
+            print()
+
+
+def check_opencv() -> None:
+    """opencv-python needs libGL, which servers lack: take the headless build of the same version.
+
+    mmcv and mmengine name opencv-python as their requirement, so that one is tried first.
+    """
+    found = subprocess.run([PYTHON, '-c', 'import cv2'], capture_output=True, text=True)
+    if found.returncode == 0:
+        return
+    reason = found.stderr.strip().splitlines()[-1]
+    say(f'opencv-python does not load ({reason}): replacing it by opencv-python-headless')
+    pin = next(p for p in (HERE / 'stack.txt').read_text().splitlines() if 'opencv' in p)
+    pip('uninstall', '-y', 'opencv-python')
+    pip('install', '--no-deps', pin.replace('opencv-python', 'opencv-python-headless'))
+
+
+def pip(*arguments: str) -> None:
+    quiet = [] if sys.stdout.isatty() else ['--quiet']  # a bar per download on a terminal
+    run(str(PYTHON), '-m', 'pip', '--disable-pip-version-check', *arguments, *quiet)
+
+
+def run(*command: str) -> None:
+    if subprocess.run(command, cwd=ROOT).returncode:
+        raise SetUpError(f'this failed: {" ".join(command)}')
+
+
+def clock(seconds: float) -> str:
+    return f'{int(seconds) // 60}:{int(seconds) % 60:02d}'
+
+
+def say(text: str) -> None:
+    print(f'[set-up] {text}', flush=True)
+
+
+if __name__ == '__main__':
+    try:
+        main()
+    except SetUpError as error:
+        sys.exit(f'[set-up] error: {error}')
