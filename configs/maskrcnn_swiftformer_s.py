@@ -1,4 +1,7 @@
-"""Mask R-CNN, SwiftFormer-S, 12 epochs on COCO, 32 images a step. Paper: none. Ours: not trained."""
+"""Mask R-CNN, SwiftFormer-S, 12 epochs on COCO, 32 images a step.
+
+Paper: none. Ours: not trained.
+"""
 
 _base_ = './maskrcnn_swiftformer_xs.py'
 

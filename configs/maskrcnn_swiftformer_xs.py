@@ -1,7 +1,8 @@
-"""Mask R-CNN, SwiftFormer-XS, 12 epochs on COCO, 32 images a step. Paper: none. Ours: not trained.
+"""Mask R-CNN, SwiftFormer-XS, 12 epochs on COCO, 32 images a step.
 
-The recipe is that of arXiv:2303.15446, section 4.1, for L1 and L3. The paper leaves the weight
-decay, the warm-up and the steps open and follows EfficientFormer, whose configs have these.
+Paper: none. Ours: not trained. The recipe is the one of arXiv:2303.15446, section 4.1, for L1 and
+L3. It leaves the weight decay, the warm-up and the steps open and follows EfficientFormer, whose
+configs have the values here.
 """
 
 _base_ = [

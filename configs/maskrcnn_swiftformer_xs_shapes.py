@@ -5,9 +5,9 @@ The heads are those of the COCO recipe at a quarter of the width, for 128-pixel 
 
 _base_ = './maskrcnn_swiftformer_xs.py'
 
-data_root = '{{$DATA_ROOT:data/shapes/}}'
+data_root = '{{$DATA_ROOT:data/shapes}}/'
 classes = ('circle', 'square', 'triangle', 'star')
-num_epochs = 9
+num_epochs = 6
 
 model = dict(
     backbone=dict(init_cfg=None),
@@ -18,10 +18,10 @@ model = dict(
         anchor_generator=dict(scales=[4], strides=[4, 8, 16, 32]),
     ),
     roi_head=dict(
-        bbox_roi_extractor=dict(roi_layer=dict(sampling_ratio=1), out_channels=64, finest_scale=28),
+        bbox_roi_extractor=dict(out_channels=64, finest_scale=28),
         bbox_head=dict(in_channels=64, fc_out_channels=256, num_classes=len(classes)),
-        mask_roi_extractor=dict(roi_layer=dict(sampling_ratio=1), out_channels=64, finest_scale=28),
-        mask_head=dict(num_convs=2, in_channels=64, conv_out_channels=32, num_classes=len(classes)),
+        mask_roi_extractor=dict(out_channels=64, finest_scale=28),
+        mask_head=dict(num_convs=2, in_channels=64, conv_out_channels=64, num_classes=len(classes)),
     ),
     train_cfg=dict(
         rpn=dict(sampler=dict(num=128)),

@@ -31,8 +31,8 @@ def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) ->
             raise ValueError(f'arch is {arch!r}; choose one of {", ".join(map(repr, variants))}')
         return variants[arch]
     fields = set(row_type.__dataclass_fields__)
-    if set(arch) != fields:
-        raise ValueError(f'arch has the fields {sorted(arch)}; give exactly {sorted(fields)}')
+    if not isinstance(arch, Mapping) or set(arch) != fields:
+        raise ValueError(f'arch is {arch!r}; give a name or a dict with exactly {sorted(fields)}')
     return row_type(**{name: tuple(value) for name, value in arch.items()})
 
 

@@ -1,5 +1,6 @@
 """Where a checkpoint lies: a path, an http(s) address or a repository of the Hugging Face hub."""
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -40,7 +41,9 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
 
 
 def _fetch_from_web(address: str) -> Path:
-    folder = Path(torch.hub.get_dir()) / 'checkpoints'
+    # releases give files of one name in several folders, such as one per input size
+    digest = hashlib.sha256(address.encode()).hexdigest()[:8]
+    folder = Path(torch.hub.get_dir()) / 'checkpoints' / digest
     path = folder / Path(urlsplit(address).path).name
     if path.is_file():
         return path

@@ -36,8 +36,8 @@ class ShapesSpec:
     side: int = 128
     seed: int = 0
     max_objects: int = 5
-    min_diameter: float = 0.18
-    max_diameter: float = 0.5
+    min_diameter: float = 0.22
+    max_diameter: float = 0.55
     min_visible: float = 0.4
 
 

@@ -36,9 +36,6 @@ class ResumableRandomnessHook(Hook):
 
     def before_train_epoch(self, runner: Runner) -> None:
         loader = runner.train_dataloader
-        sampler = getattr(loader.batch_sampler, 'sampler', loader.sampler)
-        if hasattr(sampler, 'seed'):
-            sampler.seed = runner.seed  # resuming takes over the seed of the checkpoint
         seed = derive_seed(runner.seed, get_rank(), runner.epoch)
         seed_all(seed)
         init = loader.worker_init_fn

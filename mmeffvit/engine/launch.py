@@ -11,7 +11,9 @@ import torch
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import CheckpointHook
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
+from torch import nn
 
 from mmeffvit.checkpoints.read import load_torch_file
 
@@ -81,9 +83,10 @@ def train(
     config.train_dataloader.persistent_workers = False
     runner = build_runner(config)
     make_interruptible(runner)
-    check_classes(runner.model, runner.train_loop.dataloader.dataset, 'train')
+    model = unwrap(runner.model)
+    check_classes(model, runner.train_loop.dataloader.dataset, 'train')
     if runner.val_loop is not None:
-        check_classes(runner.model, runner.val_loop.dataloader.dataset, 'val')
+        check_classes(model, runner.val_loop.dataloader.dataset, 'val')
     runner.train()
     return runner
 
@@ -96,7 +99,7 @@ def evaluate(
     show_dir: str | None = None,
     out: str | None = None,
     tta: bool = False,
-) -> dict[str, float]:
+) -> tuple[Runner, dict[str, float]]:
     """Evaluate a checkpoint as a config of either host says.
 
     Args:
@@ -108,7 +111,7 @@ def evaluate(
         tta: Merge the predictions on flipped copies of every image.
 
     Returns:
-        The metrics by name.
+        The runner, with the checkpoint in its model, and the metrics by name.
 
     Raises:
         UserError: If the config, the data or the environment cannot work, or the checkpoint is of
@@ -117,6 +120,8 @@ def evaluate(
     """
     config = prepare(config_path, options)
     check_data(config, ('test',))
+    if out is not None:
+        check_out(Path(out))
     if not Path(checkpoint).is_file():
         raise UserError(f'checkpoint {checkpoint!r} does not exist')
     content = load_torch_file(Path(checkpoint))
@@ -126,13 +131,13 @@ def evaluate(
         augment_tests(config)
     config.load_from = checkpoint
     runner = build_runner(config)
-    model = runner.model.module if tta else runner.model
+    model = unwrap(runner.model)
     dataset = runner.test_loop.dataloader.dataset
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
     if out is None:
-        return runner.test()
-    return evaluate_and_dump(runner, config.default_scope, Path(out))
+        return runner, runner.test()
+    return runner, evaluate_and_dump(runner, config.default_scope, Path(out))
 
 
 def prepare(config_path: str, options: RunOptions) -> Config:
@@ -177,11 +182,23 @@ def prepare_launcher(config: Config, launcher: str) -> None:
 
 
 def build_runner(config: Config) -> Runner:
+    """Build the runner; what the config asks for in vain is the user's mistake.
+
+    Raises:
+        UserError: If a name is not registered or an argument does not fit its class.
+    """
     try:
         return Runner.from_cfg(config)
-    except KeyError as error:
-        # the registries' message names what is not registered; the rest is their traceback
-        raise UserError(f'{config.filename}: {error.args[0]}') from error
+    except (KeyError, TypeError, ValueError) as error:
+        reason = str(error.args[0]).strip().splitlines()[0]
+        raise UserError(f'{config.filename}: {reason}') from error
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model inside wrappers for distributed training or test-time augmentation."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model
 
 
 def use_mixed_precision(config: Config) -> None:
@@ -211,7 +228,9 @@ def set_resume(config: Config, resume: str) -> None:
         path = Path(resume)
         if not path.is_file():
             raise UserError(f'--resume: checkpoint {resume!r} does not exist')
-        load_torch_file(path)
+    seed = load_torch_file(path).get('meta', {}).get('seed')
+    if config.randomness.get('seed') is None and seed is not None:
+        config.randomness['seed'] = seed  # the order of the data follows from it
     config.load_from = str(path)
     config.resume = True
 
@@ -271,10 +290,13 @@ def flip_pipeline(config: Config) -> list[dict]:
     return [*pipeline, dict(type='TestTimeAug', transforms=[flips, [pack]])]
 
 
-def evaluate_and_dump(runner: Runner, scope: str, out: Path) -> dict[str, float]:
-    """Test, and write the predictions to ``out`` when they are complete."""
+def check_out(out: Path) -> None:
     if out.suffix not in ('.pkl', '.pickle'):
         raise UserError(f'--out is {str(out)!r}; name a .pkl file')
+
+
+def evaluate_and_dump(runner: Runner, scope: str, out: Path) -> dict[str, float]:
+    """Evaluate, and write the predictions to ``out`` when they are complete."""
     if scope == 'mmdet':
         from mmdet.evaluation import DumpDetResults as DumpResults
     else:

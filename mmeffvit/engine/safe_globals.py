@@ -33,8 +33,8 @@ def allow_runner_checkpoints() -> None:
     Adds the log history, numpy's arrays, scalars and number types: classes that hold values and
     run no code of the file's choosing. Files written with numpy 1 name them otherwise.
     """
-    if not hasattr(torch.serialization, 'add_safe_globals'):
-        return  # torch < 2.4 loads everything
+    if not hasattr(torch.serialization, 'get_unsafe_globals_in_checkpoint'):
+        return  # torch < 2.6 loads everything unless told otherwise
     core = np._core if hasattr(np, '_core') else np.core
     reconstruct, scalar = core.multiarray._reconstruct, core.multiarray.scalar
     torch.serialization.add_safe_globals(

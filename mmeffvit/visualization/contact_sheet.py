@@ -22,7 +22,7 @@ def draw_contact_sheet(
     enlarge: float = 3.0,
     score_thr: float = 0.5,
 ) -> None:
-    """Draw the first images of the validation set, each as ground truth and as predicted.
+    """Draw the first images of the test set, each as ground truth and as predicted.
 
     Args:
         runner: A runner of a detector, whose model is drawn as it is.
@@ -39,7 +39,7 @@ def draw_contact_sheet(
 
 
 def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np.ndarray]:
-    loader = runner.val_loop.dataloader
+    loader = runner.test_loop.dataloader
     visualizer = runner.visualizer
     visualizer.dataset_meta = loader.dataset.metainfo
     runner.model.eval()

@@ -112,7 +112,7 @@ def test_the_coco_recipe_is_that_of_the_paper(arch):
 
 
 def test_the_environment_moves_the_data(monkeypatch):
-    monkeypatch.setenv('DATA_ROOT', '/elsewhere/')
+    monkeypatch.setenv('DATA_ROOT', '/elsewhere')
     config = load('maskrcnn_swiftformer_l1')
     assert config.train_dataloader.dataset.data_root == '/elsewhere/'
     assert config.val_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'

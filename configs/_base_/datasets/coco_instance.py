@@ -4,7 +4,7 @@ The images lie in ``DATA_ROOT`` if the environment has it, else in ``data/coco/`
 ``train2017/``, ``val2017/`` and ``annotations/instances_{train,val}2017.json``.
 """
 
-data_root = '{{$DATA_ROOT:data/coco/}}'
+data_root = '{{$DATA_ROOT:data/coco}}/'
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),

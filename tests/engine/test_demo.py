@@ -1,0 +1,23 @@
+"""The demonstration in small: every step of it, and the picture it makes."""
+
+import cv2
+import pytest
+
+from mmeffvit.datasets.shapes import ShapesSpec
+from mmeffvit.engine.demo import run_demo
+
+
+@pytest.mark.slow
+def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd):
+    spec = ShapesSpec(num_train=16, num_val=12, side=64, max_objects=3)
+    metrics = run_demo(tmp_path, spec=spec, epochs=1)
+    assert {'coco/bbox_mAP', 'coco/segm_mAP'} <= metrics.keys()
+    sheet = cv2.imread(str(tmp_path / 'contact_sheet.png'))
+    # four rows and three columns of pairs, three times as large as the images
+    assert sheet.shape == (28 + 4 * (3 * 64 + 6), 3 * (2 * 3 * 64 + 6), 3)
+    said = capfd.readouterr().out
+    assert 'eta: ' in said
+    for row in ('box AP', 'mask AP', 'pictures', 'log', 'checkpoint', 'on COCO'):
+        assert f'\n  {row} ' in said
+    assert 'tools/train.py' in said
+    assert 'configs/maskrcnn_swiftformer_xs.py' in said
