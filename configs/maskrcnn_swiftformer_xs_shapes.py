@@ -7,7 +7,7 @@ _base_ = './maskrcnn_swiftformer_xs.py'
 
 data_root = '{{$DATA_ROOT:data/shapes}}/'
 classes = ('circle', 'square', 'triangle', 'star')
-num_epochs = 6
+num_epochs = 8
 
 model = dict(
     backbone=dict(init_cfg=None),
@@ -26,7 +26,7 @@ model = dict(
     train_cfg=dict(
         rpn=dict(sampler=dict(num=128)),
         rpn_proposal=dict(nms_pre=300, max_per_img=100),
-        rcnn=dict(sampler=dict(num=32, pos_fraction=0.5)),
+        rcnn=dict(sampler=dict(num=48, pos_fraction=0.33)),
     ),
     test_cfg=dict(rpn=dict(nms_pre=300, max_per_img=100), rcnn=dict(max_per_img=30)),
 )
@@ -34,9 +34,7 @@ model = dict(
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
-    dict(
-        type='RandomFlip', prob=[0.25, 0.25, 0.25], direction=['horizontal', 'vertical', 'diagonal']
-    ),
+    dict(type='RandomFlip', prob=0.5),
     dict(type='PackDetInputs'),
 ]
 test_pipeline = [
@@ -48,7 +46,8 @@ test_pipeline = [
         meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor'),
     ),
 ]
-shapes = dict(data_root=data_root, metainfo=dict(classes=classes))
+palette = [(220, 50, 47), (38, 139, 210), (133, 153, 0), (211, 54, 130)]
+shapes = dict(data_root=data_root, metainfo=dict(classes=classes, palette=palette))
 train_dataloader = dict(
     batch_size=8,
     num_workers=0,
@@ -68,7 +67,6 @@ test_evaluator = val_evaluator
 train_cfg = dict(max_epochs=num_epochs, val_interval=num_epochs)
 optim_wrapper = dict(
     optimizer=dict(lr=2e-3, weight_decay=0.05, fused=True),
-    paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0),
     clip_grad=dict(max_norm=10),
 )
 param_scheduler = [

@@ -28,6 +28,7 @@ class ShapesSpec:
         max_objects: The most shapes in one image; at least one.
         min_diameter: Smallest diameter of a shape, in parts of ``side``.
         max_diameter: Largest diameter of a shape, in parts of ``side``.
+        max_tilt: Largest rotation of a shape from upright, in degrees.
         min_visible: A shape that others hide more than this part of is left out, in (0, 1].
     """
 
@@ -38,6 +39,7 @@ class ShapesSpec:
     max_objects: int = 5
     min_diameter: float = 0.22
     max_diameter: float = 0.55
+    max_tilt: float = 20.0
     min_visible: float = 0.4
 
 
@@ -142,15 +144,23 @@ def draw_mask(rng: np.random.Generator, label: int, spec: ShapesSpec) -> np.ndar
     if CLASSES[label] == 'circle':
         cv2.circle(mask, centre.astype(int).tolist(), int(radius), 1, cv2.FILLED)
     else:
-        points = centre + radius * _outline(CLASSES[label], rng.uniform(0, 2 * np.pi))
+        tilt = np.radians(rng.uniform(-spec.max_tilt, spec.max_tilt))
+        points = centre + radius * _outline(CLASSES[label], tilt)
         cv2.fillPoly(mask, [points.round().astype(np.int32)], 1)
     return mask.astype(bool)
 
 
-def _outline(name: str, angle: float) -> np.ndarray:
-    """Corners on the unit circle, (N, 2); every other one of a star lies at 0.45."""
-    corners = {'triangle': 3, 'square': 4, 'star': 10}[name]
-    angles = angle + 2 * np.pi * np.arange(corners) / corners
+def _outline(name: str, tilt: float) -> np.ndarray:
+    """Corners on the unit circle, (N, 2) as x and y; every other one of a star lies at 0.45.
+
+    A tilt of 0 radians is upright: the square on its side, the others on their base.
+    """
+    corners, upright = {
+        'triangle': (3, -np.pi / 2),
+        'square': (4, np.pi / 4),
+        'star': (10, -np.pi / 2),
+    }[name]
+    angles = upright + tilt + 2 * np.pi * np.arange(corners) / corners
     radii = np.where((name == 'star') & (np.arange(corners) % 2 == 1), 0.45, 1.0)
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 

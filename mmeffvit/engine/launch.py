@@ -12,6 +12,7 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import CheckpointHook
 from mmengine.model import BaseTTAModel, is_model_wrapper
+from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 from torch import nn
 
@@ -188,6 +189,8 @@ def build_runner(config: Config) -> Runner:
         UserError: If a name is not registered or an argument does not fit its class.
     """
     try:
+        if 'runner_type' in config:
+            return RUNNERS.build(config)
         return Runner.from_cfg(config)
     except (KeyError, TypeError, ValueError) as error:
         reason = str(error.args[0]).strip().splitlines()[0]
@@ -259,8 +262,11 @@ def draw_predictions(config: Config, show_dir: str) -> None:
     if config.default_scope == 'mmdet':
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
     else:
-        hook = dict(type='SegVisualizationHook', draw=True)
-        config.visualizer.save_dir = folder
+        hook = dict(type='SegVisualizationHook', draw=True, interval=1)
+        visualizer = {'type': 'SegLocalVisualizer', 'name': 'visualizer'}
+        visualizer.update(config.get('visualizer') or {})
+        backends = [dict(type='LocalVisBackend')]
+        config.visualizer = dict(visualizer, vis_backends=backends, save_dir=folder)
     config.setdefault('default_hooks', {})['visualization'] = hook
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import torch
 from mmengine.runner import Runner
 from mmengine.structures import InstanceData
+from torch import Tensor
 
 TITLE_HEIGHT = 28  # pixels
 GAP = 6  # pixels
@@ -44,7 +46,9 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
     visualizer.dataset_meta = loader.dataset.metainfo
     runner.model.eval()
     for batch in loader:
-        for sample in runner.model.test_step(batch):
+        with torch.no_grad():
+            samples = runner.model.test_step(batch)
+        for sample in samples:
             image = cv2.cvtColor(cv2.imread(sample.img_path), cv2.COLOR_BGR2RGB)
             large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
             # both are in the pixels of the image as it lies on the disk
@@ -58,11 +62,11 @@ def _enlarge(instances: InstanceData, factor: float, size: tuple[int, int]) -> N
     boxes = instances.bboxes
     instances.bboxes = getattr(boxes, 'tensor', boxes) * factor
     masks = instances.masks
-    if hasattr(masks, 'resize'):  # ground truth is a BitmapMasks, a prediction a tensor
-        instances.masks = masks.resize(size)
-    else:
+    if isinstance(masks, Tensor):  # a prediction
         scaled = [cv2.resize(m.astype(np.uint8), size[::-1]) for m in masks.cpu().numpy()]
         instances.masks = np.stack(scaled).astype(bool) if scaled else np.zeros((0, *size), bool)
+    else:  # ground truth, in a class of the host
+        instances.masks = masks.resize(size)
 
 
 def montage(pictures: Sequence[np.ndarray], columns: int, title: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Two processes on one machine train as one does at the same total batch: a segmentor of mmseg."""
 
+import pickle
 from pathlib import Path
 
 import cv2
@@ -50,6 +51,14 @@ train_dataloader = dict(
         ],
     ),
 )
+test_dataloader = dict(
+    batch_size=1,
+    num_workers=0,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(test_mode=True, **train_dataloader['dataset']),
+)
+test_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
+test_cfg = dict(type='TestLoop')
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=6, val_interval=100)
 optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.05, momentum=0.9))
 default_hooks = dict(
@@ -79,35 +88,51 @@ def config(tmp_path_factory) -> Path:
     return path
 
 
+def environment(folder: Path) -> dict[str, str]:
+    return {'LOSS_DIR': str(folder), 'PYTHONPATH': str(Path(__file__).parent)}
+
+
+@pytest.fixture(scope='module')
+def one_process(config, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp('one')
+    run = run_tool('train', config, '--work-dir', folder, '--seed', 0, env=environment(folder))
+    assert run.returncode == 0, run.stdout
+    return folder
+
+
 def losses(folder: Path) -> np.ndarray:
     """The loss over all processes, per iteration."""
     return np.mean([np.loadtxt(path) for path in sorted(folder.glob('rank*.txt'))], axis=0)
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, tmp_path):
-    folders = [tmp_path / 'one', tmp_path / 'two']
-    for folder in folders:
-        folder.mkdir()
-
-    def env(folder: Path) -> dict[str, str]:
-        return {'LOSS_DIR': str(folder), 'PYTHONPATH': str(Path(__file__).parent)}
-
-    run = run_tool('train', config, '--work-dir', folders[0], '--seed', 0, env=env(folders[0]))
-    assert run.returncode == 0, run.stdout
+def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_process, tmp_path):
     run = run_python(
-        '-m', 'torch.distributed.run', '--nproc_per_node=2', '--master_port=29517',
-        ROOT / 'tools' / 'train.py', config, '--work-dir', folders[1], '--seed', '0',
+        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
+        ROOT / 'tools' / 'train.py', config, '--work-dir', tmp_path, '--seed', '0',
         '--launcher', 'pytorch', '--cfg-options', 'train_dataloader.batch_size=2',
-        env={**env(folders[1]), 'OMP_NUM_THREADS': '1'},
+        env={**environment(tmp_path), 'OMP_NUM_THREADS': '1'},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
-    one, two = losses(folders[0]), losses(folders[1])
-    assert len(list(folders[1].glob('rank*.txt'))) == 2
+    one, two = losses(one_process), losses(tmp_path)
+    assert len(list(tmp_path.glob('rank*.txt'))) == 2
     assert len(one) == len(two) == 6
     assert one[-1] < one[0]
     # float32, six steps of gradients summed in another order
     np.testing.assert_allclose(two, one, rtol=1e-4)
-    weights = [load_torch_file(folder / 'iter_6.pth')['state_dict'] for folder in folders]
+    weights = [load_torch_file(f / 'iter_6.pth')['state_dict'] for f in (one_process, tmp_path)]
     for key, value in weights[0].items():
         torch.testing.assert_close(weights[1][key], value, rtol=1e-3, atol=1e-5, msg=key)
+
+
+@pytest.mark.slow
+def test_a_segmentor_is_evaluated_and_drawn(config, one_process, tmp_path):
+    run = run_tool(
+        'test', config, one_process / 'iter_6.pth', '--work-dir', tmp_path,
+        '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
+        env=environment(tmp_path),
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert 'mIoU' in run.stdout
+    assert len(list((tmp_path / 'pictures').rglob('*.png'))) == 12
+    assert len(pickle.loads((tmp_path / 'found.pkl').read_bytes())) == 12
