@@ -68,7 +68,9 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_python(*arguments: object, env: dict | None = None, timeout: float = 600):
+def run_python(
+    *arguments: object, env: dict | None = None, cwd: Path = ROOT, timeout: float = 600
+) -> subprocess.CompletedProcess[str]:
     """Run Python in a process of its own; its output is text in ``stdout``."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
@@ -76,10 +78,11 @@ def run_python(*arguments: object, env: dict | None = None, timeout: float = 600
         stderr=subprocess.STDOUT,
         text=True,
         timeout=timeout,
+        cwd=cwd,
         env={**os.environ, 'OMP_NUM_THREADS': '2', **(env or {})},
     )
 
 
-def run_tool(name: str, *arguments: object, **options):
+def run_tool(name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run ``tools/NAME.py`` as a user does."""
     return run_python(ROOT / 'tools' / f'{name}.py', *arguments, **options)

@@ -41,7 +41,10 @@ def test_only_torch_and_mmengine_are_required(wheel):
     (name,) = [n for n in archive.namelist() if n.endswith('/METADATA')]
     lines = archive.read(name).decode().splitlines()
     required = [line for line in lines if line.startswith('Requires-Dist') and 'extra' not in line]
-    assert [re.findall(r'[\w-]+', line)[2] for line in required] == ['torch', 'mmengine']
+    assert [re.match(r'Requires-Dist: ([\w-]+)', line)[1] for line in required] == [
+        'torch',
+        'mmengine',
+    ]
     extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
     assert extras == {'det', 'seg', 'hub'}
 
@@ -52,10 +55,12 @@ def test_an_installed_package_finds_its_configs_and_trains_from_its_tools(wheel,
     zipfile.ZipFile(wheel).extractall(site)
     env = {'PYTHONPATH': str(site)}
     code = 'import mmeffvit; print(mmeffvit.resource_dir("configs"))'
-    run = run_python('-c', code, env=env)
+    run = run_python('-c', code, env=env, cwd=tmp_path)
     assert run.stdout.strip() == os.fspath(site / 'mmeffvit' / '.mim' / 'configs')
     tools = site / 'mmeffvit' / '.mim' / 'tools'
     config = site / 'mmeffvit' / '.mim' / 'configs' / 'maskrcnn_swiftformer_l1.py'
-    run = run_python(tools / 'train.py', config, '--cfg-options', 'data_root=nowhere/', env=env)
+    run = run_python(
+        tools / 'train.py', config, '--cfg-options', 'data_root=nowhere/', env=env, cwd=tmp_path
+    )
     assert run.returncode == 2
     assert 'nowhere/annotations' in run.stdout

@@ -41,7 +41,7 @@ def load_pretrained(
     layout = recognise(tensors, backbone.layouts)
     if layout is None:
         raise CheckpointError(
-            f'{checkpoint} is no checkpoint of {type(backbone).__name__}: it has none of the keys '
+            f'{checkpoint} is no checkpoint of {type(backbone).__name__}: no key matches '
             + ', '.join(f'{entry.marker!r} ({entry.name})' for entry in backbone.layouts)
             + f'. Its first keys are {sorted(tensors)[:5]}.'
         )

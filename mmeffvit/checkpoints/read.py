@@ -56,19 +56,22 @@ def load_torch_file(path: Path) -> Any:
     try:
         return torch.load(path, map_location='cpu', weights_only=True)
     except pickle.UnpicklingError as error:
-        raise CheckpointError(describe_refusal(path)) from error
+        raise CheckpointError(describe_refusal(path, error)) from error
     except (RuntimeError, EOFError) as error:
         raise CheckpointError(f'{path} is no torch checkpoint ({error})') from error
 
 
-def describe_refusal(path: Path) -> str:
+def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
     """Say which classes of ``path`` keep it from being loaded safely."""
     try:
-        names = ', '.join(torch.serialization.get_unsafe_globals_in_checkpoint(path))
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except (ValueError, RuntimeError):  # a legacy file cannot be listed
-        names = 'a class that torch does not name'
+        names = []
+    # torch puts its advice to load the file all the same around what went wrong
+    cause = error.__context__ or error
+    reason = f'it holds objects of {", ".join(names)}' if names else str(cause).splitlines()[0]
     return (
-        f'{path} is refused: it holds objects of {names}, and unpickling these could run any code. '
+        f'{path} is refused: {reason}, and unpickling these could run any code. '
         'Only tensors, plain values and the classes of the training engine are loaded. If you '
         'trust the file, load it yourself and save its state dict alone.'
     )

@@ -15,7 +15,7 @@ class Layout:
     """How one release spells its keys."""
 
     name: str
-    marker: str  # a key that this layout has and the others of the family have not
+    marker: str  # a pattern that keys of this layout match and those of the others do not
     table: Table
 
 
@@ -52,6 +52,9 @@ def _rename_one(key: str, table: Table) -> str | None:
 
 
 def recognise(keys: Iterable[str], layouts: Iterable[Layout]) -> Layout | None:
-    """Return the layout whose marker is among ``keys``, or None."""
-    keys = set(keys)
-    return next((layout for layout in layouts if layout.marker in keys), None)
+    """Return the layout whose marker some of ``keys`` match, or None."""
+    keys = list(keys)
+    for layout in layouts:
+        if any(re.search(layout.marker, key) for key in keys):
+            return layout
+    return None

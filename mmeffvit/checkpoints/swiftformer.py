@@ -42,7 +42,7 @@ OFFICIAL: Table = (
 TIMM: Table = (*HEADS, *BLOCKS)
 
 LAYOUTS = (
-    Layout('official', 'network.0.0.dwconv.weight', OFFICIAL),
-    Layout('timm', 'stages.0.blocks.0.dwconv.weight', TIMM),
-    Layout('mmeffvit', 'stages.0.blocks.0.depthwise.weight', ()),
+    Layout('official', r'^network\.\d', OFFICIAL),
+    Layout('timm', r'^stages\..*\.dwconv\.', TIMM),
+    Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )

@@ -24,7 +24,7 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
         raise UserError(f'config {str(path)!r} does not exist')
     try:
         config = Config.fromfile(path)
-    except (ImportError, SyntaxError) as error:
+    except (ImportError, SyntaxError, TypeError, KeyError) as error:
         raise UserError(f'{path}: {error}') from error
     data_root = options.pop('data_root', None)
     if data_root is not None:

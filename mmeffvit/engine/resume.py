@@ -1,5 +1,6 @@
 """The newest whole checkpoint of a work dir."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def latest_checkpoint(work_dir: Path) -> Path | None:
         try:
             check_integrity(path)
         except CheckpointError as error:
-            print_log(f'{error} Trying the one before.', logger='current', level='WARNING')
+            print_log(f'{error} Trying the one before.', logger='current', level=logging.WARNING)
         else:
             return path
     return None

@@ -5,6 +5,7 @@ runner's checkpoint is not, so mmengine 0.10.7 can neither resume nor test its o
 """
 
 import _codecs
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +21,10 @@ def statistic_of(owner: Any, name: str) -> Callable:
     """Stand in for ``getattr`` while unpickling: the statistics of a log history, nothing else.
 
     Raises:
-        AttributeError: For any other attribute; a file may not reach for it.
+        pickle.UnpicklingError: For any other attribute; a file may not reach for it.
     """
     if owner is not HistoryBuffer or name not in STATISTICS:
-        raise AttributeError(f'a checkpoint may not use {name!r} of {owner!r}')
+        raise pickle.UnpicklingError(f'a checkpoint may not use {name!r} of {owner!r}')
     return getattr(HistoryBuffer, name)
 
 

@@ -49,11 +49,10 @@ def official_state(backbone: SwiftFormer, output_norms: bool = False) -> dict[st
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """The messages of mmengine's current logger."""
     logger = MMLogger.get_current_instance()
-    logger.propagate = True
     logger.setLevel(logging.INFO)
-    caplog.set_level(logging.INFO, logger=logger.name)
+    logger.addHandler(caplog.handler)  # it hands nothing on to the root logger
     yield caplog
-    logger.propagate = False
+    logger.removeHandler(caplog.handler)
 
 
 def assert_same(ours: SwiftFormer, source: SwiftFormer) -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.optim import OptimWrapper
 from mmengine.registry import init_default_scope
 
 from tests.conftest import ROOT
@@ -75,10 +74,13 @@ def test_a_leaf_trains_a_step_and_predicts(leaf):
     config = load(leaf)
     model = build(config)
     batch = random_batch(model.roi_head.bbox_head.num_classes)
-    optimizer = OptimWrapper(torch.optim.SGD(model.parameters(), lr=1e-4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     model.train()
-    losses = model.train_step(batch, optimizer)
-    assert losses['loss'].isfinite()
+    data = model.data_preprocessor(batch, training=True)
+    loss, _ = model.parse_losses(model(**data, mode='loss'))
+    loss.backward()
+    optimizer.step()
+    assert loss.isfinite()
     unused = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
     assert unused == []
     model.eval()

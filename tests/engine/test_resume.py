@@ -10,18 +10,19 @@ from mmeffvit.engine.resume import latest_checkpoint
 from tests.conftest import ROOT, run_tool
 
 TINY = """
-_base_ = {base!r}
+_base_ = BASE
 custom_imports = dict(imports=['killer'])
 custom_hooks = [dict(type='mmengine.KillHook')]
 model = dict(
     backbone=dict(
-        arch=dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1)), drop_path_rate=0.2, init_cfg=None
+        arch=dict(_delete_=True, channels=(8, 8, 16, 16), depths=(1, 1, 1, 1)),
+        drop_path_rate=0.2,
     ),
     neck=dict(in_channels=[8, 8, 16, 16]),
 )
 train_dataloader = dict(batch_size=2, num_workers=2)
 train_cfg = dict(max_epochs=3, val_interval=10)
-param_scheduler = dict(_delete_=True, type='LinearLR', start_factor=0.1, by_epoch=False, end=20)
+param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
 default_hooks = dict(logger=dict(interval=2), checkpoint=dict(max_keep_ckpts=2))
 """
 
@@ -30,10 +31,7 @@ default_hooks = dict(logger=dict(interval=2), checkpoint=dict(max_keep_ckpts=2))
 def config(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp('config') / 'tiny.py'
     base = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
-    text = TINY.format(base=base).replace(
-        'param_scheduler = dict(_delete_=True, ', 'param_scheduler = dict('
-    )
-    path.write_text(text)
+    path.write_text(TINY.replace('BASE', repr(base)))
     return path
 
 

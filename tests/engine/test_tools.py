@@ -30,7 +30,7 @@ def trained(shapes, tmp_path_factory) -> Path:
     assert re.search(r'Epoch\(train\).*eta: ', run.stdout)
     assert 'coco/segm_mAP' in run.stdout
     # 4 images a step under a recipe for 8: half the learning rate
-    assert re.search(r'LR has been automatically scaled from 0\.002 to 0\.001', run.stdout)
+    assert re.search(r'batch size of 8 and the current batch size is 4.*by 0\.5', run.stdout)
     return work_dir
 
 
