@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from os import PathLike
 from typing import Any, TypeVar
 
+from mmengine.logging import print_log
 from mmengine.model import BaseModule
 from torch import Tensor, is_grad_enabled, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from mmeffvit.checkpoints import Layout, load_pretrained
+from mmeffvit.checkpoints import Layout, load_weights
 
 Arch = TypeVar('Arch')
 
@@ -113,7 +115,7 @@ class Backbone(BaseModule):
         norm_eval: Keep every batch norm in eval mode while training.
         with_cp: Trade time for memory: recompute each block during backward.
         init_cfg: ``dict(type='Pretrained', checkpoint=...)`` converts and loads released weights,
-            see :func:`mmeffvit.checkpoints.load_pretrained`; other types as in mmengine.
+            see :meth:`load_pretrained`; other types as in mmengine.
 
     Shape:
         (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
@@ -148,6 +150,7 @@ class Backbone(BaseModule):
         norms = output_norms or [nn.Identity() for _ in out_indices]
         self.output_norms = nn.ModuleDict(dict(zip(map(str, out_indices), norms, strict=True)))
         self.out_indices = out_indices
+        self.num_stages = len(channels)
         self.channels = tuple(channels[i] for i in out_indices)
         self.strides = tuple(strides[i] for i in out_indices)
         self.frozen_stages = frozen_stages
@@ -187,8 +190,34 @@ class Backbone(BaseModule):
         if not isinstance(config, dict) or config.get('type') != 'Pretrained' or self.is_init:
             super().init_weights()
             return
-        load_pretrained(self, config['checkpoint'], prefix=config.get('prefix'))
+        self.load_pretrained(config['checkpoint'], prefix=config.get('prefix'))
         self.is_init = True
+
+    def load_pretrained(self, checkpoint: str | PathLike, *, prefix: str | None = None) -> None:
+        """Load released weights, official or timm's, and log one line that counts the tensors.
+
+        Dropped on purpose are the classifier and the stages that this backbone does not build;
+        missing on purpose are output norms, which start fresh.
+
+        Args:
+            checkpoint: A path, an http(s) address or ``hf://OWNER/REPOSITORY``; see
+                :func:`mmeffvit.checkpoints.sources.fetch`.
+            prefix: Read only the keys that start so, and cut this off.
+
+        Raises:
+            mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit;
+                the backbone is unchanged then.
+        """
+        unbuilt = '|'.join(map(str, range(len(self.stages), self.num_stages))) or '(?!)'
+        report = load_weights(
+            self,
+            checkpoint,
+            self.layouts,
+            prefix=prefix,
+            unused=rf'^(output_norms|stages\.({unbuilt}))\.',
+            fresh=r'^output_norms\.',
+        )
+        print_log(str(report), logger='current')
 
     def _run(self, step: nn.Module, x: Tensor) -> Tensor:
         if not (self.with_cp and self.training and is_grad_enabled()):

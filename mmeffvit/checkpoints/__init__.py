@@ -1,15 +1,16 @@
 """Released weights: where they lie, how they are read, what their keys are called here."""
 
 from .errors import CheckpointError
-from .load import load_pretrained
+from .load import LoadReport, load_weights
 from .read import read_checkpoint
 from .rename import Layout, Table, rename
 
 __all__ = [
     'CheckpointError',
     'Layout',
+    'LoadReport',
     'Table',
-    'load_pretrained',
+    'load_weights',
     'read_checkpoint',
     'rename',
 ]

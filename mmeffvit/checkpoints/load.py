@@ -1,35 +1,60 @@
-"""Released weights into one of our backbones, with every tensor accounted for."""
+"""Released weights into a module, with every tensor accounted for."""
 
-import logging
 import os
+import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from mmengine.logging import print_log
-from torch import Tensor
+from torch import Tensor, nn
 
 from .errors import CheckpointError
 from .read import read_checkpoint
-from .rename import recognise, rename
+from .rename import Layout, recognise, rename
 from .sources import fetch
 
-if TYPE_CHECKING:
-    from mmeffvit.backbones import Backbone
+# a counter that some releases leave out; it has no effect at a fixed momentum
+COUNTERS = r'\.num_batches_tracked$'
 
 
-def load_pretrained(
-    backbone: 'Backbone', checkpoint: str | os.PathLike, *, prefix: str | None = None
-) -> None:
-    """Load ``checkpoint`` into ``backbone``; the layout is recognised, the keys are converted.
+@dataclass(frozen=True)
+class LoadReport:
+    """What became of every tensor, by key; an unexpected one would have been an error."""
 
-    Logs one line that counts the tensors loaded, dropped on purpose (the classifier, and stages
-    that the backbone does not build) and missing on purpose (output norms, which start fresh).
+    checkpoint: str
+    layout: str
+    loaded: tuple[str, ...]
+    dropped: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f'{self.checkpoint} ({self.layout} layout): {len(self.loaded)} tensors loaded, '
+            f'{len(self.dropped)} dropped on purpose, {len(self.missing)} missing on purpose'
+        )
+
+
+def load_weights(
+    module: nn.Module,
+    checkpoint: str | os.PathLike,
+    layouts: Iterable[Layout],
+    *,
+    prefix: str | None = None,
+    unused: str | None = None,
+    fresh: str | None = None,
+) -> LoadReport:
+    """Load ``checkpoint`` into ``module``; its layout is recognised and its keys are converted.
 
     Args:
-        backbone: The backbone; it is unchanged when an error is raised.
+        module: Gets the weights; it is unchanged when an error is raised.
         checkpoint: A path, an http(s) address or ``hf://OWNER/REPOSITORY``; see
             :func:`mmeffvit.checkpoints.sources.fetch`.
+        layouts: Layouts the checkpoint may have.
         prefix: Read only the keys that start so, and cut this off.
+        unused: Pattern of converted keys that the module may lack.
+        fresh: Pattern of the module's keys that the checkpoint may lack.
+
+    Returns:
+        What was loaded, dropped on purpose and missing on purpose.
 
     Raises:
         CheckpointError: If the file cannot be found or read, its layout is unknown, or a tensor is
@@ -38,34 +63,34 @@ def load_pretrained(
     tensors = read_checkpoint(fetch(checkpoint))
     if prefix:
         tensors = _below(tensors, prefix, checkpoint)
-    layout = recognise(tensors, backbone.layouts)
+    layouts = list(layouts)
+    layout = recognise(tensors, layouts)
     if layout is None:
+        markers = ', '.join(f'{entry.marker!r} ({entry.name})' for entry in layouts)
         raise CheckpointError(
-            f'{checkpoint} is no checkpoint of {type(backbone).__name__}: no key matches '
-            + ', '.join(f'{entry.marker!r} ({entry.name})' for entry in backbone.layouts)
-            + f'. Its first keys are {sorted(tensors)[:5]}.'
+            f'{checkpoint} is no checkpoint of {type(module).__name__}: no key matches {markers}. '
+            f'Its first keys are {sorted(tensors)[:5]}.'
         )
     renamed, dropped = rename(tensors, layout.table)
-    state = {new: tensors[old] for old, new in renamed.items()}
-    target = backbone.state_dict()
-    unbuilt = [key for key in state if _is_unbuilt(key, len(backbone.stages))]
-    # fresh batch norms of a backbone that returns other maps than the one that was saved
-    unused = [key for key in state if key.startswith('output_norms.') and key not in target]
-    for key in (*unbuilt, *unused):
-        del state[key]
+    target = module.state_dict()
+    skipped = [k for k, new in renamed.items() if new not in target and _matches(unused, new)]
+    state = {new: tensors[old] for old, new in renamed.items() if old not in skipped}
     missing = [key for key in target if key not in state]
-    fresh = [key for key in missing if _starts_fresh(key)]
-    _require_fit(checkpoint, state, target, set(missing) - set(fresh))
-    backbone.load_state_dict(
+    _require_fit(checkpoint, state, target, [k for k in missing if not _matches(fresh, k)])
+    module.load_state_dict(
         {key: value.reshape(target[key].shape) for key, value in state.items()}, strict=False
     )
-    print_log(
-        f'{checkpoint} ({layout.name} layout): {len(state)} tensors loaded, '
-        f'{len(dropped) + len(unbuilt) + len(unused)} dropped on purpose, '
-        f'{len(fresh)} missing on purpose',
-        logger='current',
-        level=logging.INFO,
+    return LoadReport(
+        checkpoint=str(checkpoint),
+        layout=layout.name,
+        loaded=tuple(state),
+        dropped=(*dropped, *skipped),
+        missing=tuple(missing),
     )
+
+
+def _matches(pattern: str | None, key: str) -> bool:
+    return bool(re.search(COUNTERS, key) or (pattern and re.search(pattern, key)))
 
 
 def _below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[str, Tensor]:
@@ -75,16 +100,6 @@ def _below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[
     if not inside and prefix not in ('backbone.', 'module.'):
         raise CheckpointError(f'no key of {checkpoint} starts with {prefix!r}')
     return inside or tensors
-
-
-def _is_unbuilt(key: str, num_stages: int) -> bool:
-    parts = key.split('.')
-    return parts[0] == 'stages' and int(parts[1]) >= num_stages
-
-
-def _starts_fresh(key: str) -> bool:
-    # a counter that some releases leave out; it has no effect at a fixed momentum
-    return key.startswith('output_norms.') or key.endswith('.num_batches_tracked')
 
 
 def _require_fit(

@@ -13,7 +13,7 @@ from mmengine.logging import MMLogger
 from safetensors.torch import save_file
 
 from mmeffvit.backbones import SwiftFormer
-from mmeffvit.checkpoints import CheckpointError, load_pretrained, read_checkpoint
+from mmeffvit.checkpoints import CheckpointError, read_checkpoint
 from tests.checkpoints.test_rename import official_key
 from tests.conftest import run_python
 
@@ -81,7 +81,7 @@ def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
     source = randomised()
     torch.save({'model': official_state(source, output_norms=True)}, tmp_path / 'dense.pth')
     ours = SwiftFormer(ARCH)
-    load_pretrained(ours, tmp_path / 'dense.pth')
+    ours.load_pretrained(tmp_path / 'dense.pth')
     for key, value in source.state_dict().items():
         assert torch.equal(ours.state_dict()[key], value), key
     assert '0 missing on purpose' in log.text
@@ -92,7 +92,7 @@ def test_a_safetensors_file_loads(tmp_path):
     tensors = {key: value.contiguous() for key, value in official_state(source).items()}
     save_file(tensors, tmp_path / 'model.safetensors')
     ours = SwiftFormer(ARCH)
-    load_pretrained(ours, tmp_path / 'model.safetensors')
+    ours.load_pretrained(tmp_path / 'model.safetensors')
     assert_same(ours, source)
 
 
@@ -103,7 +103,7 @@ def test_the_backbone_of_a_whole_detector_loads(tmp_path):
     torch.save({'state_dict': state, 'meta': {}}, tmp_path / 'detector.pth')
     for prefix in (None, 'backbone.'):
         ours = SwiftFormer(ARCH)
-        load_pretrained(ours, tmp_path / 'detector.pth', prefix=prefix)
+        ours.load_pretrained(tmp_path / 'detector.pth', prefix=prefix)
         assert_same(ours, source)
 
 
@@ -111,7 +111,7 @@ def test_stages_that_are_not_built_are_dropped_and_counted(tmp_path, log):
     source = randomised()
     torch.save(official_state(source), tmp_path / 'official.pth')
     ours = SwiftFormer(ARCH, out_indices=(0, 1, 2))
-    load_pretrained(ours, tmp_path / 'official.pth')
+    ours.load_pretrained(tmp_path / 'official.pth')
     unbuilt = sum(key.startswith('stages.3.') for key in source.state_dict())
     assert f'{unbuilt + 2} dropped on purpose' in log.text
     assert torch.equal(ours.stem[0].weight, source.stem[0].weight)
@@ -144,14 +144,14 @@ def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, n
     ours = SwiftFormer(ARCH)
     before = {key: value.clone() for key, value in ours.state_dict().items()}
     with pytest.raises(CheckpointError, match=named):
-        load_pretrained(ours, tmp_path / 'odd.pth')
+        ours.load_pretrained(tmp_path / 'odd.pth')
     assert all(torch.equal(value, before[key]) for key, value in ours.state_dict().items())
 
 
 def test_a_file_of_another_family_is_named(tmp_path):
     torch.save({'conv1.weight': torch.ones(1)}, tmp_path / 'resnet.pth')
     with pytest.raises(CheckpointError, match=r'no checkpoint of SwiftFormer.*conv1\.weight'):
-        load_pretrained(SwiftFormer(ARCH), tmp_path / 'resnet.pth')
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'resnet.pth')
 
 
 class Payload:
@@ -161,7 +161,7 @@ class Payload:
 def test_a_file_with_a_foreign_class_is_refused_by_name(tmp_path):
     torch.save({'model': Payload()}, tmp_path / 'foreign.pth')
     with pytest.raises(CheckpointError, match=r'test_load\.Payload'):
-        load_pretrained(SwiftFormer(ARCH), tmp_path / 'foreign.pth')
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'foreign.pth')
 
 
 def test_a_plain_pickle_is_not_run(tmp_path):
@@ -171,7 +171,7 @@ def test_a_plain_pickle_is_not_run(tmp_path):
 
     (tmp_path / 'bomb.pth').write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(CheckpointError, match=r'bomb\.pth'):
-        load_pretrained(SwiftFormer(ARCH), tmp_path / 'bomb.pth')
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'bomb.pth')
     assert not (tmp_path / 'went off').exists()
 
 
@@ -181,7 +181,7 @@ def test_a_truncated_file_is_called_that(tmp_path, kept):
     torch.save(official_state(randomised()), path)
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
     with pytest.raises(CheckpointError, match=r'cut\.pth is truncated or damaged'):
-        load_pretrained(SwiftFormer(ARCH), path)
+        SwiftFormer(ARCH).load_pretrained(path)
 
 
 def test_a_flipped_bit_is_found(tmp_path):
@@ -191,7 +191,7 @@ def test_a_flipped_bit_is_found(tmp_path):
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match='truncated or damaged'):
-        load_pretrained(SwiftFormer(ARCH), path)
+        SwiftFormer(ARCH).load_pretrained(path)
 
 
 def test_a_truncated_safetensors_file_is_called_that(tmp_path):
@@ -199,12 +199,12 @@ def test_a_truncated_safetensors_file_is_called_that(tmp_path):
     save_file({'a': torch.ones(1000)}, path)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match='truncated or damaged'):
-        load_pretrained(SwiftFormer(ARCH), path)
+        SwiftFormer(ARCH).load_pretrained(path)
 
 
 def test_a_missing_file_is_named_with_its_folder(tmp_path):
     with pytest.raises(CheckpointError, match=r'no\.pth.*does not exist'):
-        load_pretrained(SwiftFormer(ARCH), tmp_path / 'no.pth')
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'no.pth')
 
 
 @pytest.fixture
@@ -224,10 +224,10 @@ def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
     folder, address = server
     source = randomised()
     torch.save(official_state(source), folder / 'official.pth')
-    load_pretrained(SwiftFormer(ARCH), f'{address}/official.pth')
+    SwiftFormer(ARCH).load_pretrained(f'{address}/official.pth')
     (folder / 'official.pth').unlink()
     ours = SwiftFormer(ARCH)
-    load_pretrained(ours, f'{address}/official.pth')  # from the cache
+    ours.load_pretrained(f'{address}/official.pth')  # from the cache
     assert_same(ours, source)
 
 
@@ -235,7 +235,7 @@ def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, ser
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
     _, address = server
     with pytest.raises(CheckpointError, match=r'download it and copy it to .*cache.*absent\.pth'):
-        load_pretrained(SwiftFormer(ARCH), f'{address}/absent.pth')
+        SwiftFormer(ARCH).load_pretrained(f'{address}/absent.pth')
 
 
 HUB_SCRIPT = """
@@ -275,4 +275,4 @@ def test_without_network_the_file_to_download_is_named(tmp_path):
 
 def test_a_malformed_hub_address_is_named():
     with pytest.raises(CheckpointError, match='hf://OWNER/REPOSITORY'):
-        load_pretrained(SwiftFormer(ARCH), 'hf://swiftformer')
+        SwiftFormer(ARCH).load_pretrained('hf://swiftformer')
