@@ -18,7 +18,7 @@ model = dict(
         arch='xs',
         init_cfg=dict(type='Pretrained', checkpoint='hf://timm/swiftformer_xs.dist_in1k'),
     ),
-    neck=dict(in_channels=[48, 56, 112, 220]),
+    neck=dict(type='FPN', in_channels=[48, 56, 112, 220], out_channels=256, num_outs=5),
 )
 train_dataloader = dict(batch_size=4)  # 8 GPUs
 optim_wrapper = dict(optimizer=dict(weight_decay=1e-4))

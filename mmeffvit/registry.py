@@ -9,7 +9,12 @@ from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import Registry
 from torch import nn
 
-MODELS = Registry('model', parent=ROOT_MODELS, scope='mmeffvit', locations=['mmeffvit.backbones'])
+MODELS = Registry(
+    'model',
+    parent=ROOT_MODELS,
+    scope='mmeffvit',
+    locations=['mmeffvit.backbones', 'mmeffvit.necks'],
+)
 
 
 def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:

@@ -6,6 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.backbones import SwiftFormer
 from mmeffvit.layers.regularization import DropPath, LayerScale
+from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomised
 
 # with the four output norms, without the classifier; multiply-adds in 10**9 at 224 x 224
 SIZES = {
@@ -30,55 +31,15 @@ def test_multiply_adds_are_within_one_percent_of_the_official_ones(arch):
     assert counter.get_total_flops() / 2e9 == pytest.approx(giga_macs, rel=0.01)
 
 
-def randomised_timm_model(timm, arch: str) -> torch.nn.Module:
-    """Random weights and statistics everywhere: a wrong key or a skipped branch shows."""
-    model = timm.create_model(f'swiftformer_{arch}').eval()
-    for name, buffer in model.named_buffers():
-        if name.endswith('running_mean'):
-            buffer.normal_(0, 0.1)
-        elif name.endswith('running_var'):
-            buffer.uniform_(0.5, 1.5)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if 'gamma' in name:  # layer scales start at 1e-5 and would hide their branch
-                parameter.uniform_(0.5, 1.5)
-            elif name.endswith('bias'):
-                parameter.normal_(0, 0.1)
-    return model
-
-
 @pytest.mark.parametrize('arch', SIZES)
 def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    theirs = randomised_timm_model(timm, arch)
-    torch.save(theirs.state_dict(), tmp_path / 'timm.pth')
-    ours = SwiftFormer(
-        arch,
-        output_norm=False,
-        init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'timm.pth')),
-    ).eval()
-    ours.init_weights()
-    for size in ((224, 224), (97, 161), (128, 192)):
-        x = torch.randn(1, 3, *size)
-        with torch.no_grad():
-            expected = theirs.forward_intermediates(x, intermediates_only=True)
-            maps = ours(x)
-        for feature, other in zip(maps, expected, strict=True):
-            error = (feature - other).abs().max() / other.abs().max()
-            assert error <= 1e-4, (arch, size, error)
+    theirs = randomised(timm.create_model(f'swiftformer_{arch}'))
+    assert_same_maps(SwiftFormer(arch, output_norm=False), theirs, tmp_path)
 
 
 def test_gradients_equal_those_of_timm(timm, tmp_path):
-    theirs = randomised_timm_model(timm, 'xs')
-    torch.save(theirs.state_dict(), tmp_path / 'timm.pth')
-    ours = SwiftFormer(
-        'xs', output_norm=False, init_cfg=dict(type='Pretrained', checkpoint=tmp_path / 'timm.pth')
-    ).eval()
-    ours.init_weights()
-    x = torch.randn(1, 3, 64, 96, requires_grad=True)
-    y = x.detach().clone().requires_grad_()
-    sum(m.tanh().sum() for m in theirs.forward_intermediates(x, intermediates_only=True)).backward()
-    sum(m.tanh().sum() for m in ours(y)).backward()
-    assert (x.grad - y.grad).abs().max() <= 1e-4 * x.grad.abs().max()
+    theirs = randomised(timm.create_model('swiftformer_xs'))
+    assert_same_gradients(SwiftFormer('xs', output_norm=False), theirs, tmp_path)
 
 
 def test_drop_path_rises_over_the_attention_encoders_alone():
@@ -97,6 +58,11 @@ def test_initial_values_are_the_official_ones():
     assert encoder.feed_forward.expand.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert encoder.feed_forward.expand.bias.abs().max() == 0
     assert encoder.attention.score.weight.std().item() == pytest.approx(1.0, rel=0.2)
+
+
+def test_an_impossible_drop_path_rate_is_named():
+    with pytest.raises(ValueError, match=r'1\.0'):
+        SwiftFormer('xs', drop_path_rate=1.0)
 
 
 def test_output_norms_are_optional():

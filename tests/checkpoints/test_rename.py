@@ -1,10 +1,13 @@
 """Key tables, tested without weights."""
 
+import re
+
 import pytest
 
-from mmeffvit.backbones import SwiftFormer
+from mmeffvit.backbones import SwiftFormer, shvit
 from mmeffvit.backbones.swiftformer import VARIANTS
 from mmeffvit.checkpoints import CheckpointError, rename
+from mmeffvit.checkpoints import shvit as shvit_tables
 from mmeffvit.checkpoints.rename import recognise
 from mmeffvit.checkpoints.swiftformer import LAYOUTS, OFFICIAL, TIMM
 
@@ -83,3 +86,31 @@ def test_markers_tell_the_layouts_apart(timm):
 def test_two_keys_may_not_become_one():
     with pytest.raises(CheckpointError, match=r"'x\.bias'"):
         rename(['a.bias', 'b.bias'], ((r'^[ab]\.', 'x.'),))
+
+
+def official_shvit_key(key: str) -> str:
+    """Timm's key of an SHViT in the official spelling, written apart from the tables."""
+    match = re.match(r'stages\.(\d)\.(downsample|blocks)\.(\d+)\.(.*)', key)
+    if match is None:
+        return key
+    stage, kind, index, tail = int(match[1]), match[2], int(match[3]), match[4]
+    if kind == 'blocks':
+        return f'blocks{stage + 1}.{index + (3 if stage else 0)}.{tail}'
+    place = {0: '0.0', 1: '0.1', 2: '1', 3: '2.0', 4: '2.1'}[index]
+    return f'blocks{stage + 1}.{place}.{tail}'
+
+
+@pytest.mark.parametrize('arch', shvit.VARIANTS)
+def test_both_tables_of_shvit_are_bijections_onto_our_keys(timm, arch):
+    theirs = list(timm.create_model(f'shvit_{arch}').state_dict())
+    ours = list(shvit.SHViT(arch).state_dict())
+    from_timm, dropped = rename(theirs, shvit_tables.TIMM)
+    assert sorted(from_timm.values()) == sorted(ours)
+    assert {key.split('.')[0] for key in dropped} == {'head'}
+    official = [official_shvit_key(key) for key in theirs]
+    from_official, _ = rename(official, shvit_tables.OFFICIAL)
+    assert list(from_official.values()) == list(from_timm.values())
+    spelled = {'official': official, 'timm': theirs, 'mmeffvit': ours}
+    for name, keys in spelled.items():
+        layouts = shvit_tables.LAYOUTS
+        assert [layout.name for layout in layouts if recognise(keys, [layout])] == [name]

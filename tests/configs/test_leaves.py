@@ -14,6 +14,8 @@ LEAVES = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
 PARAMETERS = {
     'maskrcnn_swiftformer_l1': 31_378_176,
     'maskrcnn_swiftformer_l3': 47_637_168,
+    'maskrcnn_shvit_s4': 37_416_524,
+    'retinanet_shvit_s4': 26_515_792,
 }
 
 
@@ -73,7 +75,8 @@ def test_a_leaf_says_what_it_trains_on_and_what_we_measured(leaf):
 def test_a_leaf_trains_a_step_and_predicts(leaf):
     config = load(leaf)
     model = build(config)
-    batch = random_batch(model.roi_head.bbox_head.num_classes)
+    head = getattr(model, 'roi_head', model).bbox_head
+    batch = random_batch(head.num_classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     model.train()
     data = model.data_preprocessor(batch, training=True)
@@ -86,7 +89,8 @@ def test_a_leaf_trains_a_step_and_predicts(leaf):
     model.eval()
     with torch.no_grad():
         (found,) = model.test_step(random_batch(2))
-    assert found.pred_instances.masks.shape[1:] == (128, 128)
+    assert found.pred_instances.bboxes.shape[1:] == (4,)
+    assert ('masks' in found.pred_instances) == leaf.startswith('maskrcnn')
 
 
 @pytest.mark.parametrize('leaf', PARAMETERS)
@@ -111,6 +115,19 @@ def test_the_coco_recipe_is_that_of_the_paper(arch):
     assert config.model.backbone.arch == arch
     resize = next(t for t in config.train_dataloader.dataset.pipeline if t.type == 'Resize')
     assert (resize.scale, resize.keep_ratio) == ((1333, 800), True)
+
+
+@pytest.mark.parametrize('head', ['maskrcnn', 'retinanet'])
+def test_the_recipe_of_shvit_is_that_of_its_authors(head):
+    config = load(f'{head}_shvit_s4')
+    optimizer = config.optim_wrapper.optimizer
+    assert (optimizer.type, optimizer.lr, optimizer.weight_decay) == ('AdamW', 1e-4, 0.05)
+    assert config.train_dataloader.batch_size * 8 == config.auto_scale_lr.base_batch_size == 16
+    assert config.param_scheduler[0].start_factor == 1e-3
+    assert config.param_scheduler[1].milestones == [8, 11]
+    backbone = config.model.backbone
+    assert backbone.norm_eval
+    assert backbone.get('frozen_stages', -1) == -1
 
 
 def test_the_environment_moves_the_data(monkeypatch):

@@ -1,10 +1,6 @@
-"""COCO 2017 boxes and instance masks, 118K images to train on and 5K to validate.
+"""COCO 2017 boxes and instance masks; where the images lie is said in coco_detection.py."""
 
-The images lie in ``DATA_ROOT`` if the environment has it, else in ``data/coco/``:
-``train2017/``, ``val2017/`` and ``annotations/instances_{train,val}2017.json``.
-"""
-
-data_root = '{{$DATA_ROOT:data/coco}}/'
+_base_ = './coco_detection.py'
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
@@ -23,41 +19,9 @@ test_pipeline = [
     ),
 ]
 
-train_dataloader = dict(
-    batch_size=2,
-    num_workers=2,
-    persistent_workers=True,
-    sampler=dict(type='DefaultSampler', shuffle=True),
-    batch_sampler=dict(type='AspectRatioBatchSampler'),
-    dataset=dict(
-        type='CocoDataset',
-        data_root=data_root,
-        ann_file='annotations/instances_train2017.json',
-        data_prefix=dict(img='train2017/'),
-        filter_cfg=dict(filter_empty_gt=True, min_size=32),
-        pipeline=train_pipeline,
-    ),
-)
-val_dataloader = dict(
-    batch_size=1,
-    num_workers=2,
-    persistent_workers=True,
-    drop_last=False,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type='CocoDataset',
-        data_root=data_root,
-        ann_file='annotations/instances_val2017.json',
-        data_prefix=dict(img='val2017/'),
-        test_mode=True,
-        pipeline=test_pipeline,
-    ),
-)
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline))
 test_dataloader = val_dataloader
 
-val_evaluator = dict(
-    type='CocoMetric',
-    ann_file=data_root + 'annotations/instances_val2017.json',
-    metric=['bbox', 'segm'],
-)
+val_evaluator = dict(metric=['bbox', 'segm'])
 test_evaluator = val_evaluator

@@ -1,6 +1,6 @@
-"""Mask R-CNN with a feature pyramid (arXiv:1703.06870, arXiv:1612.03144), without its backbone.
+"""Mask R-CNN (arXiv:1703.06870), without its backbone and its neck.
 
-A leaf adds ``backbone`` and the ``in_channels`` of ``neck``.
+A leaf adds both; the neck gives five levels of 256 channels at strides 4 to 64.
 """
 
 default_scope = 'mmdet'
@@ -17,7 +17,6 @@ model = dict(
         pad_mask=True,
         pad_size_divisor=32,
     ),
-    neck=dict(type='FPN', out_channels=256, num_outs=5),
     rpn_head=dict(
         type='RPNHead',
         in_channels=256,

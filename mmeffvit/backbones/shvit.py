@@ -1,0 +1,213 @@
+"""SHViT: single-head vision transformer with memory-efficient macro design (arXiv:2401.16456)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.checkpoints.shvit import LAYOUTS
+from mmeffvit.layers.attention import SingleHeadSelfAttention
+from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.registry import register_backbone
+
+from .base import Backbone, Stage, resolve_arch, resolve_out_indices
+
+STRIDES = (16, 32, 64)
+EXPANSION = 2
+MERGE_EXPANSION = 4
+
+
+@dataclass(frozen=True)
+class SHViTArch:
+    """Sizes of one variant; every field has one value per stage."""
+
+    channels: tuple[int, ...]
+    depths: tuple[int, ...]
+    attended: tuple[int, ...]  # channels in attention, 0 for a stage without it
+
+    def __post_init__(self) -> None:
+        if not len(self.channels) == len(self.depths) == len(self.attended) == 3:
+            raise ValueError(f'an SHViT has 3 stages; got {self}')
+        if min(self.depths) < 1 or self.channels[0] % 8:
+            raise ValueError(f'depths start at 1 and channels[0] divides by 8; got {self}')
+        pairs = zip(self.attended, self.channels, strict=True)
+        if any(not 0 <= attended <= channels for attended, channels in pairs):
+            raise ValueError(f'attended lies between 0 and channels; got {self}')
+
+
+# Sizes of the released models; architecture table of arXiv:2401.16456
+# fmt: off
+VARIANTS = {  #     channels         depths     attended
+    's1': SHViTArch((128, 224, 320), (2, 4, 5), (0, 48, 68)),
+    's2': SHViTArch((128, 308, 448), (2, 4, 5), (0, 66, 96)),
+    's3': SHViTArch((192, 352, 448), (3, 5, 5), (0, 75, 96)),
+    's4': SHViTArch((224, 336, 448), (4, 7, 6), (0, 72, 96)),
+}
+# fmt: on
+
+
+class FeedForward(nn.Module):
+    """Two 1x1 convolutions; the second starts silent.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.expand = ConvNorm(channels, EXPANSION * channels)
+        self.project = ConvNorm(EXPANSION * channels, channels, norm_init=0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(F.relu(self.expand(x)))
+
+
+class SHViTBlock(nn.Module):
+    """Depth-wise convolution, single-head attention and feed-forward, each residual.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attended: Channels in attention; 0 leaves attention out.
+        depthwise_init: First factor of the depth-wise convolution's batch norm.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, attended: int = 0, depthwise_init: float = 0.0) -> None:
+        super().__init__()
+        self.depthwise = ConvNorm(channels, channels, 3, groups=channels, norm_init=depthwise_init)
+        self.attention = SingleHeadSelfAttention(channels, attended) if attended else None
+        self.feed_forward = FeedForward(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.depthwise(x)
+        if self.attention is not None:
+            x = x + self.attention(x)
+        return x + self.feed_forward(x)
+
+
+class SqueezeExcite(nn.Module):
+    """Scale every channel by what all positions say of it: arXiv:1709.01507.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        hidden: Channels between the two projections.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.reduce = nn.Conv2d(channels, hidden, 1)
+        self.expand = nn.Conv2d(hidden, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = x.mean(dim=(2, 3), keepdim=True)  # (B, C, 1, 1)
+        return x * self.expand(F.relu(self.reduce(pooled))).sigmoid()
+
+
+class PatchMerging(nn.Module):
+    """Halve the resolution in a wide map: an inverted bottleneck with squeeze and excitation.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        wide = MERGE_EXPANSION * in_channels
+        hidden = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
+        self.expand = ConvNorm(in_channels, wide)
+        self.depthwise = ConvNorm(wide, wide, 3, stride=2, groups=wide)
+        self.excite = SqueezeExcite(wide, hidden)
+        self.project = ConvNorm(wide, out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.depthwise(F.relu(self.expand(x))))
+        return self.project(self.excite(x))
+
+
+class Downsample(nn.Module):
+    """Patch merging between a block at the old width and one at the new, without attention.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.before = SHViTBlock(in_channels, depthwise_init=1.0)
+        self.merge = PatchMerging(in_channels, out_channels)
+        self.after = SHViTBlock(out_channels, depthwise_init=1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.after(self.merge(self.before(x)))
+
+
+def make_stem(channels: int) -> nn.Sequential:
+    """(B, 3, H, W) -> (B, channels, H/16, W/16), rounded up at each of the four steps."""
+    widths = (3, channels // 8, channels // 4, channels // 2, channels)
+    layers: list[nn.Module] = []
+    for i in range(4):
+        layers += [ConvNorm(widths[i], widths[i + 1], 3, stride=2), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])  # no activation after the last
+
+
+def make_stage(arch: SHViTArch, index: int) -> Stage:
+    channels = arch.channels[index]
+    downsample = Downsample(arch.channels[index - 1], channels) if index else nn.Identity()
+    blocks = [SHViTBlock(channels, arch.attended[index]) for _ in range(arch.depths[index])]
+    return Stage(downsample, blocks)
+
+
+@register_backbone
+class SHViT(Backbone):
+    """SHViT of arXiv:2401.16456, with three maps at strides 16, 32 and 64.
+
+    There is no map at stride 8 or 4: pair it with
+    :class:`mmeffvit.necks.TransposedFPN`, which makes them, as its authors do.
+
+    Args:
+        arch: 's1', 's2', 's3', 's4', or a dict of the fields of :class:`SHViTArch`.
+        out_indices: Stages whose maps are returned; negative ones count from the last.
+        frozen_stages: See :class:`Backbone`.
+        norm_eval: See :class:`Backbone`; the authors' detection recipe sets it.
+        with_cp: See :class:`Backbone`.
+        init_cfg: See :class:`Backbone`.
+
+    Shape:
+        (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
+
+    Raises:
+        ValueError: If an argument is not one of its choices.
+    """
+
+    layouts = LAYOUTS
+
+    def __init__(
+        self,
+        arch: str | Mapping[str, Any] = 's1',
+        *,
+        out_indices: Sequence[int] = (0, 1, 2),
+        frozen_stages: int = -1,
+        norm_eval: bool = False,
+        with_cp: bool = False,
+        init_cfg: dict | None = None,
+    ) -> None:
+        sizes = resolve_arch(arch, VARIANTS)
+        out_indices = resolve_out_indices(out_indices, len(STRIDES))
+        super().__init__(
+            stem=make_stem(sizes.channels[0]),
+            stages=[make_stage(sizes, i) for i in range(out_indices[-1] + 1)],
+            channels=sizes.channels,
+            strides=STRIDES,
+            out_indices=out_indices,
+            frozen_stages=frozen_stages,
+            norm_eval=norm_eval,
+            with_cp=with_cp,
+            init_cfg=init_cfg,
+        )

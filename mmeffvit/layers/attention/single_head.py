@@ -1,0 +1,42 @@
+"""Single-head self-attention on a part of the channels, the token mixer of SHViT."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.layers.conv import ConvNorm
+
+
+class SingleHeadSelfAttention(nn.Module):
+    """Attention with one head on the first channels; the others pass by: arXiv:2401.16456, sec. 3.
+
+    ``y = W_o(relu([softmax(q k^T / sqrt(D)) v, x_2]))`` with ``q, k, v = W(norm(x_1))``, x_1 the
+    attended channels and x_2 the rest. As in the official code, which has a ReLU before W_o and
+    batch norms after both projections that equations 1 to 3 leave out; the norm of x_1 is over all
+    its channels and positions together (one group).
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attended: Channels of x_1, in [1, C].
+        key_channels: D, channels of q and of k.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), at a cost quadratic in H W.
+    """
+
+    def __init__(self, channels: int, attended: int, key_channels: int = 16) -> None:
+        super().__init__()
+        self.sizes = (attended, channels - attended)
+        self.qkv_sizes = (key_channels, key_channels, attended)
+        self.scale = key_channels**-0.5
+        self.norm = nn.GroupNorm(1, attended)
+        self.qkv = ConvNorm(attended, sum(self.qkv_sizes))
+        self.proj = ConvNorm(channels, channels, norm_init=0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        attended, passed = x.split(self.sizes, dim=1)
+        query, key, value = self.qkv(self.norm(attended)).flatten(2).split(self.qkv_sizes, dim=1)
+        scores = query.transpose(1, 2) @ key * self.scale  # (B, N, N), queries first
+        mixed = value @ scores.softmax(dim=-1).transpose(1, 2)  # (B, attended, N)
+        joined = torch.cat([mixed.view_as(attended), passed], dim=1)
+        return self.proj(F.relu(joined))

@@ -1,0 +1,5 @@
+"""Pyramids that the hosts lack."""
+
+from .transposed_fpn import TransposedFPN
+
+__all__ = ['TransposedFPN']
