@@ -37,7 +37,7 @@ class SHViTArch:
             raise ValueError(f'attended lies between 0 and channels; got {self}')
 
 
-# Sizes of the released models; architecture table of arXiv:2401.16456
+# Sizes of the released models (arXiv:2401.16456)
 # fmt: off
 VARIANTS = {  #     channels         depths     attended
     's1': SHViTArch((128, 224, 320), (2, 4, 5), (0, 48, 68)),

@@ -31,7 +31,7 @@ class SwiftFormerArch:
             raise ValueError(f'channels start at 2 and depths at 1; got {self}')
 
 
-# Sizes of the released models; the paper's table 1 has L1, L3, S and XS
+# Sizes of the released models
 # fmt: off
 VARIANTS = {  #          channels             depths
     'xs': SwiftFormerArch((48, 56, 112, 220), (3, 3, 6, 4)),

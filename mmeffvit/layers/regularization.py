@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class LayerScale(nn.Module):
-    """A learned factor per channel on a residual branch: arXiv:2103.17239, section 2.
+    """A learned factor per channel on a residual branch: arXiv:2103.17239.
 
     Args:
         channels: C, channels of the branch.

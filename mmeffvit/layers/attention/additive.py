@@ -16,7 +16,7 @@ def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
 
 
 class EfficientAdditiveAttention(nn.Module):
-    """Attention at linear cost through one global query: arXiv:2303.15446, section 3.2.
+    """Efficient additive attention, at linear cost through one global query: arXiv:2303.15446.
 
     ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and
     ``g = sum_n(a_n q_n)``, n over the positions. ``|.|`` is the L2 norm: of q and k over the

@@ -8,7 +8,7 @@ from mmeffvit.layers.conv import ConvNorm
 
 
 class SingleHeadSelfAttention(nn.Module):
-    """Attention with one head on the first channels; the others pass by: arXiv:2401.16456, sec. 3.
+    """Attention with one head on the first channels; the others pass by: arXiv:2401.16456.
 
     ``y = W_o(relu([softmax(q k^T / sqrt(D)) v, x_2]))`` with ``q, k, v = W(norm(x_1))``, x_1 the
     attended channels and x_2 the rest. As in the official code, which has a ReLU before W_o and
