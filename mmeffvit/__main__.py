@@ -1,8 +1,11 @@
 """``python -m mmeffvit``: versions, whether the hosts work here, and where the configs lie."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 
+import cv2
+import mmengine
+import numpy
 import torch
 
 import mmeffvit
@@ -11,22 +14,18 @@ from mmeffvit.engine.hosts import require
 
 
 def main() -> None:
-    print(f'{"python":<12}{platform.python_version()} on {platform.platform()}')
-    print(f'{"mmeffvit":<12}{mmeffvit.__version__}')
-    print(f'{"torch":<12}{torch.__version__}, {torch.get_num_threads()} threads')
-    for package in ('mmengine', 'numpy', 'opencv-python', 'timm'):
-        print(f'{package:<12}{installed_version(package)}')
-    for package in ('mmcv', 'mmdet', 'mmseg'):
-        print(f'{package:<12}{state(package)}')
-    for name in ('configs', 'tools'):
-        print(f'{name:<12}{mmeffvit.resource_dir(name)}')
-
-
-def installed_version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return 'not installed'
+    rows = {
+        'python': f'{platform.python_version()} on {platform.platform()}',
+        'mmeffvit': mmeffvit.__version__,
+        'torch': f'{torch.__version__}, {torch.get_num_threads()} threads',
+        'mmengine': mmengine.__version__,
+        'numpy': numpy.__version__,
+        'opencv': cv2.__version__,
+    }
+    rows |= {package: state(package) for package in ('mmcv', 'mmdet', 'mmseg')}
+    rows |= {name: mmeffvit.resource_dir(name) for name in ('configs', 'tools')}
+    for name, value in rows.items():
+        print(f'{name:<12}{value}')
 
 
 def state(package: str) -> str:
@@ -34,7 +33,7 @@ def state(package: str) -> str:
         require(package)
     except UserError as error:
         return str(error)
-    return f'{__import__(package).__version__}, works'
+    return f'{import_module(package).__version__}, works'
 
 
 if __name__ == '__main__':
