@@ -1,6 +1,7 @@
 """The COCO config itself on real photographs: trains, evaluates, resumes, learns."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,34 @@ def train(coco: Path, work_dir: Path, epochs: int, *arguments: str) -> str:
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     return run.stdout
+
+
+STOCK = """
+_base_ = {base!r}
+custom_imports = dict(imports=['mmeffvit'])
+model = dict(
+    backbone=dict(_delete_=True, type='SwiftFormer', arch='xs'),
+    neck=dict(in_channels=[48, 56, 112, 220]),
+)
+"""
+
+
+@pytest.mark.slow
+def test_a_config_of_the_host_takes_our_backbone(coco_mini, tmp_path):
+    mmdet = Path(find_spec('mmdet').origin).parent
+    config = tmp_path / 'existing.py'
+    base = mmdet / '.mim' / 'configs' / 'retinanet' / 'retinanet_r50_fpn_1x_coco.py'
+    config.write_text(STOCK.format(base=str(base)))
+    run = run_tool(
+        'train', config, '--work-dir', tmp_path / 'run', '--cfg-options', f'data_root={coco_mini}/',
+        f'train_dataloader.dataset.pipeline.2.scale={SCALE}',
+        f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
+        'train_cfg.max_epochs=1', 'default_hooks.logger.interval=4', 'test_cfg=None',
+        'test_dataloader=None', 'test_evaluator=None', 'model.test_cfg.score_thr=0.0',
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert 'coco/bbox_mAP' in run.stdout
+    assert (tmp_path / 'run' / 'epoch_1.pth').is_file()
 
 
 @pytest.mark.slow

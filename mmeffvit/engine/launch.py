@@ -80,6 +80,8 @@ def train(
         enable_lr_scaling(config)
     if resume:
         set_resume(config, resume)
+    elif config.get('load_from') and '://' not in config.load_from:
+        read_run_checkpoint(config.load_from)  # a file that cannot be used is reported now
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
     runner = build_runner(config)
@@ -123,9 +125,7 @@ def evaluate(
     check_data(config, ('test',))
     if out is not None:
         check_out(Path(out))
-    if not Path(checkpoint).is_file():
-        raise UserError(f'checkpoint {checkpoint!r} does not exist')
-    content = load_torch_file(Path(checkpoint))
+    content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
     if tta:
@@ -220,18 +220,22 @@ def enable_lr_scaling(config: Config) -> None:
     config.auto_scale_lr.enable = True
 
 
+def read_run_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint of a run, or say what is wrong with it before the run starts."""
+    if not Path(path).is_file():
+        raise UserError(f'checkpoint {str(path)!r} does not exist')
+    return load_torch_file(Path(path))
+
+
 def set_resume(config: Config, resume: str) -> None:
     """Point the runner at the checkpoint to go on from."""
+    path = resume
     if resume == 'auto':
         path = latest_checkpoint(Path(config.work_dir))
         if path is None:
             print(f'no checkpoint to resume in {config.work_dir}: starting from the beginning')
             return
-    else:
-        path = Path(resume)
-        if not path.is_file():
-            raise UserError(f'--resume: checkpoint {resume!r} does not exist')
-    seed = load_torch_file(path).get('meta', {}).get('seed')
+    seed = read_run_checkpoint(path).get('meta', {}).get('seed')
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it
     config.load_from = str(path)

@@ -92,6 +92,10 @@ def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
     assert_one_message(run_tool('train', SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
     run = run_tool('train', SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
     assert_one_message(run, 'mmeffvit.Swift')
+    pretrained = 'model.backbone.init_cfg.'
+    weights = [f'{pretrained}type=Pretrained', f'{pretrained}checkpoint=weights.pth']
+    assert_one_message(run_tool('train', SHAPES, *work, *data, *weights), 'weights.pth')
+    assert_one_message(run_tool('train', SHAPES, *work, *data, 'load_from=old.pth'), 'old.pth')
     run = run_tool('train', SHAPES, *work, '--launcher', 'pytorch', *data)
     assert_one_message(run, 'torchrun')
     run = test(SHAPES, trained / 'epoch_1.pth', shapes, *work, '--out', tmp_path / 'found.txt')
