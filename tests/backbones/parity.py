@@ -47,13 +47,19 @@ def assert_same_maps(ours: Backbone, theirs: nn.Module, folder: Path) -> None:
 
 
 def assert_same_gradients(ours: Backbone, theirs: nn.Module, folder: Path) -> None:
-    """Of a scalar of all maps, with respect to the image and to every parameter."""
+    """Of a scalar of all maps, with respect to the image and to every parameter.
+
+    In float64: the gradient of SwiftFormer's scores is what is left when larger terms cancel, and
+    timm's own float32 value of it is off by more than the tolerance of the maps.
+    """
+    tolerance = 1e-9
+    ours, theirs = ours.double(), theirs.double()
     load_from(ours, theirs, folder)
-    x = torch.randn(1, 3, 96, 160, requires_grad=True)
+    x = torch.randn(1, 3, 96, 160, dtype=torch.float64, requires_grad=True)
     y = x.detach().clone().requires_grad_()
     sum(m.tanh().sum() for m in theirs.forward_intermediates(x, intermediates_only=True)).backward()
     sum(m.tanh().sum() for m in ours(y)).backward()
-    assert (x.grad - y.grad).abs().max() <= TOLERANCE * x.grad.abs().max()
+    assert (x.grad - y.grad).abs().max() <= tolerance * x.grad.abs().max()
     # carry their gradients over as weights, through the same key table, and compare there
     expected = {k: v.grad for k, v in theirs.named_parameters() if v.grad is not None}
     gradients = {name: parameter.grad.clone() for name, parameter in ours.named_parameters()}
@@ -63,5 +69,4 @@ def assert_same_gradients(ours: Backbone, theirs: nn.Module, folder: Path) -> No
                 parameter.copy_(expected[name])
     load_from(ours, theirs, folder)
     for name, parameter in ours.named_parameters():
-        bound = TOLERANCE * max(parameter.abs().max().item(), 1e-3)
-        assert (gradients[name] - parameter).abs().max() <= bound, name
+        assert (gradients[name] - parameter).abs().max() <= tolerance * parameter.abs().max(), name

@@ -69,7 +69,9 @@ def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, f
     free = [m for m in (backbone.stem, *backbone.stages) if m not in frozen]
     before = copy.deepcopy(backbone.state_dict())
     backbone.train()
-    total(backbone(torch.randn(2, 3, 64, 64))).backward()
+    loss = total(backbone(torch.randn(2, 3, 64, 64)))
+    if loss.requires_grad:  # of an SHViT all of whose stages are frozen, nothing does
+        loss.backward()
     assert all(p.grad is None for m in frozen for p in m.parameters())
     assert all(p.grad is not None for m in free for p in m.parameters())
     assert not any(m.training for part in frozen for m in part.modules())
