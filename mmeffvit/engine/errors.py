@@ -29,7 +29,9 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
     except (UserError, CheckpointError, FileNotFoundError) as error:
         if debug:
             raise
-        # of an error in a data loading process, the last line is the message
-        message = str(error).strip().splitlines()[-1]
+        message = str(error).strip()
+        if isinstance(error, FileNotFoundError):
+            # one from a data loading process has its traceback before the last line
+            message = message.splitlines()[-1]
         print(f'error: {message}\n(--debug shows where it came from)', file=sys.stderr)
         raise SystemExit(EXIT_CODE) from None

@@ -295,7 +295,8 @@ def flip_pipeline(config: Config) -> list[dict]:
     """The test pipeline of a detector, run once as it is and once flipped."""
     pipeline = deepcopy(config.test_dataloader.dataset.pipeline)
     pack = pipeline.pop()
-    pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
+    if 'meta_keys' in pack:  # they are among the default ones
+        pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
     flips = [dict(type='RandomFlip', prob=prob) for prob in (0.0, 1.0)]
     return [*pipeline, dict(type='TestTimeAug', transforms=[flips, [pack]])]
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
 from .errors import UserError
 
+MAX_COMPLAINT = 500  # characters of a list of tensors
 HEADS = re.compile(r'(^|\.)(bbox_head|mask_head|decode_head|auxiliary_head)(\.\d+)?$')
 
 
@@ -107,7 +109,7 @@ def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: 
     """Refuse to test weights of another model or of other classes.
 
     Args:
-        model: The model, as built.
+        model: The model, as built; it gets the weights.
         checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
         path: The file, for messages.
         dataset: The data set to test on.
@@ -124,11 +126,12 @@ def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: 
         )
     state = checkpoint.get('state_dict', checkpoint)
     saved = {key.removeprefix('module.'): value for key, value in state.items()}
-    built = model.state_dict()
-    wrong = sorted(saved.keys() ^ built.keys())
-    wrong += [key for key in saved.keys() & built.keys() if saved[key].shape != built[key].shape]
-    if wrong:
+    try:
+        # the runner's own way to load, with the conversions that modules know, but strict
+        load_state_dict(model, saved, strict=True)
+    except RuntimeError as error:
+        wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(
-            f'{path} does not fit the model of the config: {_listed(wrong)} are in one of them '
-            'only, or have another shape. Use the config it was trained with'
-        )
+            f'{path} does not fit the model of the config, use the one it was trained with: '
+            f'{wrong[:MAX_COMPLAINT]}'
+        ) from error
