@@ -91,6 +91,7 @@ def train(
     if runner.val_loop is not None:
         check_classes(model, runner.val_loop.dataloader.dataset, 'val')
     runner.train()
+    leave_process_group()
     return runner
 
 
@@ -137,8 +138,11 @@ def evaluate(
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
     if out is None:
-        return runner, runner.test()
-    return runner, evaluate_and_dump(runner, config.default_scope, Path(out))
+        metrics = runner.test()
+    else:
+        metrics = evaluate_and_dump(runner, config.default_scope, Path(out))
+    leave_process_group()
+    return runner, metrics
 
 
 def prepare(config_path: str, options: RunOptions) -> Config:
@@ -180,6 +184,13 @@ def prepare_launcher(config: Config, launcher: str) -> None:
     wrapper = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
     wrapper['find_unused_parameters'] = config.get('find_unused_parameters', False)
     config.setdefault('model_wrapper_cfg', wrapper)
+
+
+def leave_process_group() -> None:
+    """Wait for the other processes and end the group: one that leaves early breaks the others."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def build_runner(config: Config) -> Runner:
