@@ -43,17 +43,21 @@ def move_data(config: Config, data_root: str) -> Config:
         UserError: If the config has no ``data_root``.
     """
     old = config.get('data_root')
-    if not isinstance(old, str):
-        raise UserError(f'{config.filename} has no data_root to replace by {data_root!r}')
-    new = data_root.rstrip('/') + '/' if old.endswith('/') else data_root
+    if not isinstance(old, str) or not old.strip('/'):
+        raise UserError(
+            f'data_root is {old!r} in {config.filename}: there is nothing to replace by '
+            f'{data_root!r}; set the paths of the data loaders themselves'
+        )
+    old_root, new_root = old.rstrip('/'), data_root.rstrip('/')
 
     def move(value: Any) -> Any:
         if isinstance(value, dict):
-            return type(value)({key: move(item) for key, item in value.items()})
+            return {key: move(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(move(item) for item in value)
-        if isinstance(value, str) and value.startswith(old):
-            return new + value[len(old) :]
+        # whole folder names only: data_root='data' leaves 'data_time' alone
+        if isinstance(value, str) and (value == old_root or value.startswith(old_root + '/')):
+            return new_root + value[len(old_root) :]
         return value
 
     return Config(move(config.to_dict()), filename=config.filename)

@@ -27,9 +27,19 @@ def test_the_work_dir_is_the_options_then_the_configs_then_the_name(config_file)
     assert resolve_work_dir(config, 'mine') == Path('mine')
 
 
-def test_data_root_needs_one_to_replace(config_file):
-    with pytest.raises(UserError, match='no data_root'):
-        load_config(config_file('a = 1'), {'data_root': 'x'})
+@pytest.mark.parametrize('text', ['a = 1', "data_root = ''", "data_root = '/'"])
+def test_data_root_needs_one_to_replace(config_file, text):
+    with pytest.raises(UserError, match='nothing to replace'):
+        load_config(config_file(text + "\nname = 'kept'"), {'data_root': 'x'})
+
+
+@pytest.mark.parametrize('root', ['data', 'data/'])
+def test_data_root_moves_whole_folder_names_only(config_file, root):
+    text = f"data_root = {root!r}\nann = 'data/a.json'\nothers = ('data_time', 'mydata/')"
+    config = load_config(config_file(text), {'data_root': '/new/'})
+    assert config.data_root.rstrip('/') == '/new'
+    assert config.ann == '/new/a.json'
+    assert tuple(config.others) == ('data_time', 'mydata/')
 
 
 def test_a_custom_import_that_fails_is_named(config_file):
