@@ -1,19 +1,35 @@
-"""The model registry of the package: a child of mmengine's root registry.
+"""The registries of the package: children of mmengine's root registries.
 
 A class registered here answers to two names. ``mmeffvit.SwiftFormer`` works in any config, because
 either host imports this module when it meets the scope. Plain ``SwiftFormer`` works once
 ``mmeffvit`` was imported, for example by ``custom_imports = dict(imports=['mmeffvit'])``.
 """
 
+from importlib.util import find_spec
+
 from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import TRANSFORMS as ROOT_TRANSFORMS
 from mmengine.registry import Registry
 from torch import nn
+
+# heads that build on those of a host, which need not be there
+HEADS = {'mmdet': 'mmeffvit.detection', 'mmseg': 'mmeffvit.segmentation'}
 
 MODELS = Registry(
     'model',
     parent=ROOT_MODELS,
     scope='mmeffvit',
-    locations=['mmeffvit.backbones', 'mmeffvit.necks'],
+    locations=[
+        'mmeffvit.backbones',
+        'mmeffvit.necks',
+        *(module for host, module in HEADS.items() if find_spec(host)),
+    ],
+)
+TRANSFORMS = Registry(
+    'transform',
+    parent=ROOT_TRANSFORMS,
+    scope='mmeffvit',
+    locations=['mmeffvit.datasets.transforms'],
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from mmengine.logging import print_log
 from mmengine.model import BaseModule
@@ -15,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 from mmeffvit.checkpoints import Layout, load_weights
 
 Arch = TypeVar('Arch')
+
+MIN_SIDE = 32  # pixels: a smaller image has less than one cell at stride 32
 
 
 def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) -> Arch:
@@ -35,7 +37,14 @@ def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) ->
     fields = set(row_type.__dataclass_fields__)
     if not isinstance(arch, Mapping) or set(arch) != fields:
         raise ValueError(f'arch is {arch!r}; give a name or a dict with exactly {sorted(fields)}')
-    return row_type(**{name: tuple(value) for name, value in arch.items()})
+    return row_type(**{name: _frozen(value) for name, value in arch.items()})
+
+
+def _frozen(value: Any) -> Any:
+    """A list of a config as the tuple that a row of the table holds."""
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(item) for item in value)
+    return value
 
 
 def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[int, ...]:
@@ -52,6 +61,15 @@ def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[in
             f'{num_stages - 1}, each once and in rising order'
         )
     return counted
+
+
+class BackboneOptions(TypedDict, total=False):
+    """Options of every backbone that a family passes on to :class:`Backbone` as they are."""
+
+    frozen_stages: int
+    norm_eval: bool
+    with_cp: bool
+    init_cfg: dict | None
 
 
 class Stage(nn.Module):
@@ -97,6 +115,19 @@ def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, Abstr
     return nullcontext(), frozen_statistics(block)
 
 
+def check_image(x: Tensor) -> None:
+    """Refuse what is no batch of colour images, or too small for the coarsest maps.
+
+    Raises:
+        ValueError: If the shape is not (B, 3, H, W) with H and W of at least ``MIN_SIDE`` pixels.
+    """
+    if x.ndim != 4 or x.shape[1] != 3 or min(x.shape[2:]) < MIN_SIDE:
+        raise ValueError(
+            f'the input has shape {tuple(x.shape)}; give (batch, 3, height, width) with height and '
+            f'width of at least {MIN_SIDE} pixels'
+        )
+
+
 class Backbone(BaseModule):
     """A stem and stages that return one map per chosen stage, at any input height and width.
 
@@ -118,15 +149,18 @@ class Backbone(BaseModule):
             see :meth:`load_pretrained`; other types as in mmengine.
 
     Shape:
-        (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
+        (B, 3, H, W), with H and W of at least 32 ->
+        a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
 
     Attributes:
         channels: Channels of the returned maps.
         strides: Strides of the returned maps.
         layouts: Layouts of released checkpoints that the family can read.
+        unused: Pattern of converted keys that the backbone lacks in some of its forms.
     """
 
     layouts: tuple[Layout, ...] = ()
+    unused = '(?!)'  # matches nothing
 
     def __init__(
         self,
@@ -160,6 +194,7 @@ class Backbone(BaseModule):
             module.requires_grad_(False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        check_image(x)
         x = self.stem(x)
         maps = []
         for index, stage in enumerate(self.stages):
@@ -214,10 +249,15 @@ class Backbone(BaseModule):
             checkpoint,
             self.layouts,
             prefix=prefix,
-            unused=rf'^(output_norms|stages\.({unbuilt}))\.',
+            unused=rf'^(output_norms|stages\.({unbuilt}))\.|{self.unused}',
             fresh=r'^output_norms\.',
+            adapt=self.adapt_weights,
         )
         print_log(str(report), logger='current')
+
+    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return those of the converted tensors that must change to fit, changed."""
+        return {}
 
     def _run(self, step: nn.Module, x: Tensor) -> Tensor:
         if not (self.with_cp and self.training and is_grad_enabled()):

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.shvit import LAYOUTS
 from mmeffvit.layers.attention import SingleHeadSelfAttention
 from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, Stage, resolve_arch, resolve_out_indices
+from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
 
 STRIDES = (16, 32, 64)
 EXPANSION = 2
@@ -174,10 +175,7 @@ class SHViT(Backbone):
     Args:
         arch: 's1', 's2', 's3', 's4', or a dict of the fields of :class:`SHViTArch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        frozen_stages: See :class:`Backbone`.
-        norm_eval: See :class:`Backbone`; the authors' detection recipe sets it.
-        with_cp: See :class:`Backbone`.
-        init_cfg: See :class:`Backbone`.
+        options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
         (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
@@ -193,10 +191,7 @@ class SHViT(Backbone):
         arch: str | Mapping[str, Any] = 's1',
         *,
         out_indices: Sequence[int] = (0, 1, 2),
-        frozen_stages: int = -1,
-        norm_eval: bool = False,
-        with_cp: bool = False,
-        init_cfg: dict | None = None,
+        **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
@@ -206,8 +201,5 @@ class SHViT(Backbone):
             channels=sizes.channels,
             strides=STRIDES,
             out_indices=out_indices,
-            frozen_stages=frozen_stages,
-            norm_eval=norm_eval,
-            with_cp=with_cp,
-            init_cfg=init_cfg,
+            **options,
         )

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.swiftformer import LAYOUTS
 from mmeffvit.layers.attention import EfficientAdditiveAttention
+from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, Stage, resolve_arch, resolve_out_indices
+from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
 
 STRIDES = (4, 8, 16, 32)
 EXPANSION = 4
@@ -40,22 +42,6 @@ VARIANTS = {  #          channels             depths
     'l3': SwiftFormerArch((64, 128, 320, 512), (4, 4, 12, 6)),
 }
 # fmt: on
-
-
-class Downsample(nn.Module):
-    """Halve the resolution by a padded convolution with stride 2, which keeps the odd pixel.
-
-    Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
-    """
-
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(in_channels, out_channels, 3, stride=2, padding=1)
-        self.norm = nn.BatchNorm2d(out_channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x))
 
 
 class ConvEncoder(nn.Module):
@@ -130,18 +116,6 @@ class SwiftFormerEncoder(nn.Module):
         return x + self.drop_path(self.feed_forward_scale(self.feed_forward(x)))
 
 
-def make_stem(channels: int) -> nn.Sequential:
-    """(B, 3, H, W) -> (B, channels, H/4, W/4), rounded up."""
-    return nn.Sequential(
-        nn.Conv2d(3, channels // 2, 3, stride=2, padding=1),
-        nn.BatchNorm2d(channels // 2),
-        nn.ReLU(),
-        nn.Conv2d(channels // 2, channels, 3, stride=2, padding=1),
-        nn.BatchNorm2d(channels),
-        nn.ReLU(),
-    )
-
-
 def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stage:
     """Convolutional encoders, then one attention encoder: the only one with drop path.
 
@@ -151,7 +125,11 @@ def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stag
     channels = arch.channels[index]
     last_block = sum(arch.depths[: index + 1]) - 1
     drop_prob = drop_path_rate * last_block / max(sum(arch.depths) - 1, 1)
-    downsample = Downsample(arch.channels[index - 1], channels) if index else nn.Identity()
+    downsample = (
+        ConvNorm(arch.channels[index - 1], channels, 3, stride=2, bias=True)
+        if index
+        else nn.Identity()
+    )
     encoders = [ConvEncoder(channels, EXPANSION) for _ in range(arch.depths[index] - 1)]
     return Stage(downsample, [*encoders, SwiftFormerEncoder(channels, drop_prob)])
 
@@ -176,10 +154,7 @@ class SwiftFormer(Backbone):
         output_norm: Batch norm on every returned map, as in the official dense mode. No released
             checkpoint holds these: they start fresh.
         drop_path_rate: Drop probability of the last block, in [0, 1); earlier ones drop less.
-        frozen_stages: See :class:`Backbone`.
-        norm_eval: See :class:`Backbone`.
-        with_cp: See :class:`Backbone`.
-        init_cfg: See :class:`Backbone`.
+        options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
         (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
@@ -197,24 +172,18 @@ class SwiftFormer(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         output_norm: bool = True,
         drop_path_rate: float = 0.0,
-        frozen_stages: int = -1,
-        norm_eval: bool = False,
-        with_cp: bool = False,
-        init_cfg: dict | None = None,
+        **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
-            stem=make_stem(sizes.channels[0]),
+            stem=ConvStem(sizes.channels[0], nn.ReLU),
             stages=[make_stage(sizes, i, drop_path_rate) for i in range(out_indices[-1] + 1)],
             channels=sizes.channels,
             strides=STRIDES,
             out_indices=out_indices,
             output_norms=norms,
-            frozen_stages=frozen_stages,
-            norm_eval=norm_eval,
-            with_cp=with_cp,
-            init_cfg=init_cfg,
+            **options,
         )
         self.apply(reset_parameters)

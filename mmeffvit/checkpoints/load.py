@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from .errors import CheckpointError
-from .read import read_checkpoint
+from .read import PREFIXES, read_checkpoint
 from .rename import Layout, recognise, rename
 from .sources import fetch
 
@@ -23,13 +23,16 @@ class LoadReport:
     checkpoint: str
     layout: str
     loaded: tuple[str, ...]
+    resized: tuple[str, ...]
     dropped: tuple[str, ...]
     missing: tuple[str, ...]
 
     def __str__(self) -> str:
+        resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
         return (
             f'{self.checkpoint} ({self.layout} layout): {len(self.loaded)} tensors loaded, '
-            f'{len(self.dropped)} dropped on purpose, {len(self.missing)} missing on purpose'
+            f'{resized}{len(self.dropped)} dropped on purpose, '
+            f'{len(self.missing)} missing on purpose'
         )
 
 
@@ -41,6 +44,7 @@ def load_weights(
     prefix: str | None = None,
     unused: str | None = None,
     fresh: str | None = None,
+    adapt: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,
 ) -> LoadReport:
     """Load ``checkpoint`` into ``module``; its layout is recognised and its keys are converted.
 
@@ -52,6 +56,7 @@ def load_weights(
         prefix: Read only the keys that start so, and cut this off.
         unused: Pattern of converted keys that the module may lack.
         fresh: Pattern of the module's keys that the checkpoint may lack.
+        adapt: Given the converted tensors, returns those that must be resized to fit, resized.
 
     Returns:
         What was loaded, dropped on purpose and missing on purpose.
@@ -60,7 +65,7 @@ def load_weights(
         CheckpointError: If the file cannot be found or read, its layout is unknown, or a tensor is
             missing, left over or of another shape.
     """
-    tensors = read_checkpoint(fetch(checkpoint))
+    tensors, outside = read_checkpoint(fetch(checkpoint))
     if prefix:
         tensors = _below(tensors, prefix, checkpoint)
     layouts = list(layouts)
@@ -75,6 +80,8 @@ def load_weights(
     target = module.state_dict()
     skipped = [k for k, new in renamed.items() if new not in target and _matches(unused, new)]
     state = {new: tensors[old] for old, new in renamed.items() if old not in skipped}
+    resized = adapt(state) if adapt else {}
+    state |= resized
     missing = [key for key in target if key not in state]
     _require_fit(checkpoint, state, target, [k for k in missing if not _matches(fresh, k)])
     module.load_state_dict(
@@ -84,7 +91,8 @@ def load_weights(
         checkpoint=str(checkpoint),
         layout=layout.name,
         loaded=tuple(state),
-        dropped=(*dropped, *skipped),
+        resized=tuple(resized),
+        dropped=(*outside, *dropped, *skipped),
         missing=tuple(missing),
     )
 
@@ -97,7 +105,7 @@ def _below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[
     prefix = prefix.rstrip('.') + '.'
     inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
     # read_checkpoint has cut off the usual ones already
-    if not inside and prefix not in ('backbone.', 'module.'):
+    if not inside and prefix not in PREFIXES:
         raise CheckpointError(f'no key of {checkpoint} starts with {prefix!r}')
     return inside or tensors
 

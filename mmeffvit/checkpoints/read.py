@@ -4,7 +4,7 @@ import pickle
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from .errors import CheckpointError
 # where trainers keep the weights, in the order they are looked for; averaged ones only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
 AVERAGED_WEIGHTS = ('ema_state_dict', 'model_ema', 'state_dict_ema')
+# of a parallel wrapper, and of the backbone inside the hosts' models and inside those of cvnets
+PREFIXES = ('module.', 'backbone.', 'encoder.')
 
 
 def check_integrity(path: Path) -> None:
@@ -77,7 +79,14 @@ def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
     )
 
 
-def read_checkpoint(path: Path, *, averaged: bool = False) -> dict[str, Tensor]:
+class Weights(NamedTuple):
+    """The tensors of a backbone by key, and the keys of the model around it."""
+
+    tensors: dict[str, Tensor]
+    outside: tuple[str, ...]
+
+
+def read_checkpoint(path: Path, *, averaged: bool = False) -> Weights:
     """Read the weights in ``path``: a torch file or a safetensors file.
 
     Args:
@@ -124,9 +133,12 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def strip_prefixes(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Drop ``module.`` and ``backbone.``; of a whole detector keep the backbone alone."""
-    for prefix in ('module.', 'backbone.'):
+def strip_prefixes(tensors: dict[str, Tensor]) -> Weights:
+    """Unwrap the model; of a whole detector or segmentor keep the backbone alone."""
+    outside: list[str] = []
+    for prefix in PREFIXES:
         inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        tensors = inside or tensors
-    return tensors
+        if inside:
+            outside += [key for key in tensors if not key.startswith(prefix)]
+            tensors = inside
+    return Weights(tensors, tuple(outside))

@@ -2,6 +2,14 @@
 
 from .rename import Layout, Table
 
+# both layers of the stem, counted with their norms and activations
+STEM: Table = (
+    (r'^stem\.0\.', 'stem.0.conv.'),
+    (r'^stem\.1\.', 'stem.0.norm.'),
+    (r'^stem\.3\.', 'stem.1.conv.'),
+    (r'^stem\.4\.', 'stem.1.norm.'),
+)
+
 # both releases: the classifier has no use here, and the blocks have other names
 HEADS: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
 BLOCKS: Table = (
@@ -29,6 +37,7 @@ OFFICIAL: Table = (
     (r'^norm4\.', 'output_norms.2.'),
     (r'^norm6\.', 'output_norms.3.'),
     (r'^patch_embed\.', 'stem.'),
+    *STEM,
     (r'^network\.0\.', 'stages.0.blocks.'),
     (r'^network\.1\.', 'stages.1.downsample.'),
     (r'^network\.2\.', 'stages.1.blocks.'),
@@ -39,7 +48,7 @@ OFFICIAL: Table = (
     *BLOCKS,
 )
 
-TIMM: Table = (*HEADS, *BLOCKS)
+TIMM: Table = (*HEADS, *STEM, *BLOCKS)
 
 LAYOUTS = (
     Layout('official', r'^network\.\d', OFFICIAL),

@@ -6,15 +6,18 @@ from torch import nn
 
 
 class ConvNorm(nn.Sequential):
-    """A convolution without bias, padded to keep the size at stride 1, and its batch norm.
+    """A convolution, padded to keep the size at stride 1, its batch norm and its activation.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         kernel_size: Odd side of the kernel, in pixels.
         stride: Input pixels per output pixel.
+        dilation: Distance between two taps of the kernel, in pixels.
         groups: Groups of the convolution.
+        bias: Give the convolution a bias, as some releases do although the norm follows.
         norm_init: First value of the batch norm's factors; 0 silences a residual branch.
+        act: Class of the activation; None for none.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
@@ -27,18 +30,42 @@ class ConvNorm(nn.Sequential):
         kernel_size: int = 1,
         *,
         stride: int = 1,
+        dilation: int = 1,
         groups: int = 1,
+        bias: bool = False,
         norm_init: float = 1.0,
+        act: type[nn.Module] | None = None,
     ) -> None:
         conv = nn.Conv2d(
             in_channels,
             out_channels,
             kernel_size,
             stride=stride,
-            padding=kernel_size // 2,
+            padding=kernel_size // 2 * dilation,
+            dilation=dilation,
             groups=groups,
-            bias=False,
+            bias=bias,
         )
         norm = nn.BatchNorm2d(out_channels)
         nn.init.constant_(norm.weight, norm_init)
         super().__init__(OrderedDict(conv=conv, norm=norm))
+        if act is not None:
+            self.add_module('act', act())
+
+
+class ConvStem(nn.Sequential):
+    """From the image to stride 4: two convolutions of stride 2, with bias, norm and activation.
+
+    Args:
+        channels: C, channels of the output; the first convolution has half of them.
+        act: Class of the activation.
+
+    Shape:
+        (B, 3, H, W) -> (B, C, ceil(H / 4), ceil(W / 4)).
+    """
+
+    def __init__(self, channels: int, act: type[nn.Module]) -> None:
+        options = dict(kernel_size=3, stride=2, bias=True, act=act)
+        super().__init__(
+            ConvNorm(3, channels // 2, **options), ConvNorm(channels // 2, channels, **options)
+        )

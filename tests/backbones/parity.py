@@ -23,7 +23,7 @@ def randomised(model: nn.Module) -> nn.Module:
             # layer scales start near zero, some batch norms at zero: they would hide their branch
             if 'gamma' in name or name.endswith('bn.weight'):
                 parameter.uniform_(0.5, 1.5)
-            elif name.endswith('bias'):
+            elif name.endswith(('bias', 'biases')):
                 parameter.normal_(0, 0.1)
     return model.eval()
 

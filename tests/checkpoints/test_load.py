@@ -114,24 +114,27 @@ def test_stages_that_are_not_built_are_dropped_and_counted(tmp_path, log):
     ours.load_pretrained(tmp_path / 'official.pth')
     unbuilt = sum(key.startswith('stages.3.') for key in source.state_dict())
     assert f'{unbuilt + 2} dropped on purpose' in log.text
-    assert torch.equal(ours.stem[0].weight, source.stem[0].weight)
+    assert torch.equal(ours.stem[0].conv.weight, source.stem[0].conv.weight)
 
 
 def test_averaged_weights_are_read_on_request_only(tmp_path):
     path = tmp_path / 'training.pth'
     torch.save({'model': {'a': torch.zeros(1)}, 'model_ema': {'module.a': torch.ones(1)}}, path)
-    assert read_checkpoint(path)['a'] == 0
-    assert read_checkpoint(path, averaged=True)['a'] == 1
+    assert read_checkpoint(path).tensors['a'] == 0
+    assert read_checkpoint(path, averaged=True).tensors['a'] == 1
 
 
 @pytest.mark.parametrize(
     ('change', 'named'),
     [
-        (lambda s: s.pop('patch_embed.0.weight'), r'missing in the file \(1\): stem\.0\.weight'),
+        (
+            lambda s: s.pop('patch_embed.0.weight'),
+            r'missing in the file \(1\): stem\.0\.conv\.weight',
+        ),
         (lambda s: s.update(extra=torch.ones(1)), r'not in the model \(1\): extra'),
         (
             lambda s: s.update({'patch_embed.0.bias': torch.ones(9)}),
-            r'stem\.0\.bias: \(9,\) in the file, \(4,\) in the model',
+            r'stem\.0\.conv\.bias: \(9,\) in the file, \(4,\) in the model',
         ),
     ],
     ids=['missing', 'left over', 'shape'],

@@ -16,7 +16,8 @@ def official_key(key: str) -> str:
     """Our key in the official spelling, written apart from the table it tests."""
     part, *rest = key.split('.')
     if part == 'stem':
-        return '.'.join(['patch_embed', *rest])
+        index = {('0', 'conv'): 0, ('0', 'norm'): 1, ('1', 'conv'): 3, ('1', 'norm'): 4}
+        return f'patch_embed.{index[rest[0], rest[1]]}.{rest[2]}'
     if part == 'output_norms':
         return '.'.join([f'norm{2 * int(rest[0])}', *rest[1:]])
     stage, kind, *rest = rest

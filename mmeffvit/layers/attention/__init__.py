@@ -1,6 +1,17 @@
-"""One file per attention mechanism; each maps (B, C, H, W) to (B, C, H, W)."""
+"""One file per attention mechanism, on maps (B, C, H, W)."""
 
 from .additive import EfficientAdditiveAttention
+from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadAttention
+from .mobile import MobileAttention
+from .separable import SeparableSelfAttention
 from .single_head import SingleHeadSelfAttention
 
-__all__ = ['EfficientAdditiveAttention', 'SingleHeadSelfAttention']
+__all__ = [
+    'DownsamplingAttention',
+    'EfficientAdditiveAttention',
+    'LocalGlobalAttention',
+    'MobileAttention',
+    'SeparableSelfAttention',
+    'SingleHeadSelfAttention',
+    'TalkingHeadAttention',
+]

@@ -1,0 +1,293 @@
+"""EfficientFormerV2 (arXiv:2212.08059), also with Mobile-Attention (ICML 2024)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from typing_extensions import Unpack
+
+from mmeffvit.checkpoints.efficientformerv2 import LAYOUTS
+from mmeffvit.layers.attention import (
+    DownsamplingAttention,
+    LocalGlobalAttention,
+    MobileAttention,
+    TalkingHeadAttention,
+)
+from mmeffvit.layers.conv import ConvNorm, ConvStem
+from mmeffvit.layers.position_bias import PositionBias, resize_table
+from mmeffvit.layers.regularization import DropPath, LayerScale
+from mmeffvit.registry import register_backbone
+
+from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+
+STRIDES = (4, 8, 16, 32)
+ATTENTIONS = ('local_global', 'mobile')
+NUM_HEADS = 8
+# queries and keys, values: channels of all heads together
+BLOCK_WIDTHS = (256, 1024)
+DOWNSAMPLING_WIDTHS = (128, 512)
+
+
+@dataclass(frozen=True)
+class EfficientFormerV2Arch:
+    """Sizes of one variant, per stage; the last two fields have values for the last two stages."""
+
+    channels: tuple[int, ...]
+    depths: tuple[int, ...]
+    attended: tuple[int, ...]  # blocks with attention, the last ones of the stage
+    narrow: tuple[tuple[int, int], ...]  # from and up to: blocks with hidden maps of 3 C, not 4 C
+
+    def __post_init__(self) -> None:
+        lengths = [len(f) for f in (self.channels, self.depths, self.attended, self.narrow)]
+        if lengths != [4, 4, 2, 2]:
+            raise ValueError(f'an EfficientFormerV2 has 4 stages, 2 with attention; got {self}')
+        if min(self.channels) < 2 or min(self.depths) < 1:
+            raise ValueError(f'channels start at 2 and depths at 1; got {self}')
+        pairs = zip(self.attended, self.depths[2:], strict=True)
+        if any(not 0 <= attended <= depth for attended, depth in pairs):
+            raise ValueError(f'attended lies between 0 and the depth of its stage; got {self}')
+
+
+# Sizes of the released models
+# fmt: off
+VARIANTS = {  #               channels            depths         attended narrow
+    's0': EfficientFormerV2Arch((32, 48, 96, 176),  (2, 2, 6, 4),   (2, 2), ((1, 4), (1, 3))),
+    's1': EfficientFormerV2Arch((32, 48, 120, 224), (3, 3, 9, 6),   (2, 2), ((2, 6), (2, 4))),
+    's2': EfficientFormerV2Arch((32, 64, 144, 288), (4, 4, 12, 8),  (4, 4), ((2, 8), (2, 6))),
+    'l':  EfficientFormerV2Arch((40, 80, 192, 384), (5, 5, 15, 10), (6, 6), ((4, 11), (3, 7))),
+}
+# fmt: on
+
+
+@dataclass(frozen=True)
+class AttentionChoice:
+    """Which attention the blocks have, which the downsampling, and for which size they are made."""
+
+    blocks: str
+    downsampling: str
+    resolution: tuple[int, int]
+    normaliser: str
+    competition: bool
+
+    def __post_init__(self) -> None:
+        for name, value in (('attention', self.blocks), ('downsampling', self.downsampling)):
+            if value not in ATTENTIONS:
+                raise ValueError(f'{name} is {value!r}; choose one of {ATTENTIONS}')
+        if min(self.resolution) < 1:
+            raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
+        mobile = 'mobile' in (self.blocks, self.downsampling)
+        if not mobile and (self.normaliser, self.competition) != ('token', True):
+            raise ValueError(
+                f'normaliser is {self.normaliser!r} and competition {self.competition}: only '
+                "attention='mobile' has them"
+            )
+
+    def table_size(self, stride: int) -> tuple[int, int]:
+        height, width = self.resolution
+        return -(-height // stride), -(-width // stride)
+
+    def block(self, channels: int, stride: int) -> LocalGlobalAttention:
+        mixer = (
+            self.mobile()
+            if self.blocks == 'mobile'
+            # keys are at stride 32 in both stages
+            else TalkingHeadAttention(NUM_HEADS, self.table_size(32))
+        )
+        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride)
+
+    def downsample(self, in_channels: int, out_channels: int) -> DownsamplingAttention:
+        mobile = self.downsampling == 'mobile'
+        mixer = (
+            self.mobile()
+            if mobile
+            else TalkingHeadAttention(NUM_HEADS, self.table_size(16), stride=2, talking=False)
+        )
+        # the heads of Mobile-Attention compete token by token: keys go to the grid of the queries
+        key_stride = 2 if mobile else 1
+        return DownsamplingAttention(
+            in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride
+        )
+
+    def mobile(self) -> MobileAttention:
+        return MobileAttention(normaliser=self.normaliser, competition=self.competition)
+
+
+class FeedForward(nn.Module):
+    """Two 1x1 convolutions around a depth-wise one, each with bias and norm.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        expansion: Width of the hidden map in multiples of C.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, expansion: int) -> None:
+        super().__init__()
+        hidden = expansion * channels
+        self.expand = ConvNorm(channels, hidden, bias=True, act=nn.GELU)
+        self.depthwise = ConvNorm(hidden, hidden, 3, groups=hidden, bias=True, act=nn.GELU)
+        self.project = ConvNorm(hidden, channels, bias=True)
+        # as in the official code, which leaves all other convolutions to torch
+        for conv in (self.expand.conv, self.project.conv):
+            nn.init.trunc_normal_(conv.weight, std=0.02)
+            nn.init.zeros_(conv.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.depthwise(self.expand(x)))
+
+
+class EfficientFormerV2Block(nn.Module):
+    """Attention, in some blocks, and feed-forward, each residual.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        expansion: Width of the hidden map of the feed-forward in multiples of C.
+        drop_prob: Probability of dropping each branch of a sample.
+        attention: Mixes tokens, or None for a block without.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(
+        self, channels: int, expansion: int, drop_prob: float, attention: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.attention_scale = LayerScale(channels) if attention is not None else None
+        self.feed_forward = FeedForward(channels, expansion)
+        self.feed_forward_scale = LayerScale(channels)
+        self.drop_path = DropPath(drop_prob)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.attention is not None:
+            x = x + self.drop_path(self.attention_scale(self.attention(x)))
+        return x + self.drop_path(self.feed_forward_scale(self.feed_forward(x)))
+
+
+class DualDownsample(nn.Module):
+    """Halve the resolution by a convolution and by attention, summed.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, choice: AttentionChoice) -> None:
+        super().__init__()
+        self.local = ConvNorm(in_channels, out_channels, 3, stride=2, bias=True)
+        self.attention = choice.downsample(in_channels, out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.local(x) + self.attention(x)
+
+
+def make_downsample(arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice) -> nn.Module:
+    if index == 0:
+        return nn.Identity()
+    in_channels, out_channels = arch.channels[index - 1 : index + 1]
+    if index == 3:
+        return DualDownsample(in_channels, out_channels, choice)
+    return ConvNorm(in_channels, out_channels, 3, stride=2, bias=True)
+
+
+def make_stage(
+    arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, drop_path_rate: float
+) -> Stage:
+    """Blocks with feed-forward only, then those with attention.
+
+    The drop probability rises linearly over the blocks of the whole network.
+    """
+    channels, depth = arch.channels[index], arch.depths[index]
+    narrow = range(*arch.narrow[index - 2]) if index >= 2 else ()
+    first_attended = depth - arch.attended[index - 2] if index >= 2 else depth
+    stride = 2 if index == 2 else 1
+    first_block = sum(arch.depths[:index])
+    blocks = [
+        EfficientFormerV2Block(
+            channels,
+            3 if i in narrow else 4,
+            drop_path_rate * (first_block + i) / max(sum(arch.depths) - 1, 1),
+            choice.block(channels, stride) if i >= first_attended else None,
+        )
+        for i in range(depth)
+    ]
+    return Stage(make_downsample(arch, index, choice), blocks)
+
+
+@register_backbone
+class EfficientFormerV2(Backbone):
+    """EfficientFormerV2 of arXiv:2212.08059, with four maps at strides 4, 8, 16 and 32.
+
+    Any height and width: the tables of position biases belong to the size of the pretraining and
+    are resized in two dimensions to the size of the image, see
+    :class:`mmeffvit.layers.position_bias.PositionBias`.
+
+    ``attention='mobile'`` gives EfficientFormerV2-MobiAtt (ICML 2024): the attention of the blocks
+    becomes :class:`mmeffvit.layers.attention.MobileAttention`, projections and all else stay.
+
+    Args:
+        arch: 's0', 's1', 's2', 'l', or a dict of the fields of :class:`EfficientFormerV2Arch`.
+        out_indices: Stages whose maps are returned; negative ones count from the last.
+        attention: 'local_global' or 'mobile', in the blocks.
+        downsampling: 'local_global' or 'mobile', in the step from the third stage to the fourth;
+            the paper replaces attention blocks, so the step keeps its own by default.
+        normaliser: 'token' or 'head', of Mobile-Attention.
+        competition: Whether the heads of Mobile-Attention compete.
+        resolution: Height and width, in pixels, that the tables are made for, or one number for
+            both. The released weights are for 224; theirs are resized on loading to any other.
+        drop_path_rate: Drop probability of the last block, in [0, 1); earlier ones drop less.
+        options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
+
+    Shape:
+        (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
+
+    Raises:
+        ValueError: If an argument is not one of its choices.
+    """
+
+    layouts = LAYOUTS
+    # what Mobile-Attention replaces: tables of biases and the mixing of heads
+    unused = r'\.mixer\.'
+
+    def __init__(
+        self,
+        arch: str | Mapping[str, Any] = 's0',
+        *,
+        out_indices: Sequence[int] = (0, 1, 2, 3),
+        attention: str = 'local_global',
+        downsampling: str = 'local_global',
+        normaliser: str = 'token',
+        competition: bool = True,
+        resolution: int | tuple[int, int] = 224,
+        drop_path_rate: float = 0.0,
+        **options: Unpack[BackboneOptions],
+    ) -> None:
+        sizes = resolve_arch(arch, VARIANTS)
+        out_indices = resolve_out_indices(out_indices, len(STRIDES))
+        height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
+        choice = AttentionChoice(attention, downsampling, (height, width), normaliser, competition)
+        super().__init__(
+            stem=ConvStem(sizes.channels[0], nn.GELU),
+            stages=[
+                make_stage(sizes, i, choice, drop_path_rate) for i in range(out_indices[-1] + 1)
+            ],
+            channels=sizes.channels,
+            strides=STRIDES,
+            out_indices=out_indices,
+            **options,
+        )
+
+    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Resize the tables of square training images to those of ``resolution``."""
+        adapted = {}
+        for name, module in self.named_modules():
+            table = state.get(f'{name}.table')
+            if isinstance(module, PositionBias) and table is not None:
+                side = math.isqrt(table.shape[-1])
+                if table.shape != module.table.shape and side**2 == table.shape[-1]:
+                    adapted[f'{name}.table'] = resize_table(table, (side, side), module.table_size)
+        return adapted

@@ -1,0 +1,1 @@
+"""Image transforms of the papers' recipes that the hosts lack."""

@@ -1,0 +1,149 @@
+"""Attention of EfficientFormerV2: global by heads that talk, local by a convolution on the values.
+
+Whatever mixes the tokens is a module of its own, called with queries, keys and values as maps: the
+attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same place.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.layers.position_bias import PositionBias
+
+
+class TalkingHeadAttention(nn.Module):
+    """Multi-head attention with a bias per distance; the heads mix their scores and their weights.
+
+    ``y = M_2(softmax(M_1(q k^T / sqrt(D) + bias))) v`` with M_1 and M_2 acting across the heads
+    (talking heads, arXiv:2003.02436), as in the official code of EfficientFormerV2.
+
+    Args:
+        num_heads: Heads that the channels are divided into, in order.
+        table_size: Rows and columns of the key map that the bias table is made for.
+        stride: Rows and columns of keys per one of queries.
+        talking: Mix the heads; without, M_1 and M_2 are the identity.
+
+    Shape:
+        query (B, heads * D, H', W'), key (B, heads * D, H, W), value (B, C, H, W) ->
+        (B, C, H', W'), H' and W' a ``stride``-th of H and W, rounded up; at a cost quadratic in
+        H W.
+    """
+
+    def __init__(
+        self, num_heads: int, table_size: tuple[int, int], *, stride: int = 1, talking: bool = True
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.stride = stride
+        self.position_bias = PositionBias(num_heads, table_size)
+        self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+        self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        bias = self.position_bias(tuple(key.shape[2:]), self.stride)
+        size = query.shape[2:]
+        # (B, heads, channels of a head, N' or N)
+        query, key, value = (
+            m.flatten(2).unflatten(1, (self.num_heads, -1)) for m in (query, key, value)
+        )
+        scores = query.transpose(2, 3) @ key * query.shape[2] ** -0.5 + bias  # (B, heads, N', N)
+        weights = self.mix_weights(self.mix_scores(scores).softmax(dim=-1))
+        mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
+        return mixed.flatten(1, 2).unflatten(2, size)
+
+
+class LocalGlobalAttention(nn.Module):
+    """Token mixing over the whole map plus a depth-wise convolution on the values.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        key_channels: Channels of queries and of keys, of all heads together.
+        value_channels: Channels of values, of all heads together.
+        mixer: Mixes the tokens: (query, key, value) as maps to a map of ``value_channels``.
+        stride: Mix at a lower resolution, and go back by bilinear interpolation.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        key_channels: int,
+        value_channels: int,
+        mixer: nn.Module,
+        stride: int = 1,
+    ) -> None:
+        super().__init__()
+        spatial = dict(kernel_size=3, bias=True)
+        self.stride = stride
+        self.reduce = (
+            ConvNorm(channels, channels, stride=stride, groups=channels, **spatial)
+            if stride > 1
+            else nn.Identity()
+        )
+        self.query = ConvNorm(channels, key_channels, bias=True)
+        self.key = ConvNorm(channels, key_channels, bias=True)
+        self.value = ConvNorm(channels, value_channels, bias=True)
+        self.value_local = ConvNorm(
+            value_channels, value_channels, groups=value_channels, **spatial
+        )
+        self.mixer = mixer
+        self.project = ConvNorm(value_channels, channels, bias=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        reduced = self.reduce(x)
+        value = self.value(reduced)
+        mixed = self.mixer(self.query(reduced), self.key(reduced), value) + self.value_local(value)
+        if self.stride > 1:
+            # before the activation, and to the exact size: a side may be odd
+            mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
+        return self.project(F.gelu(mixed))
+
+
+class DownsamplingAttention(nn.Module):
+    """Local-global attention from queries at half the resolution to keys at the whole.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        key_channels: Channels of queries and of keys, of all heads together.
+        value_channels: Channels of values, of all heads together.
+        mixer: Mixes the tokens: (query, key, value) as maps to a map of ``value_channels``.
+        key_stride: 2 gives the mixer keys and values on the grid of the queries only.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        key_channels: int,
+        value_channels: int,
+        mixer: nn.Module,
+        key_stride: int = 1,
+    ) -> None:
+        super().__init__()
+        self.key_stride = key_stride
+        self.query_local = nn.Conv2d(
+            in_channels, in_channels, 3, stride=2, padding=1, groups=in_channels
+        )
+        self.query = ConvNorm(in_channels, key_channels, bias=True)
+        self.key = ConvNorm(in_channels, key_channels, bias=True)
+        self.value = ConvNorm(in_channels, value_channels, bias=True)
+        self.value_local = ConvNorm(
+            value_channels, value_channels, 3, stride=2, groups=value_channels, bias=True
+        )
+        self.mixer = mixer
+        self.project = ConvNorm(value_channels, out_channels, bias=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = self.query(self.query_local(x) + x[:, :, ::2, ::2])
+        key, value = self.key(x), self.value(x)
+        local = self.value_local(value)
+        if self.key_stride > 1:
+            # a slice would do, but its strides keep an exported graph from being of any size
+            key, value = (F.avg_pool2d(m, 1, self.key_stride) for m in (key, value))
+        return self.project(F.gelu(self.mixer(query, key, value) + local))

@@ -1,0 +1,100 @@
+"""Mobile-Attention: linear attention whose many small heads compete (ICML 2024)."""
+
+import torch
+from torch import Tensor, nn
+
+NORMALISERS = ('token', 'head')
+EPSILON = 1e-6
+
+
+def flow(first: Tensor, second: Tensor) -> Tensor:
+    """Inner product over the channels, both sides kept off zero: (..., D, N) -> (..., N)."""
+    return ((first + EPSILON) * (second + EPSILON)).sum(dim=-2)
+
+
+class MobileAttention(nn.Module):
+    """Mobile-Attention: linear attention between sigmoids, weighted by a competition of heads.
+
+    With ``Q = sigmoid(q)``, ``K = sigmoid(k)``, h over heads and n over tokens, equations 5 to 7::
+
+        I  = Q . sum_h(K)         O  = K . sum_h(Q)         what a head receives and gives
+        I' = Q . sum_h(K / O)     O' = K . sum_h(Q / I)     the same, with the other side conserved
+        y  = sigmoid(I') * Q (K^T (N softmax_n(O') * V)) / Z
+
+    As in the authors' file, O' is cut at 1 in absolute value and its softmax runs over the tokens
+    and is multiplied by their number N, which equation 7 leaves open.
+
+    Args:
+        head_channels: Channels of q and of k in a head; the paper's choice is 4.
+        normaliser: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
+            not grow with N. 'head' is I, as in the authors' file: the output grows with N.
+        competition: Without it, plain linear attention: ``y = Q (K^T V) / Z``.
+
+    Shape:
+        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
+        of D channels; at a cost linear in H W.
+
+    Raises:
+        ValueError: If ``normaliser`` is neither, ``head_channels`` is not positive, or the input
+            does not divide into heads.
+    """
+
+    def __init__(
+        self, head_channels: int = 4, *, normaliser: str = 'token', competition: bool = True
+    ) -> None:
+        super().__init__()
+        if normaliser not in NORMALISERS:
+            raise ValueError(f'normaliser is {normaliser!r}; choose one of {NORMALISERS}')
+        if head_channels < 1:
+            raise ValueError(f'head_channels is {head_channels}; it starts at 1')
+        self.head_channels = head_channels
+        self.normaliser = normaliser
+        self.competition = competition
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        heads = self.num_heads(query, value)
+        # (B, M, D, N) and (B, M, C / M, N)
+        query, key, mixed = (m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key, value))
+        query, key = query.sigmoid(), key.sigmoid()
+        if self.competition:
+            weights, gate = self.compete(query, key)
+            mixed = mixed * weights.unsqueeze(2)
+        # means in place of sums over N tokens: the same ratio, and no overflow in half precision
+        context = mixed @ key.transpose(2, 3) / key.shape[3]  # (B, M, C / M, D)
+        mixed = context @ (query / self.denominator(query, key).unsqueeze(2))
+        if self.competition:
+            mixed = mixed * gate.unsqueeze(2)
+        return mixed.reshape(value.shape)
+
+    def num_heads(self, query: Tensor, value: Tensor) -> int:
+        """M; every head has ``head_channels`` of the queries and an equal part of the values."""
+        heads, rest = divmod(query.shape[1], self.head_channels)
+        if rest or value.shape[1] % heads:
+            raise ValueError(
+                f'queries of {query.shape[1]} and values of {value.shape[1]} channels do not '
+                f'divide into heads with {self.head_channels} channels of the queries each'
+            )
+        return heads
+
+    def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights of the tokens, with mean 1, and gates of the output: both (B, M, N)."""
+        incoming = flow(query, key.sum(dim=1, keepdim=True))
+        outgoing = flow(key, query.sum(dim=1, keepdim=True))
+        received = flow(query, (key / outgoing.unsqueeze(2)).sum(dim=1, keepdim=True))
+        given = flow(key, (query / incoming.unsqueeze(2)).sum(dim=1, keepdim=True))
+        weights = given.clamp(-1, 1).softmax(dim=-1) * key.shape[3]
+        return weights, received.sigmoid()
+
+    def denominator(self, query: Tensor, key: Tensor) -> Tensor:
+        """Z divided by N, (B, M, N)."""
+        if self.normaliser == 'token':
+            shares = (query * key.mean(dim=-1, keepdim=True)).sum(dim=-2)
+            # a sigmoid far below zero is zero in float16
+            return shares.clamp_min(torch.finfo(shares.dtype).tiny)
+        return flow(query, key.sum(dim=1, keepdim=True)) / key.shape[3]
+
+    def extra_repr(self) -> str:
+        return (
+            f'head_channels={self.head_channels}, normaliser={self.normaliser!r}, '
+            f'competition={self.competition}'
+        )

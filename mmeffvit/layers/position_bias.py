@@ -1,0 +1,53 @@
+"""Attention biases looked up by the distance between query and key."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, int]) -> Tensor:
+    """Stretch the tables of all heads over another range of distances.
+
+    Each head's table is an image whose axes are the distances in rows and in columns; its corners
+    stay where they are, so distance 0 keeps its bias and the largest distance of one size becomes
+    the largest of the other. At the size it has, a table is unchanged to the bit.
+
+    Shape:
+        (heads, old rows * old columns) -> (heads, new rows * new columns).
+    """
+    image = table.view(1, -1, *old_size)
+    return F.interpolate(image, new_size, mode='bilinear', align_corners=True)[0].flatten(1)
+
+
+class PositionBias(nn.Module):
+    """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
+
+    On another size than ``table_size`` the table is resized in two dimensions, in every forward
+    pass: nothing is kept that a new weight, device or size could make stale.
+
+    Args:
+        num_heads: Heads, each with a table of its own.
+        table_size: Rows and columns of the key map that the table is made for.
+
+    Shape:
+        size (H, W) of the key map -> (heads, N', H W), N' the number of queries.
+    """
+
+    def __init__(self, num_heads: int, table_size: tuple[int, int]) -> None:
+        super().__init__()
+        self.table_size = table_size
+        self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
+
+    def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
+        """Biases between queries at every ``stride``-th row and column and all keys."""
+        rows, columns = (self._distances(side, stride) for side in size)  # (queries, keys)
+        image = resize_table(self.table, self.table_size, size).unflatten(1, size)
+        bias = image[:, rows[:, None, :, None], columns[None, :, None, :]]
+        return bias.flatten(3, 4).flatten(1, 2)
+
+    def _distances(self, side: int, stride: int) -> Tensor:
+        keys = torch.arange(side, device=self.table.device)
+        return (keys[::stride, None] - keys).abs()
+
+    def extra_repr(self) -> str:
+        return f'num_heads={self.table.shape[0]}, table_size={self.table_size}'
