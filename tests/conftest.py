@@ -1,5 +1,6 @@
 """What many tests need: small data, the peers of parity tests, the tools as a user runs them."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from mmengine.logging import MMLogger
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
@@ -39,6 +41,16 @@ def timm() -> ModuleType:
 timm_library: list[
     torch.library.Library
 ] = []  # a library that is collected takes its schemas along
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The messages of mmengine's current logger."""
+    logger = MMLogger.get_current_instance()
+    logger.setLevel(logging.INFO)
+    logger.addHandler(caplog.handler)  # it hands nothing on to the root logger
+    yield caplog
+    logger.removeHandler(caplog.handler)
 
 
 @pytest.fixture(scope='session')

@@ -67,7 +67,7 @@ def load_weights(
     """
     tensors, outside = read_checkpoint(fetch(checkpoint))
     if prefix:
-        tensors = _below(tensors, prefix, checkpoint)
+        tensors = below(tensors, prefix, checkpoint)
     layouts = list(layouts)
     layout = recognise(tensors, layouts)
     if layout is None:
@@ -97,11 +97,21 @@ def load_weights(
     )
 
 
+def is_counter(key: str) -> bool:
+    """Whether ``key`` counts batches: some releases leave these out."""
+    return bool(re.search(COUNTERS, key))
+
+
 def _matches(pattern: str | None, key: str) -> bool:
-    return bool(re.search(COUNTERS, key) or (pattern and re.search(pattern, key)))
+    return is_counter(key) or bool(pattern and re.search(pattern, key))
 
 
-def _below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[str, Tensor]:
+def below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[str, Tensor]:
+    """Return the tensors whose keys start with ``prefix``, without it.
+
+    Raises:
+        CheckpointError: If there is none.
+    """
     prefix = prefix.rstrip('.') + '.'
     inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
     # read_checkpoint has cut off the usual ones already
@@ -117,7 +127,7 @@ def _require_fit(
     wrong = [
         f'{key}: {tuple(state[key].shape)} in the file, {tuple(target[key].shape)} in the model'
         for key in state
-        if key in target and _dense_shape(state[key]) != _dense_shape(target[key])
+        if key in target and not same_size(state[key], target[key])
     ]
     complaints = [
         f'{title} ({len(items)}): ' + '; '.join(sorted(items)[:8]) + (' ...' * (len(items) > 8))
@@ -135,6 +145,10 @@ def _require_fit(
         )
 
 
-def _dense_shape(tensor: Tensor) -> tuple[int, ...]:
-    """Shape without ones: a linear layer's (C, D) is a 1x1 convolution's (C, D, 1, 1)."""
-    return tuple(side for side in tensor.shape if side != 1)
+def same_size(tensor: Tensor, other: Tensor) -> bool:
+    """Whether the shapes agree but for ones.
+
+    A linear layer's (C, D) is a 1x1 convolution's (C, D, 1, 1).
+    """
+    dense, other_dense = ([side for side in t.shape if side != 1] for t in (tensor, other))
+    return dense == other_dense

@@ -2,32 +2,10 @@
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.backbones import SHViT
 from mmeffvit.backbones.shvit import VARIANTS, Downsample, SHViTBlock
 from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomised
-
-# without the classifier; multiply-adds in 10**9 and the side of the square image they hold for
-SIZES = {
-    's1': (6_009_168, 0.2413, 224),
-    's2': (11_033_176, 0.3654, 224),
-    's3': (13_795_377, 0.6006, 224),
-    's4': (16_138_588, 0.9862, 256),
-}
-
-
-@pytest.mark.parametrize('arch', SIZES)
-def test_parameters_are_as_counted_from_the_official_code(arch):
-    assert sum(p.numel() for p in SHViT(arch).parameters()) == SIZES[arch][0]
-
-
-@pytest.mark.parametrize('arch', SIZES)
-def test_multiply_adds_are_within_one_percent_of_the_official_ones(arch):
-    _, giga_macs, side = SIZES[arch]
-    with FlopCounterMode(display=False) as counter, torch.device('meta'):
-        SHViT(arch).eval()(torch.empty(1, 3, side, side))
-    assert counter.get_total_flops() / 2e9 == pytest.approx(giga_macs, rel=0.01)
 
 
 @pytest.mark.parametrize('arch', VARIANTS)

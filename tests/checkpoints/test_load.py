@@ -1,6 +1,5 @@
 """Released files of every kind into a backbone: what loads, what is refused, what is said."""
 
-import logging
 import pickle
 import threading
 from functools import partial
@@ -9,12 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.logging import MMLogger
 from safetensors.torch import save_file
 
 from mmeffvit.backbones import SwiftFormer
 from mmeffvit.checkpoints import CheckpointError, read_checkpoint
-from tests.checkpoints.test_rename import official_key
+from tests.checkpoints.spelling import from_swiftformer
 from tests.conftest import run_python
 
 ARCH = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2))
@@ -39,20 +37,10 @@ def official_state(backbone: SwiftFormer, output_norms: bool = False) -> dict[st
             value = value.flatten(1)
         if 'score' in key:
             value = value.T
-        state[official_key(key)] = value
+        state[from_swiftformer(key)] = value
     state['head.weight'] = torch.zeros(1000, 16)
     state['dist_head.bias'] = torch.zeros(1000)
     return state
-
-
-@pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """The messages of mmengine's current logger."""
-    logger = MMLogger.get_current_instance()
-    logger.setLevel(logging.INFO)
-    logger.addHandler(caplog.handler)  # it hands nothing on to the root logger
-    yield caplog
-    logger.removeHandler(caplog.handler)
 
 
 def assert_same(ours: SwiftFormer, source: SwiftFormer) -> None:

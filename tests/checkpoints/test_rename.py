@@ -1,117 +1,108 @@
-"""Key tables, tested without weights."""
-
-import re
+"""Key tables, tested without released weights."""
 
 import pytest
+import torch
 
-from mmeffvit.backbones import SwiftFormer, shvit
-from mmeffvit.backbones.swiftformer import VARIANTS
+from mmeffvit.backbones import (
+    EfficientFormerV2,
+    MobileViTv2,
+    SHViT,
+    SwiftFormer,
+    mobilevitv2,
+    shvit,
+    swiftformer,
+)
+from mmeffvit.backbones import efficientformerv2 as efv2
 from mmeffvit.checkpoints import CheckpointError, rename
-from mmeffvit.checkpoints import shvit as shvit_tables
 from mmeffvit.checkpoints.rename import recognise
-from mmeffvit.checkpoints.swiftformer import LAYOUTS, OFFICIAL, TIMM
+from tests.checkpoints.spelling import from_swiftformer, official_keys
+
+FAMILIES = {
+    'swiftformer': (SwiftFormer, swiftformer.VARIANTS),
+    'shvit': (SHViT, shvit.VARIANTS),
+    'mobilevitv2': (MobileViTv2, mobilevitv2.VARIANTS),
+    'efficientformerv2': (EfficientFormerV2, efv2.VARIANTS),
+}
+CASES = [(family, arch) for family, (_, variants) in FAMILIES.items() for arch in variants]
+CLASSIFIERS = {'norm', 'head', 'head_dist', 'dist_head', 'classifier'}
+# tensors of the official files, buffers of indices apart
+NUM_TENSORS = {
+    ('swiftformer', 'xs'): 316, ('swiftformer', 's'): 376, ('swiftformer', 'l1'): 388,
+    ('swiftformer', 'l3'): 436, ('shvit', 's1'): 471, ('shvit', 's2'): 471, ('shvit', 's3'): 521,
+    ('shvit', 's4'): 635, ('efficientformerv2', 's0'): 568, ('efficientformerv2', 's1'): 722,
+    ('efficientformerv2', 's2'): 1054, ('efficientformerv2', 'l'): 1386,
+}  # fmt: skip
 
 
-def official_key(key: str) -> str:
-    """Our key in the official spelling, written apart from the table it tests."""
-    part, *rest = key.split('.')
-    if part == 'stem':
-        index = {('0', 'conv'): 0, ('0', 'norm'): 1, ('1', 'conv'): 3, ('1', 'norm'): 4}
-        return f'patch_embed.{index[rest[0], rest[1]]}.{rest[2]}'
-    if part == 'output_norms':
-        return '.'.join([f'norm{2 * int(rest[0])}', *rest[1:]])
-    stage, kind, *rest = rest
-    if kind == 'downsample':
-        name = {'conv': 'proj', 'norm': 'norm'}[rest[0]]
-        return f'network.{2 * int(stage) - 1}.{name}.{rest[1]}'
-    return f'network.{2 * int(stage)}.' + '.'.join(official_block(rest))
+def theirs(timm, family: str, arch: str) -> dict[str, torch.Tensor]:
+    """Keys and shapes of timm's model."""
+    with torch.device('meta'):
+        return timm.create_model(f'{family}_{arch}').state_dict()
 
 
-def official_block(parts: list[str]) -> list[str]:
-    index, *inner = parts
-    tail = '.'.join(inner)
-    spelled = {
-        'attention.score.weight': 'attn.w_g',
-        'attention_scale.scale': 'layer_scale_1',
-        'feed_forward_scale.scale': 'layer_scale_2',
-        'layer_scale.scale': 'layer_scale',
-        'local_representation.layer_scale.scale': 'local_representation.layer_scale',
+def ours(family: str, arch: str) -> dict[str, torch.Tensor]:
+    with torch.device('meta'):
+        state = FAMILIES[family][0](arch).state_dict()
+    return {key: value for key, value in state.items() if not key.startswith('output_norms')}
+
+
+def layout(family: str, name: str):
+    return next(entry for entry in FAMILIES[family][0].layouts if entry.name == name)
+
+
+def dense(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(side for side in tensor.shape if side != 1)
+
+
+@pytest.mark.parametrize(('family', 'arch'), CASES)
+def test_official_to_ours_and_back_is_a_bijection_of_keys_and_shapes(timm, family, arch):
+    state = theirs(timm, family, arch)
+    official = {spelled: state[key] for key, spelled in official_keys(family, state).items()}
+    assert len(official) == NUM_TENSORS.get((family, arch), 269)
+    renamed, dropped = rename(official, layout(family, 'official').table)
+    target = ours(family, arch)
+    assert sorted(renamed.values()) == sorted(target)
+    assert {key.split('.')[0] for key in dropped} <= CLASSIFIERS
+    back = {new: old for old, new in renamed.items()}
+    assert {back[key]: dense(value) for key, value in target.items()} == {
+        key: dense(value) for key, value in official.items() if key not in dropped
     }
-    if tail in spelled:
-        return [index, spelled[tail]]
-    heads = {
-        'attention.query': 'attn.to_query',
-        'attention.key': 'attn.to_key',
-        'attention.proj': 'attn.Proj',
-        'attention.out': 'attn.final',
-        'feed_forward.norm': 'linear.norm1',
-        'feed_forward.expand': 'linear.fc1',
-        'feed_forward.project': 'linear.fc2',
-    }
-    head, _, leaf = tail.rpartition('.')
-    if head in heads:
-        return [index, heads[head], leaf]
-    words = {'depthwise': 'dwconv', 'expand': 'pwconv1', 'project': 'pwconv2'}
-    return [index, *(words.get(word, word) for word in inner)]
+    # timm's file of the same weights puts every tensor in the same place
+    from_timm, _ = rename(state, layout(family, 'timm').table)
+    spelled = official_keys(family, state)
+    assert from_timm == {key: renamed[spelled[key]] for key in from_timm}
 
 
-@pytest.mark.parametrize('arch', VARIANTS)
-def test_the_official_table_is_a_bijection_onto_our_keys(arch):
-    ours = SwiftFormer(arch).state_dict().keys()
-    official = [official_key(key) for key in ours]
-    heads = ['norm.weight', 'head.weight', 'head.bias', 'dist_head.weight', 'dist_head.bias']
-    renamed, dropped = rename([*official, *heads], OFFICIAL)
-    assert list(renamed.values()) == list(ours)
-    assert dropped == heads
-
-
-@pytest.mark.parametrize('arch', VARIANTS)
-def test_the_timm_table_is_a_bijection_onto_our_keys(timm, arch):
-    theirs = timm.create_model(f'swiftformer_{arch}').state_dict()
-    renamed, dropped = rename(theirs, TIMM)
-    ours = SwiftFormer(arch, output_norm=False).state_dict()
-    assert set(renamed.values()) == set(ours)
-    assert {key.split('.')[0] for key in dropped} == {'norm', 'head', 'head_dist'}
-
-
-def test_markers_tell_the_layouts_apart(timm):
+@pytest.mark.parametrize('family', FAMILIES)
+def test_markers_tell_the_layouts_apart(timm, family):
+    cls, variants = FAMILIES[family]
+    arch = next(iter(variants))
+    state = theirs(timm, family, arch)
     keys = {
-        'official': [official_key(key) for key in SwiftFormer('xs').state_dict()],
-        'timm': list(timm.create_model('swiftformer_xs').state_dict()),
-        'mmeffvit': list(SwiftFormer('xs').state_dict()),
+        'official': list(official_keys(family, state).values()),
+        'timm': list(state),
+        'mmeffvit': list(ours(family, arch)),
     }
     for name, spelled in keys.items():
-        assert [layout.name for layout in LAYOUTS if recognise(spelled, [layout])] == [name]
+        assert [entry.name for entry in cls.layouts if recognise(spelled, [entry])] == [name]
+        # and no other family takes the file for its own
+        for other, _ in FAMILIES.values():
+            if other is not cls and name == 'timm':
+                assert recognise(spelled, other.layouts) is None
+
+
+def test_norms_of_the_dense_mode_find_their_maps():
+    keys = SwiftFormer('xs').state_dict()
+    renamed, _ = rename(map(from_swiftformer, keys), layout('swiftformer', 'official').table)
+    assert list(renamed.values()) == list(keys)
+
+
+def test_indices_of_the_official_file_are_dropped():
+    table = layout('efficientformerv2', 'official').table
+    keys = ['network.5.attn.attention_bias_idxs', 'network.6.2.token_mixer.attention_bias_idxs']
+    assert rename(keys, table) == ({}, keys)
 
 
 def test_two_keys_may_not_become_one():
     with pytest.raises(CheckpointError, match=r"'x\.bias'"):
         rename(['a.bias', 'b.bias'], ((r'^[ab]\.', 'x.'),))
-
-
-def official_shvit_key(key: str) -> str:
-    """Timm's key of an SHViT in the official spelling, written apart from the tables."""
-    match = re.match(r'stages\.(\d)\.(downsample|blocks)\.(\d+)\.(.*)', key)
-    if match is None:
-        return key
-    stage, kind, index, tail = int(match[1]), match[2], int(match[3]), match[4]
-    if kind == 'blocks':
-        return f'blocks{stage + 1}.{index + (3 if stage else 0)}.{tail}'
-    place = {0: '0.0', 1: '0.1', 2: '1', 3: '2.0', 4: '2.1'}[index]
-    return f'blocks{stage + 1}.{place}.{tail}'
-
-
-@pytest.mark.parametrize('arch', shvit.VARIANTS)
-def test_both_tables_of_shvit_are_bijections_onto_our_keys(timm, arch):
-    theirs = list(timm.create_model(f'shvit_{arch}').state_dict())
-    ours = list(shvit.SHViT(arch).state_dict())
-    from_timm, dropped = rename(theirs, shvit_tables.TIMM)
-    assert sorted(from_timm.values()) == sorted(ours)
-    assert {key.split('.')[0] for key in dropped} == {'head'}
-    official = [official_shvit_key(key) for key in theirs]
-    from_official, _ = rename(official, shvit_tables.OFFICIAL)
-    assert list(from_official.values()) == list(from_timm.values())
-    spelled = {'official': official, 'timm': theirs, 'mmeffvit': ours}
-    for name, keys in spelled.items():
-        layouts = shvit_tables.LAYOUTS
-        assert [layout.name for layout in layouts if recognise(keys, [layout])] == [name]

@@ -1,0 +1,137 @@
+"""A released checkpoint as a clean file of our own layout."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mmeffvit.backbones import Backbone, efficientformerv2, mobilevitv2, shvit, swiftformer
+from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, rename
+from mmeffvit.checkpoints.load import below, is_counter, same_size
+from mmeffvit.checkpoints.rename import recognise
+from mmeffvit.checkpoints.sources import fetch
+
+from .errors import UserError
+from .files import AtomicLocalBackend
+
+FAMILIES: dict[type[Backbone], dict] = {
+    efficientformerv2.EfficientFormerV2: efficientformerv2.VARIANTS,
+    mobilevitv2.MobileViTv2: mobilevitv2.VARIANTS,
+    shvit.SHViT: shvit.VARIANTS,
+    swiftformer.SwiftFormer: swiftformer.VARIANTS,
+}
+SUFFIXES = ('.safetensors', '.pth')
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a file holds, and what becomes of every tensor."""
+
+    source: str
+    family: str
+    arch: str
+    layout: str
+    tensors: dict[str, Tensor]  # by our keys
+    renamed: dict[str, str]  # our key of every kept one
+    dropped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = sorted({key.rsplit('.', 1)[0] for key in self.dropped})
+        dropped = f': {", ".join(parts[:8])}{" ..." * (len(parts) > 8)}' if parts else ''
+        parameters = sum(value.numel() for value in self.tensors.values())
+        return (
+            f'{self.source}\n'
+            f'  is {self.family} {self.arch!r} in the {self.layout} layout\n'
+            f'  {len(self.tensors)} tensors with {parameters:,} values are kept\n'
+            f'  {len(self.dropped)} are dropped on purpose{dropped}'
+        )
+
+
+def convert(
+    source: str | PathLike, *, averaged: bool = False, prefix: str | None = None
+) -> Conversion:
+    """Read a checkpoint of any family in any layout, and say it in ours.
+
+    Args:
+        source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
+        averaged: Take the exponential moving average that a training checkpoint holds.
+        prefix: Read only the keys that start so, and cut this off.
+
+    Raises:
+        CheckpointError: If it cannot be read, or is no variant of a family.
+    """
+    tensors, outside = read_checkpoint(fetch(source), averaged=averaged)
+    if prefix:
+        tensors = below(tensors, prefix, source)
+    misfits = []
+    for family, arch, layout in _candidates(tensors):
+        renamed, dropped = rename(tensors, layout.table)
+        state = {new: tensors[old] for old, new in renamed.items()}
+        target = _target(family, arch)
+        wrong = _misfits(state, target)
+        if not wrong:
+            state = {key: value.reshape(target[key].shape) for key, value in state.items()}
+            gone = (*outside, *dropped)
+            return Conversion(str(source), family.__name__, arch, layout.name, state, renamed, gone)
+        misfits.append((len(wrong), f'{family.__name__} {arch!r}', wrong))
+    if not misfits:
+        raise CheckpointError(
+            f'{source} is of no family here ({", ".join(f.__name__ for f in FAMILIES)}): its first '
+            f'keys are {sorted(tensors)[:5]}'
+        )
+    count, name, wrong = min(misfits)
+    raise CheckpointError(
+        f'{source} fits no variant. Nearest is {name}, with {count} keys missing, left over or of '
+        f'another shape: {", ".join(wrong[:8])}{" ..." * (count > 8)}'
+    )
+
+
+def write(conversion: Conversion, out: Path) -> None:
+    """Write the tensors; the file is whole or absent.
+
+    Raises:
+        UserError: If the name ends otherwise than in ``SUFFIXES``, or the file exists.
+    """
+    if out.suffix not in SUFFIXES:
+        raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')
+    if out.exists():
+        raise UserError(f'{str(out)!r} exists; remove it or choose another name')
+    tensors = {key: value.contiguous() for key, value in conversion.tensors.items()}
+    if out.suffix == '.safetensors':
+        from safetensors.torch import save
+
+        meta = {'format': 'pt', 'backbone': conversion.family, 'arch': conversion.arch}
+        content = save(tensors, metadata=meta)
+    else:
+        buffer = io.BytesIO()
+        torch.save({'state_dict': tensors}, buffer)
+        content = buffer.getvalue()
+    AtomicLocalBackend().put(content, out)
+
+
+def _candidates(tensors: dict[str, Tensor]) -> Iterator[tuple[type[Backbone], str, Layout]]:
+    for family, variants in FAMILIES.items():
+        layout = recognise(tensors, family.layouts)
+        if layout is not None:
+            yield from ((family, arch, layout) for arch in variants)
+
+
+def _target(family: type[Backbone], arch: str) -> dict[str, Tensor]:
+    with torch.device('meta'):
+        return family(arch).state_dict()
+
+
+def _misfits(state: dict[str, Tensor], target: dict[str, Tensor]) -> list[str]:
+    """Keys that are missing, left over or of another size; output norms may be missing."""
+    missing = [
+        key
+        for key in target
+        if key not in state and not key.startswith('output_norms.') and not is_counter(key)
+    ]
+    return missing + [
+        key for key in state if key not in target or not same_size(state[key], target[key])
+    ]

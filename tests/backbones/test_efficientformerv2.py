@@ -1,0 +1,200 @@
+"""EfficientFormerV2: any size, both attentions, and parity with timm on the same weights."""
+
+import copy
+
+import pytest
+import torch
+
+from mmeffvit.backbones import EfficientFormerV2
+from mmeffvit.backbones.efficientformerv2 import VARIANTS
+from mmeffvit.layers.attention import MobileAttention, TalkingHeadAttention
+from mmeffvit.layers.position_bias import PositionBias
+from mmeffvit.layers.regularization import DropPath, LayerScale
+from tests.backbones.parity import (
+    GRADIENT_SIZE,
+    assert_same_gradients,
+    assert_same_maps,
+    load_from,
+    randomised,
+)
+
+TINY = dict(channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narrow=((0, 1), (1, 2)))
+
+
+def with_tables(**options) -> EfficientFormerV2:
+    """A small backbone in whose maps the tables show."""
+    backbone = EfficientFormerV2(TINY, **options)
+    for module in backbone.modules():
+        if isinstance(module, PositionBias):
+            torch.nn.init.normal_(module.table)
+        if isinstance(module, LayerScale):
+            torch.nn.init.ones_(module.scale)
+    return backbone.eval()
+
+
+def last_map(backbone: EfficientFormerV2, height: int = 96, width: int = 160) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(7)
+    x = torch.rand(1, 3, height, width, generator=generator)
+    with torch.no_grad():
+        return backbone(x.to(next(backbone.parameters()).dtype))[-1]
+
+
+@pytest.mark.parametrize('arch', VARIANTS)
+def test_maps_equal_those_of_timm(timm, tmp_path, arch):
+    theirs = randomised(timm.create_model(f'efficientformerv2_{arch}'))
+    assert_same_maps(EfficientFormerV2(arch), theirs, tmp_path, [(224, 224)])
+
+
+@pytest.mark.parametrize('size', [(256, 256), (192, 320)])
+def test_maps_equal_those_of_timm_made_for_another_size(timm, tmp_path, size):
+    theirs = randomised(timm.create_model('efficientformerv2_s0', img_size=size))
+    assert_same_maps(EfficientFormerV2('s0', resolution=size), theirs, tmp_path, [size])
+
+
+def test_gradients_equal_those_of_timm(timm, tmp_path):
+    theirs = randomised(timm.create_model('efficientformerv2_s0', img_size=GRADIENT_SIZE))
+    ours = EfficientFormerV2('s0', resolution=GRADIENT_SIZE)
+    assert_same_gradients(ours, theirs, tmp_path)
+
+
+def test_weights_for_224_serve_any_size_and_their_tables_are_used(timm, tmp_path):
+    theirs = randomised(timm.create_model('efficientformerv2_s0'))
+    backbone = load_from(EfficientFormerV2('s0'), theirs, tmp_path)
+    flat = copy.deepcopy(backbone)
+    for module in flat.modules():
+        if isinstance(module, PositionBias):
+            torch.nn.init.zeros_(module.table)
+    for height, width in [(256, 320), (333, 250), (97, 61)]:
+        ours, without = last_map(backbone, height, width), last_map(flat, height, width)
+        assert ours.shape[2:] == (-(-height // 32), -(-width // 32))
+        assert (ours - without).abs().max() > 1e-3
+
+
+def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
+    theirs = randomised(timm.create_model('efficientformerv2_s0'))
+    ours = EfficientFormerV2('s0', resolution=(256, 448))
+    load_from(ours, theirs, tmp_path)
+    table = ours.stages[3].blocks[-1].attention.mixer.position_bias
+    source = theirs.stages[3].blocks[-1].token_mixer.attention_biases
+    assert table.table_size == (8, 14)
+    # corners stay: distance nothing, and the largest in rows, in columns and in both
+    image, other = table.table.view(8, 8, 14), source.view(8, 7, 7)
+    rows, columns = [0, 0, -1, -1], [0, -1, 0, -1]
+    torch.testing.assert_close(image[:, rows, columns], other[:, rows, columns])
+    assert '5 of them resized' in log.text
+    # at the size of the resolution, a backbone with tables for 224 does the same in its forward
+    small = load_from(EfficientFormerV2('s0'), theirs, tmp_path)
+    torch.testing.assert_close(last_map(ours, 256, 448), last_map(small, 256, 448))
+
+
+def test_new_weights_show_in_eval_mode_at_once():
+    backbone, other = with_tables(), with_tables()
+    before = last_map(backbone)
+    backbone.load_state_dict(other.state_dict())
+    assert not torch.equal(last_map(backbone), before)
+    assert torch.equal(last_map(backbone), last_map(other))
+
+
+def test_no_bias_is_left_behind_by_a_move_a_size_or_training():
+    backbone = with_tables()
+    first = last_map(backbone)
+    torch.testing.assert_close(last_map(backbone.double()).float(), first, rtol=1e-3, atol=1e-4)
+    backbone.float()
+    last_map(backbone, 64, 64)  # another size in between
+    torch.testing.assert_close(last_map(backbone), first)
+    backbone.train()
+    backbone(torch.rand(2, 3, 64, 64))[-1].sum().backward()
+    tables = [m.table for m in backbone.modules() if isinstance(m, PositionBias)]
+    assert tables
+    assert all(table.grad is not None and table.grad.abs().max() > 0 for table in tables)
+    backbone.eval()
+    before = last_map(backbone)
+    with torch.no_grad():
+        for table in tables:
+            table.add_(1 + torch.arange(table.shape[1]))  # what an optimiser's step does
+    assert not torch.equal(last_map(backbone), before)
+
+
+def test_drop_path_rises_over_all_blocks():
+    backbone = EfficientFormerV2('s0', drop_path_rate=0.13)
+    probs = [m.drop_prob for m in backbone.modules() if isinstance(m, DropPath)]
+    assert probs == pytest.approx([0.13 * i / 13 for i in range(14)])
+
+
+def test_initial_values_are_the_official_ones():
+    backbone = EfficientFormerV2('s0')
+    (scale,) = {m.scale.unique().item() for m in backbone.modules() if isinstance(m, LayerScale)}
+    assert scale == pytest.approx(1e-5)
+    feed_forward = backbone.stages[3].blocks[-1].feed_forward
+    # 123,904 weights: the standard deviation of their deviation is 0.2 %
+    assert feed_forward.expand.conv.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert feed_forward.expand.conv.bias.abs().max() == 0
+    assert feed_forward.depthwise.conv.bias.abs().max() > 0
+    assert all(m.table.abs().max() == 0 for m in backbone.modules() if isinstance(m, PositionBias))
+
+
+def mixers(backbone: EfficientFormerV2) -> list[type]:
+    found = [m for m in backbone.modules() if isinstance(m, TalkingHeadAttention | MobileAttention)]
+    return [type(m) for m in found]
+
+
+def test_mobile_attention_replaces_that_of_the_blocks_and_on_request_of_the_step_down():
+    assert mixers(EfficientFormerV2('s0')) == [TalkingHeadAttention] * 5
+    mobile = EfficientFormerV2('s0', attention='mobile')
+    # the step from the third stage to the fourth comes after the two blocks of the third
+    assert mixers(mobile) == [MobileAttention] * 2 + [TalkingHeadAttention] + [MobileAttention] * 2
+    whole = EfficientFormerV2('s0', attention='mobile', downsampling='mobile')
+    assert mixers(whole) == [MobileAttention] * 5
+    assert not any('table' in key for key in whole.state_dict())
+
+
+def test_arguments_of_mobile_attention_arrive():
+    options = dict(normaliser='head', competition=False)
+    backbone = EfficientFormerV2(TINY, attention='mobile', **options)
+    found = [m for m in backbone.modules() if isinstance(m, MobileAttention)]
+    assert all((m.normaliser, m.competition, m.head_channels) == ('head', False, 4) for m in found)
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(('downsampling', 'dropped'), [('local_global', 20), ('mobile', 21)])
+def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsampling, dropped):
+    theirs = randomised(timm.create_model('efficientformerv2_s0'))
+    ours = EfficientFormerV2('s0', attention='mobile', downsampling=downsampling)
+    load_from(ours, theirs, tmp_path)
+    value = ours.stages[3].blocks[-1].attention.value.conv.weight
+    assert torch.equal(value, theirs.stages[3].blocks[-1].token_mixer.v.conv.weight)
+    # a table and two mixings of heads, with bias, in each of four blocks; 9 tensors of classifiers
+    assert f'{dropped + 9} dropped on purpose, 0 missing' in log.text
+
+
+def test_a_map_of_mobile_attention_does_not_grow_with_the_image():
+    sizes = {}
+    for normaliser in ('token', 'head'):
+        layer = MobileAttention(normaliser=normaliser)
+        query = torch.randn(1, 64, 8, 8)
+        value = torch.ones(1, 64, 8, 8)
+        tiled = (m.repeat(1, 1, 4, 4) for m in (query, query, value))
+        sizes[normaliser] = layer(*tiled).mean() / layer(query, query, value).mean()
+    assert sizes['token'] == pytest.approx(1, rel=1e-3)
+    assert sizes['head'] == pytest.approx(16, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ('options', 'named'),
+    [
+        (
+            dict(attention='flow'),
+            r"attention is 'flow'; choose one of \('local_global', 'mobile'\)",
+        ),
+        (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
+        (dict(attention='mobile', normaliser='x'), "normaliser is 'x'; choose one of"),
+        (dict(normaliser='head'), "normaliser is 'head' .* only attention='mobile'"),
+        (dict(competition=False), "competition False: only attention='mobile'"),
+        (dict(resolution=0), r'resolution is \(0, 0\)'),
+        (dict(arch=dict(TINY, attended=(3, 0))), 'got EfficientFormerV2Arch'),
+        (dict(arch=dict(TINY, depths=(1, 1, 2))), 'got EfficientFormerV2Arch'),
+    ],
+)
+def test_bad_arguments_are_named_with_their_choices(options, named):
+    with pytest.raises(ValueError, match=named):
+        EfficientFormerV2(**options)

@@ -1,0 +1,146 @@
+"""Keys of the official releases, spelled from other keys apart from the tables they test."""
+
+import re
+from collections.abc import Callable, Iterable
+
+Rules = list[tuple[str, str | Callable[[re.Match], str]]]
+
+LAST_ENCODER = {'2': 2, '3': 4, '4': 3}  # by stage counted from 0: encoders before the last norm
+
+
+def from_swiftformer(key: str) -> str:
+    """Our key of a SwiftFormer in the official spelling."""
+    part, *rest = key.split('.')
+    if part == 'stem':
+        index = {('0', 'conv'): 0, ('0', 'norm'): 1, ('1', 'conv'): 3, ('1', 'norm'): 4}
+        return f'patch_embed.{index[rest[0], rest[1]]}.{rest[2]}'
+    if part == 'output_norms':
+        return '.'.join([f'norm{2 * int(rest[0])}', *rest[1:]])
+    stage, kind, *rest = rest
+    if kind == 'downsample':
+        name = {'conv': 'proj', 'norm': 'norm'}[rest[0]]
+        return f'network.{2 * int(stage) - 1}.{name}.{rest[1]}'
+    return f'network.{2 * int(stage)}.' + '.'.join(_swiftformer_block(rest))
+
+
+def _swiftformer_block(parts: list[str]) -> list[str]:
+    index, *inner = parts
+    tail = '.'.join(inner)
+    spelled = {
+        'attention.score.weight': 'attn.w_g',
+        'attention_scale.scale': 'layer_scale_1',
+        'feed_forward_scale.scale': 'layer_scale_2',
+        'layer_scale.scale': 'layer_scale',
+        'local_representation.layer_scale.scale': 'local_representation.layer_scale',
+    }
+    if tail in spelled:
+        return [index, spelled[tail]]
+    heads = {
+        'attention.query': 'attn.to_query',
+        'attention.key': 'attn.to_key',
+        'attention.proj': 'attn.Proj',
+        'attention.out': 'attn.final',
+        'feed_forward.norm': 'linear.norm1',
+        'feed_forward.expand': 'linear.fc1',
+        'feed_forward.project': 'linear.fc2',
+    }
+    head, _, leaf = tail.rpartition('.')
+    if head in heads:
+        return [index, heads[head], leaf]
+    words = {'depthwise': 'dwconv', 'expand': 'pwconv1', 'project': 'pwconv2'}
+    return [index, *(words.get(word, word) for word in inner)]
+
+
+# from timm's spelling to the official one; the first rule that matches a whole key is the one
+SWIFTFORMER: Rules = [
+    (r'stem\.(.*)', r'patch_embed.\1'),
+    (r'stages\.(\d)\.downsample\.(.*)', lambda m: f'network.{2 * int(m[1]) - 1}.{m[2]}'),
+    (r'stages\.(\d)\.blocks\.(.*)\.attn\.proj\.(\w+)',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.attn.Proj.{m[3]}'),
+    (r'stages\.(\d)\.blocks\.(.*?)(?:\.gamma)?', lambda m: f'network.{2 * int(m[1])}.{m[2]}'),
+    (r'head_dist\.(.*)', r'dist_head.\1'),
+    (r'((?:norm|head)\..*)', r'\1'),
+]  # fmt: skip
+SHVIT: Rules = [
+    (r'stages\.0\.blocks\.(.*)', r'blocks1.\1'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.(.*)',
+     lambda m: f'blocks{int(m[1]) + 1}.{int(m[2]) + 3}.{m[3]}'),
+    (r'stages\.(\d)\.downsample\.([01])\.(.*)', lambda m: f'blocks{int(m[1]) + 1}.0.{m[2]}.{m[3]}'),
+    (r'stages\.(\d)\.downsample\.2\.(.*)', lambda m: f'blocks{int(m[1]) + 1}.1.{m[2]}'),
+    (r'stages\.(\d)\.downsample\.([34])\.(.*)',
+     lambda m: f'blocks{int(m[1]) + 1}.2.{int(m[2]) - 3}.{m[3]}'),
+    (r'((?:patch_embed|head)\..*)', r'\1'),
+]  # fmt: skip
+CVNETS_CONV = {'conv1_1x1': 'exp_1x1', 'conv2_kxk': 'conv_3x3', 'conv3_1x1': 'red_1x1'}
+CVNETS_LAYER = {'conv': 'conv', 'bn': 'norm'}
+MOBILEVITV2: Rules = [
+    (r'stem\.(conv|bn)\.(.*)', lambda m: f'conv_1.block.{CVNETS_LAYER[m[1]]}.{m[2]}'),
+    (r'stages\.(\d)\.(\d)\.(conv\d_\w+)\.(conv|bn)\.(.*)',
+     lambda m: f'layer_{int(m[1]) + 1}.{m[2]}.block.{CVNETS_CONV[m[3]]}.block.'
+               f'{CVNETS_LAYER[m[4]]}.{m[5]}'),
+    (r'stages\.(\d)\.1\.conv_kxk\.(conv|bn)\.(.*)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.local_rep.0.block.{CVNETS_LAYER[m[2]]}.{m[3]}'),
+    (r'stages\.(\d)\.1\.conv_1x1\.weight',
+     lambda m: f'layer_{int(m[1]) + 1}.1.local_rep.1.block.conv.weight'),
+    (r'stages\.(\d)\.1\.conv_proj\.(conv|bn)\.(.*)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.conv_proj.block.{CVNETS_LAYER[m[2]]}.{m[3]}'),
+    (r'stages\.(\d)\.1\.norm\.(\w+)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{LAST_ENCODER[m[1]]}.{m[2]}'),
+    (r'stages\.(\d)\.1\.transformer\.(\d)\.norm1\.(\w+)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_attn.0.{m[3]}'),
+    (r'stages\.(\d)\.1\.transformer\.(\d)\.attn\.(\w+)\.(\w+)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_attn.1.{m[3]}'
+               f'.block.conv.{m[4]}'),
+    (r'stages\.(\d)\.1\.transformer\.(\d)\.norm2\.(\w+)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_ffn.0.{m[3]}'),
+    (r'stages\.(\d)\.1\.transformer\.(\d)\.mlp\.fc([12])\.(\w+)',
+     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_ffn.{2 * int(m[3]) - 1}'
+               f'.block.conv.{m[4]}'),
+    (r'head\.fc\.(\w+)', r'classifier.1.\1'),
+]  # fmt: skip
+CONV_NORM = {'conv': '0', 'bn': '1'}
+MLP = {'fc1': 'norm1', 'mid': 'mid_norm', 'fc2': 'norm2'}
+EFFICIENTFORMERV2: Rules = [
+    (r'stem\.conv([12])\.(conv|bn)\.(.*)',
+     lambda m: f'patch_embed.{3 * (int(m[1]) - 1) + int(CONV_NORM[m[2]])}.{m[3]}'),
+    (r'stages\.([12])\.downsample\.conv\.(conv|bn)\.(.*)',
+     lambda m: f'network.{2 * int(m[1]) - 1}.{dict(conv="proj", bn="norm")[m[2]]}.{m[3]}'),
+    (r'stages\.3\.downsample\.conv\.(.*)', r'network.5.\1'),
+    (r'stages\.3\.downsample\.attn\.q\.local\.(\w+)', r'network.5.attn.q.local.0.\1'),
+    (r'stages\.3\.downsample\.(attn\.(?:k|v|v_local|q\.proj))\.(conv|bn)\.(.*)',
+     lambda m: f'network.5.{m[1]}.{CONV_NORM[m[2]]}.{m[3]}'),
+    (r'stages\.3\.downsample\.attn\.proj\.(conv|bn)\.(.*)',
+     lambda m: f'network.5.attn.proj.{int(CONV_NORM[m[1]]) + 1}.{m[2]}'),
+    (r'stages\.3\.downsample\.(attn\.attention_biases)', r'network.5.\1'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.ls([12])\.gamma',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.layer_scale_{m[3]}'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.mlp\.(\w+)\.conv\.(\w+)',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.mlp.{m[3]}.{m[4]}'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.mlp\.(\w+)\.bn\.(\w+)',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.mlp.{MLP[m[3]]}.{m[4]}'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.token_mixer\.(q|k|v|v_local|stride_conv)\.(conv|bn)\.(\w+)',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.token_mixer.{m[3]}.{CONV_NORM[m[4]]}.{m[5]}'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.token_mixer\.proj\.(conv|bn)\.(\w+)',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.token_mixer.proj.'
+               f'{int(CONV_NORM[m[3]]) + 1}.{m[4]}'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.(token_mixer\.(?:talking_head[12]\.\w+|attention_biases))',
+     lambda m: f'network.{2 * int(m[1])}.{m[2]}.{m[3]}'),
+    (r'head_dist\.(.*)', r'dist_head.\1'),
+    (r'((?:norm|head)\..*)', r'\1'),
+]  # fmt: skip
+RULES = {
+    'swiftformer': SWIFTFORMER,
+    'shvit': SHVIT,
+    'mobilevitv2': MOBILEVITV2,
+    'efficientformerv2': EFFICIENTFORMERV2,
+}
+
+
+def official_keys(family: str, timm_keys: Iterable[str]) -> dict[str, str]:
+    """The official spelling of every key of timm's model."""
+    spelled = {}
+    for key in timm_keys:
+        matches = ((re.fullmatch(pattern, key), made) for pattern, made in RULES[family])
+        match, made = next((m, made) for m, made in matches if m)
+        spelled[key] = made(match) if callable(made) else match.expand(made)
+    return spelled

@@ -1,0 +1,119 @@
+"""Mobile-Attention against its equations and against values recorded from the authors' file."""
+
+import pytest
+import torch
+
+from mmeffvit.layers.attention import MobileAttention
+
+# input sin(4 n + c) of 3 tokens and 4 channels, 2 heads of 2 channels, every projection the
+# identity; tokens by channels, as the authors' file gives them in float64, and with eq. 7's divisor
+GOLDEN = {
+    'head': [
+        [0.315841, 0.372628, 0.204492, 0.138613],
+        [0.435600, 0.486576, 0.276702, 0.244643],
+        [0.436688, 0.484987, 0.224125, 0.150495],
+    ],
+    'token': [
+        [0.247213, 0.291661, 0.167685, 0.113664],
+        [0.233225, 0.260519, 0.161021, 0.142365],
+        [0.278034, 0.308785, 0.150499, 0.101056],
+    ],
+}
+# sums of equation 5 and weights of equation 6, cut at 1: heads by tokens
+INCOMING = [[1.468718, 0.498758, 1.322813], [1.525058, 0.939145, 0.636716]]
+GIVEN = [[0.981628, 0.699144, 1.0], [1.0, 1.0, 0.650123]]
+
+
+def golden_input() -> torch.Tensor:
+    tokens = torch.arange(12, dtype=torch.float64).sin().view(3, 4)
+    return tokens.T.reshape(1, 4, 1, 3)
+
+
+def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
+    """Equations 5 to 7 token by token and head by head, with the file's small constant."""
+    eps, heads = 1e-6, query.shape[1] // layer.head_channels
+    q, k = (m.flatten(2).sigmoid().unflatten(1, (heads, -1)) for m in (query, key))  # (B, M, D, N)
+    v = value.flatten(2).unflatten(1, (heads, -1))
+    num_tokens = q.shape[-1]
+    incoming = torch.einsum('bhdn,bdn->bhn', q + eps, k.sum(1) + eps)
+    outgoing = torch.einsum('bhdn,bdn->bhn', k + eps, q.sum(1) + eps)
+    received = torch.einsum('bhdn,bdn->bhn', q + eps, (k / outgoing[:, :, None]).sum(1) + eps)
+    given = torch.einsum('bhdn,bdn->bhn', k + eps, (q / incoming[:, :, None]).sum(1) + eps)
+    weights = given.clamp(-1, 1).softmax(-1) * num_tokens
+    gate = received.sigmoid()
+    if not layer.competition:
+        weights, gate = torch.ones_like(weights), torch.ones_like(gate)
+    out = torch.empty_like(v)
+    for n in range(num_tokens):
+        similarity = torch.einsum('bhd,bhdm->bhm', q[..., n], k)
+        total = torch.einsum('bhm,bhcm->bhc', similarity * weights, v)
+        divisor = incoming[..., n] if layer.normaliser == 'head' else similarity.sum(-1)
+        out[..., n] = total / divisor[..., None] * gate[..., n, None]
+    return out.reshape(value.shape)
+
+
+@pytest.mark.parametrize('normaliser', GOLDEN)
+def test_recorded_values_are_met(normaliser):
+    x = golden_input()
+    out = MobileAttention(2, normaliser=normaliser)(x, x, x)[0, :, 0].T
+    assert (out - torch.tensor(GOLDEN[normaliser]).double()).abs().max() < 6e-7  # six digits
+
+
+def test_recorded_weights_are_met():
+    from mmeffvit.layers.attention.mobile import flow
+
+    half = golden_input().flatten(2).unflatten(1, (2, 2)).sigmoid()
+    incoming = flow(half, half.sum(1, keepdim=True))
+    assert (incoming[0] - torch.tensor(INCOMING)).abs().max() < 6e-7
+    weights, _ = MobileAttention(2).compete(half, half)
+    expected = torch.tensor(GIVEN).softmax(-1) * 3
+    assert (weights[0] - expected).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize('competition', [True, False])
+@pytest.mark.parametrize('normaliser', ['token', 'head'])
+def test_attention_equals_its_equations(normaliser, competition):
+    layer = MobileAttention(4, normaliser=normaliser, competition=competition)
+    query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
+    value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
+    expected = naive(layer, query, key, value)
+    torch.testing.assert_close(layer(query, key, value), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_competition_changes_the_output_and_its_weights_have_mean_one():
+    query, key, value = torch.randn(3, 1, 8, 4, 4)
+    with_it = MobileAttention()(query, key, value)
+    without = MobileAttention(competition=False)(query, key, value)
+    assert (with_it - without).abs().max() > 1e-2
+    heads = [m.flatten(2).unflatten(1, (2, 4)).sigmoid() for m in (query, key)]
+    weights, gates = MobileAttention().compete(*heads)
+    torch.testing.assert_close(weights.mean(-1), torch.ones(1, 2))
+    assert ((gates > 0.5) & (gates < 1)).all()
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize('offset', [-30.0, 0.0, 30.0])
+def test_half_precision_stays_finite_over_many_tokens(dtype, offset):
+    query, key, value = torch.randn(3, 1, 16, 64, 64) * 3
+    query = query + offset
+    out = MobileAttention()(query.to(dtype), key.to(dtype), value.to(dtype))
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ('options', 'named'),
+    [
+        (dict(normaliser='row'), r"'row'; choose one of \('token', 'head'\)"),
+        (dict(head_channels=0), '0; it starts at 1'),
+    ],
+)
+def test_bad_arguments_are_named(options, named):
+    with pytest.raises(ValueError, match=named):
+        MobileAttention(**options)
+
+
+@pytest.mark.parametrize('channels', [(6, 12), (8, 9)])
+def test_channels_that_do_not_divide_into_heads_are_named(channels):
+    query, value = (torch.zeros(1, c, 2, 2) for c in channels)
+    with pytest.raises(ValueError, match=f'{channels[0]} and values of {channels[1]} channels'):
+        MobileAttention()(query, query, value)
