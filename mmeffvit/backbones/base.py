@@ -157,10 +157,17 @@ class Backbone(BaseModule):
         strides: Strides of the returned maps.
         layouts: Layouts of released checkpoints that the family can read.
         unused: Pattern of converted keys that the backbone lacks in some of its forms.
+        input_mean: Mean of the red, green and blue channel, from 0 to 255, that the released
+            weights expect to be subtracted.
+        input_std: What they expect each channel to be divided by after that.
+        size_divisor: Images padded to a multiple of it have maps of exactly the declared strides.
     """
 
     layouts: tuple[Layout, ...] = ()
     unused = '(?!)'  # matches nothing
+    input_mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
+    input_std: tuple[float, float, float] = (58.395, 57.12, 57.375)
+    size_divisor = 1
 
     def __init__(
         self,

@@ -163,6 +163,12 @@ class EfficientFormerV2Block(nn.Module):
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
+    def fuse(self) -> 'EfficientFormerV2Block':
+        if self.attention is not None:
+            self.attention_scale = self.attention_scale.fold_into(self.attention.project)
+        self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         if self.attention is not None:
             x = x + self.drop_path(self.attention_scale(self.attention(x)))

@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from mmeffvit.checkpoints.mobilevitv2 import LAYOUTS
 from mmeffvit.layers.attention import SeparableSelfAttention
 from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.layers.folding import absorb_group_norm
 from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
@@ -132,6 +133,11 @@ class SeparableEncoder(nn.Module):
             nn.Conv2d(EXPANSION * channels, channels, 1),
         )
 
+    def fuse(self) -> 'SeparableEncoder':
+        self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
+        self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.attention_norm(x))
         return x + self.feed_forward(self.feed_forward_norm(x))
@@ -167,6 +173,10 @@ class MobileViTv2Block(nn.Module):
         self.norm = nn.GroupNorm(1, attention_channels)
         self.project = ConvNorm(attention_channels, channels)
         self.restore_size = restore_size
+
+    def fuse(self) -> 'MobileViTv2Block':
+        self.norm = absorb_group_norm(self.norm, self.project)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         height, width = x.shape[2:]
@@ -237,6 +247,8 @@ class MobileViTv2(Backbone):
     """
 
     layouts = LAYOUTS
+    input_mean = (0.0, 0.0, 0.0)
+    input_std = (255.0, 255.0, 255.0)
 
     def __init__(
         self,
@@ -269,3 +281,5 @@ class MobileViTv2(Backbone):
             out_indices=out_indices,
             **options,
         )
+        if not restore_size:
+            self.size_divisor = PATCH_SIZE * output_stride

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.shvit import LAYOUTS
 from mmeffvit.layers.attention import SingleHeadSelfAttention
-from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.layers.conv import ConvNorm, ResidualConvNorm
 from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
@@ -79,12 +79,12 @@ class SHViTBlock(nn.Module):
 
     def __init__(self, channels: int, attended: int = 0, depthwise_init: float = 0.0) -> None:
         super().__init__()
-        self.depthwise = ConvNorm(channels, channels, 3, groups=channels, norm_init=depthwise_init)
+        self.depthwise = ResidualConvNorm(channels, depthwise_init)
         self.attention = SingleHeadSelfAttention(channels, attended) if attended else None
         self.feed_forward = FeedForward(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.depthwise(x)
+        x = self.depthwise(x)
         if self.attention is not None:
             x = x + self.attention(x)
         return x + self.feed_forward(x)

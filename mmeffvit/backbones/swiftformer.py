@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.swiftformer import LAYOUTS
 from mmeffvit.layers.attention import EfficientAdditiveAttention
 from mmeffvit.layers.conv import ConvNorm, ConvStem
+from mmeffvit.layers.folding import absorb_batch_norm
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
@@ -64,6 +66,12 @@ class ConvEncoder(nn.Module):
         self.project = nn.Conv2d(expansion * channels, channels, 1)
         self.layer_scale = LayerScale(channels, init=1.0)
 
+    def fuse(self) -> 'ConvEncoder':
+        self.depthwise = fuse_conv_bn_eval(self.depthwise, self.norm)
+        self.norm = nn.Identity()
+        self.layer_scale = self.layer_scale.fold_into(self.project)
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.act(self.expand(self.norm(self.depthwise(x))))
         return x + self.layer_scale(self.project(hidden))
@@ -82,6 +90,10 @@ class FeedForward(nn.Module):
         self.expand = nn.Conv2d(channels, expansion * channels, 1)
         self.act = nn.GELU()
         self.project = nn.Conv2d(expansion * channels, channels, 1)
+
+    def fuse(self) -> 'FeedForward':
+        self.norm = absorb_batch_norm(self.norm, self.expand)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(self.act(self.expand(self.norm(x))))
@@ -109,6 +121,11 @@ class SwiftFormerEncoder(nn.Module):
         self.feed_forward = FeedForward(channels, EXPANSION)
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
+
+    def fuse(self) -> 'SwiftFormerEncoder':
+        self.attention_scale = self.attention_scale.fold_into(self.attention.out)
+        self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.local_representation(x)

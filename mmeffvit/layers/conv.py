@@ -2,7 +2,10 @@
 
 from collections import OrderedDict
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from .folding import add_identity
 
 
 class ConvNorm(nn.Sequential):
@@ -51,6 +54,51 @@ class ConvNorm(nn.Sequential):
         super().__init__(OrderedDict(conv=conv, norm=norm))
         if act is not None:
             self.add_module('act', act())
+
+    def fuse(self) -> nn.Module:
+        conv = fuse_conv_bn_eval(self.conv, self.norm)
+        return nn.Sequential(conv, self.act) if hasattr(self, 'act') else conv
+
+
+class ResidualConvNorm(ConvNorm):
+    """A depth-wise :class:`ConvNorm` added to its input.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        norm_init: First value of the batch norm's factors; 0 makes it start as the identity.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, norm_init: float = 0.0) -> None:
+        super().__init__(channels, channels, 3, groups=channels, norm_init=norm_init)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(x)
+
+    def fuse(self) -> nn.Module:
+        return add_identity(super().fuse())
+
+
+class StridedResidualConv(nn.Conv2d):
+    """A depth-wise convolution with stride 2, added to every second pixel of its input.
+
+    Args:
+        channels: C, channels of the input and of the output.
+
+    Shape:
+        (B, C, H, W) -> (B, C, ceil(H / 2), ceil(W / 2)).
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, 3, stride=2, padding=1, groups=channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + x[:, :, ::2, ::2]
+
+    def fuse(self) -> nn.Module:
+        return add_identity(self)
 
 
 class ConvStem(nn.Sequential):

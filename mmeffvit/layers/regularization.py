@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from .folding import scale_output
+
 
 class LayerScale(nn.Module):
     """A learned factor per channel on a residual branch: arXiv:2103.17239.
@@ -21,6 +23,11 @@ class LayerScale(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.scale
+
+    def fold_into(self, conv: nn.Conv2d) -> nn.Identity:
+        """Scale the output of ``conv`` for good; returns what takes the place of the scale."""
+        scale_output(conv, self.scale)
+        return nn.Identity()
 
 
 class DropPath(nn.Module):

@@ -7,7 +7,7 @@ attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
 from mmeffvit.layers.position_bias import PositionBias
 
 
@@ -127,9 +127,7 @@ class DownsamplingAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.key_stride = key_stride
-        self.query_local = nn.Conv2d(
-            in_channels, in_channels, 3, stride=2, padding=1, groups=in_channels
-        )
+        self.query_local = StridedResidualConv(in_channels)
         self.query = ConvNorm(in_channels, key_channels, bias=True)
         self.key = ConvNorm(in_channels, key_channels, bias=True)
         self.value = ConvNorm(in_channels, value_channels, bias=True)
@@ -140,7 +138,7 @@ class DownsamplingAttention(nn.Module):
         self.project = ConvNorm(value_channels, out_channels, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        query = self.query(self.query_local(x) + x[:, :, ::2, ::2])
+        query = self.query(self.query_local(x))
         key, value = self.key(x), self.value(x)
         local = self.value_local(value)
         if self.key_stride > 1:

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.layers.folding import absorb_group_norm
 
 
 class SingleHeadSelfAttention(nn.Module):
@@ -32,6 +33,10 @@ class SingleHeadSelfAttention(nn.Module):
         self.norm = nn.GroupNorm(1, attended)
         self.qkv = ConvNorm(attended, sum(self.qkv_sizes))
         self.proj = ConvNorm(channels, channels, norm_init=0.0)
+
+    def fuse(self) -> 'SingleHeadSelfAttention':
+        self.norm = absorb_group_norm(self.norm, self.qkv)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         attended, passed = x.split(self.sizes, dim=1)

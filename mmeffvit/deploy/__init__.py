@@ -1,0 +1,5 @@
+"""From a trained model to a fast one."""
+
+from .fuse import fuse
+
+__all__ = ['fuse']

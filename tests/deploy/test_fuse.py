@@ -1,0 +1,112 @@
+"""Fused models give the outputs of the model they come from."""
+
+import copy
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from mmeffvit.backbones.base import Backbone
+from mmeffvit.deploy import fuse
+from mmeffvit.layers.folding import absorb_affine
+from mmeffvit.layers.regularization import LayerScale
+from tests.backbones.parity import randomised
+from tests.backbones.test_contract import CASES, build
+from tests.conftest import ROOT
+
+
+def assert_equal_maps(fused: nn.Module, model: nn.Module, size: tuple[int, int]) -> None:
+    x = torch.randn(1, 3, *size)
+    with torch.no_grad():
+        for ours, other in zip(fused(x), model(x), strict=True):
+            assert (ours - other).abs().max() <= 1e-4 * other.abs().max()
+
+
+def randomise(model: nn.Module) -> nn.Module:
+    """Statistics and layer scales that would show a wrong fold."""
+    randomised(model)
+    for module in model.modules():
+        if isinstance(module, _BatchNorm | nn.GroupNorm) and module.affine:
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias, std=0.1)
+        if isinstance(module, LayerScale):
+            nn.init.uniform_(module.scale, 0.5, 1.5)
+    return model
+
+
+@pytest.mark.parametrize(('family', 'arch'), CASES)
+def test_fused_maps_equal_the_others_and_no_batch_norm_is_left(family, arch):
+    backbone = randomise(build(family, arch))
+    before = copy.deepcopy(backbone.state_dict())
+    fused = fuse(backbone)
+    for size in [(97, 71), (128, 64)]:
+        assert_equal_maps(fused, backbone, size)
+    left = [name for name, m in fused.named_modules() if isinstance(m, _BatchNorm)]
+    assert all(name.startswith('output_norms') for name in left)
+    assert not any(isinstance(m, LayerScale) for m in fused.modules())
+    assert not any(m.affine for m in fused.modules() if isinstance(m, nn.GroupNorm))
+    # and the model it comes from is unchanged
+    assert all(torch.equal(value, before[key]) for key, value in backbone.state_dict().items())
+
+
+def test_a_fused_backbone_is_for_inference_whatever_the_mode_of_its_source():
+    backbone = build('SHViT', 's1').train()
+    assert not fuse(backbone).training
+    assert backbone.training
+
+
+@pytest.mark.parametrize('leaf', ['maskrcnn_swiftformer_xs_shapes', 'retinanet_shvit_s4'])
+def test_a_fused_detector_finds_the_same(leaf):
+    from mmdet.registry import MODELS
+    from mmdet.structures import DetDataSample
+
+    config = Config.fromfile(ROOT / 'configs' / f'{leaf}.py')
+    init_default_scope(config.default_scope)
+    config.model.backbone.init_cfg = None
+    model = randomise(MODELS.build(config.model))
+    fused = fuse(model)
+    in_neck = [m for m in fused.neck.modules() if isinstance(m, _BatchNorm)]
+    assert in_neck == []
+    assert isinstance(fused.backbone, Backbone)
+    shape = (128, 160)
+    meta = dict(img_shape=shape, ori_shape=shape, scale_factor=(1.0, 1.0), batch_input_shape=shape)
+    x = torch.randn(1, 3, *shape)
+    with torch.no_grad():
+        for level, other in zip(fused.extract_feat(x), model.extract_feat(x), strict=True):
+            assert (level - other).abs().max() <= 1e-4 * other.abs().max()
+        found, expected = (
+            m.predict(x, [DetDataSample(metainfo=meta)])[0].pred_instances for m in (fused, model)
+        )
+    assert len(found) == len(expected)
+    torch.testing.assert_close(found.scores, expected.scores, rtol=1e-3, atol=1e-4)
+
+
+def test_convolutions_that_levels_share_are_folded_with_each_norm_apart():
+    pytest.importorskip('mmdet')
+    from mmdet.registry import MODELS
+
+    head = MODELS.build(
+        dict(
+            type='mmdet.RTMDetSepBNHead', num_classes=3, in_channels=8, feat_channels=8,
+            stacked_convs=1, share_conv=True, pred_kernel_size=1,
+            anchor_generator=dict(type='mmdet.MlvlPointGenerator', offset=0, strides=[8, 16, 32]),
+        )
+    )  # fmt: skip
+    head = randomise(head)
+    assert head.cls_convs[0][0].conv is head.cls_convs[1][0].conv
+    fused = fuse(head)
+    levels = [torch.randn(1, 8, side, side) for side in (8, 4, 2)]
+    with torch.no_grad():
+        for found, expected in zip(fused(levels), head(levels), strict=True):
+            for ours, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(ours, other, rtol=1e-4, atol=1e-5)
+    assert not any(isinstance(m, _BatchNorm) for m in fused.modules())
+
+
+def test_a_shift_does_not_fold_into_a_padded_convolution():
+    conv = nn.Conv2d(4, 4, 3, padding=1)
+    with pytest.raises(ValueError, match='1x1'):
+        absorb_affine(conv, torch.ones(4), torch.ones(4))
