@@ -15,7 +15,7 @@ from mmengine.logging import MMLogger
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
 
-torch.set_num_threads(2)
+torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2)))
 
 
 @pytest.fixture(autouse=True)

@@ -163,7 +163,7 @@ class EfficientFormerV2Block(nn.Module):
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
-    def fuse(self) -> 'EfficientFormerV2Block':
+    def folded(self) -> 'EfficientFormerV2Block':
         if self.attention is not None:
             self.attention_scale = self.attention_scale.fold_into(self.attention.project)
         self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)

@@ -133,7 +133,7 @@ class SeparableEncoder(nn.Module):
             nn.Conv2d(EXPANSION * channels, channels, 1),
         )
 
-    def fuse(self) -> 'SeparableEncoder':
+    def folded(self) -> 'SeparableEncoder':
         self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
         self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
         return self
@@ -174,7 +174,7 @@ class MobileViTv2Block(nn.Module):
         self.project = ConvNorm(attention_channels, channels)
         self.restore_size = restore_size
 
-    def fuse(self) -> 'MobileViTv2Block':
+    def folded(self) -> 'MobileViTv2Block':
         self.norm = absorb_group_norm(self.norm, self.project)
         return self
 

@@ -66,7 +66,7 @@ class ConvEncoder(nn.Module):
         self.project = nn.Conv2d(expansion * channels, channels, 1)
         self.layer_scale = LayerScale(channels, init=1.0)
 
-    def fuse(self) -> 'ConvEncoder':
+    def folded(self) -> 'ConvEncoder':
         self.depthwise = fuse_conv_bn_eval(self.depthwise, self.norm)
         self.norm = nn.Identity()
         self.layer_scale = self.layer_scale.fold_into(self.project)
@@ -91,7 +91,7 @@ class FeedForward(nn.Module):
         self.act = nn.GELU()
         self.project = nn.Conv2d(expansion * channels, channels, 1)
 
-    def fuse(self) -> 'FeedForward':
+    def folded(self) -> 'FeedForward':
         self.norm = absorb_batch_norm(self.norm, self.expand)
         return self
 
@@ -122,7 +122,7 @@ class SwiftFormerEncoder(nn.Module):
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
-    def fuse(self) -> 'SwiftFormerEncoder':
+    def folded(self) -> 'SwiftFormerEncoder':
         self.attention_scale = self.attention_scale.fold_into(self.attention.out)
         self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
         return self

@@ -45,8 +45,8 @@ def separate_shared_convs(model: nn.Module) -> None:
 def _fuse(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, _fuse(child))
-    if hasattr(module, 'fuse'):
-        return module.fuse()
+    if hasattr(module, 'folded'):
+        return module.folded()
     if is_conv_module(module):
         name = module.norm_name
         module.conv = fuse_conv_bn_eval(module.conv, getattr(module, name))

@@ -55,7 +55,7 @@ class ConvNorm(nn.Sequential):
         if act is not None:
             self.add_module('act', act())
 
-    def fuse(self) -> nn.Module:
+    def folded(self) -> nn.Module:
         conv = fuse_conv_bn_eval(self.conv, self.norm)
         return nn.Sequential(conv, self.act) if hasattr(self, 'act') else conv
 
@@ -77,8 +77,8 @@ class ResidualConvNorm(ConvNorm):
     def forward(self, x: Tensor) -> Tensor:
         return x + super().forward(x)
 
-    def fuse(self) -> nn.Module:
-        return add_identity(super().fuse())
+    def folded(self) -> nn.Module:
+        return add_identity(super().folded())
 
 
 class StridedResidualConv(nn.Conv2d):
@@ -97,7 +97,7 @@ class StridedResidualConv(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + x[:, :, ::2, ::2]
 
-    def fuse(self) -> nn.Module:
+    def folded(self) -> nn.Module:
         return add_identity(self)
 
 

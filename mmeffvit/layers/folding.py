@@ -1,7 +1,7 @@
 """Folding of factors and norms into the convolution beside them, for inference.
 
-A module that can become a smaller one has a method ``fuse() -> nn.Module``, which
-:func:`mmeffvit.deploy.fuse` calls on a copy in eval mode, after the module's children were fused.
+A module that can become a smaller one has a method ``folded() -> nn.Module``, which
+:func:`mmeffvit.deploy.fuse` calls on a copy in eval mode, after those of its children.
 """
 
 import torch

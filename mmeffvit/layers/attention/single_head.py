@@ -34,7 +34,7 @@ class SingleHeadSelfAttention(nn.Module):
         self.qkv = ConvNorm(attended, sum(self.qkv_sizes))
         self.proj = ConvNorm(channels, channels, norm_init=0.0)
 
-    def fuse(self) -> 'SingleHeadSelfAttention':
+    def folded(self) -> 'SingleHeadSelfAttention':
         self.norm = absorb_group_norm(self.norm, self.qkv)
         return self
 
