@@ -1,15 +1,23 @@
 """Every leaf config loads, builds, trains a step and predicts; sizes are the published ones."""
 
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
 
+from tests.configs.leaves import (
+    LEAVES,
+    batch_of,
+    build,
+    build_as_trained,
+    build_empty,
+    count,
+    load,
+    random_batch,
+    train_step,
+)
 from tests.conftest import ROOT
 
-LEAVES = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
-
+__all__ = ['build', 'load', 'random_batch']
 # whole models with 80 classes, counted from the parts of the reference modules
 PARAMETERS = {
     'maskrcnn_swiftformer_l1': 31_378_176,
@@ -17,45 +25,6 @@ PARAMETERS = {
     'maskrcnn_shvit_s4': 37_416_524,
     'retinanet_shvit_s4': 26_515_792,
 }
-
-
-def load(leaf: str) -> Config:
-    return Config.fromfile(ROOT / 'configs' / f'{leaf}.py')
-
-
-def build(config: Config) -> torch.nn.Module:
-    from mmdet.registry import MODELS
-
-    init_default_scope(config.default_scope)
-    model = config.model.copy()
-    model.backbone.init_cfg = None  # no download
-    return MODELS.build(model)
-
-
-def random_batch(num_classes: int, size: int = 128) -> dict:
-    """One image with two instances, as a data loader gives it."""
-    from mmdet.structures import DetDataSample
-    from mmdet.structures.mask import BitmapMasks
-    from mmengine.structures import InstanceData
-
-    rng = np.random.default_rng(0)
-    boxes = np.array([[10, 10, 60, 70], [50, 40, 120, 110]], np.float32)
-    masks = np.zeros((2, size, size), np.uint8)
-    for mask, (x1, y1, x2, y2) in zip(masks, boxes.astype(int), strict=True):
-        mask[y1:y2, x1:x2] = 1
-    sample = DetDataSample(
-        metainfo=dict(
-            img_shape=(size, size), ori_shape=(size, size), scale_factor=(1.0, 1.0),
-            batch_input_shape=(size, size), pad_shape=(size, size), img_id=0,
-        )
-    )  # fmt: skip
-    sample.gt_instances = InstanceData(
-        bboxes=torch.tensor(boxes),
-        labels=torch.tensor([0, num_classes - 1]),
-        masks=BitmapMasks(masks, size, size),
-    )
-    image = torch.tensor(rng.integers(0, 256, (3, size, size)), dtype=torch.uint8)
-    return dict(inputs=[image], data_samples=[sample])
 
 
 @pytest.mark.parametrize('leaf', LEAVES)
@@ -74,30 +43,23 @@ def test_a_leaf_says_what_it_trains_on_and_what_we_measured(leaf):
 @pytest.mark.parametrize('leaf', LEAVES)
 def test_a_leaf_trains_a_step_and_predicts(leaf):
     config = load(leaf)
-    model = build(config)
-    head = getattr(model, 'roi_head', model).bbox_head
-    batch = random_batch(head.num_classes)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    model.train()
-    data = model.data_preprocessor(batch, training=True)
-    loss, _ = model.parse_losses(model(**data, mode='loss'))
-    loss.backward()
-    optimizer.step()
-    assert loss.isfinite()
+    model = build_as_trained(config)
+    assert train_step(model, batch_of(model, config)).isfinite()
     unused = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
     assert unused == []
     model.eval()
     with torch.no_grad():
-        (found,) = model.test_step(random_batch(2))
-    assert found.pred_instances.bboxes.shape[1:] == (4,)
-    assert ('masks' in found.pred_instances) == leaf.startswith('maskrcnn')
+        found = model.test_step(batch_of(model, config))[0]
+    if config.default_scope == 'mmseg':
+        assert found.pred_sem_seg.data.shape == (1, 128, 128)
+    else:
+        assert found.pred_instances.bboxes.shape[1:] == (4,)
+        assert ('masks' in found.pred_instances) == leaf.startswith('maskrcnn')
 
 
 @pytest.mark.parametrize('leaf', PARAMETERS)
 def test_parameters_of_whole_models_are_as_published(leaf):
-    with torch.device('meta'):
-        model = build(load(leaf))
-    assert sum(p.numel() for p in model.parameters()) == PARAMETERS[leaf]
+    assert count(build_empty(leaf)) == PARAMETERS[leaf]
 
 
 @pytest.mark.parametrize('arch', ['xs', 's', 'l1', 'l3'])

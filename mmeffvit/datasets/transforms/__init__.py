@@ -1,1 +1,8 @@
 """Image transforms of the papers' recipes that the hosts lack."""
+
+from .blur import RandomGaussianBlur
+from .photometric import PhotometricDistortion
+from .resize import FloorToMultiple
+from .ssd_crop import MaxIoURandomCrop
+
+__all__ = ['FloorToMultiple', 'MaxIoURandomCrop', 'PhotometricDistortion', 'RandomGaussianBlur']

@@ -1,0 +1,93 @@
+"""PASCAL VOC 2012 with COCO 2017, 129K images to train on and 1,449 to validate, 21 classes.
+
+Of VOC the 1,464 training images and the 9,118 of its augmented set, of COCO all 118,287, labelled
+with the classes of VOC; arXiv:2206.02680 counts 128K. ``tools/prepare_voc_coco.py`` makes the
+folder from those of the two sets: ``DATA_ROOT`` if the environment has it, else
+``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.py.
+"""
+
+data_root = '{{$DATA_ROOT:data/voc12_coco}}/'
+bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
+
+train_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='LoadAnnotations'),
+    # short side of 256 to 768 pixels, unless the long one would be over 1024
+    dict(type='RandomResize', scale=[(1024, 256), (1024, 768)], **bicubic),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='RandomCrop', crop_size=(512, 512), cat_max_ratio=0.75),
+    dict(type='Pad', size=(512, 512), pad_val=dict(img=0, seg=255)),
+    dict(type='mmeffvit.RandomGaussianBlur'),
+    dict(type='mmeffvit.PhotometricDistortion'),
+    dict(type='RandomRotate', prob=1.0, degree=10.0, pad_val=0, seg_pad_val=255),
+    dict(type='PackSegInputs'),
+]
+test_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=(8192, 512), **bicubic),  # short side, whatever the long one
+    dict(type='mmeffvit.FloorToMultiple', divisor=16),
+    dict(type='LoadAnnotations'),
+    dict(type='PackSegInputs'),
+]
+tta_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(
+        type='TestTimeAug',
+        transforms=[
+            [dict(type='Resize', scale=(8192, 512), **bicubic)],
+            [dict(type='mmeffvit.FloorToMultiple', divisor=16)],
+            [dict(type='RandomFlip', prob=0.0), dict(type='RandomFlip', prob=1.0)],
+            [dict(type='LoadAnnotations')],
+            [dict(type='PackSegInputs')],
+        ],
+    ),
+]
+
+voc = dict(type='PascalVOCDataset', data_root=data_root)
+train_dataloader = dict(
+    batch_size=32,
+    num_workers=8,
+    persistent_workers=True,
+    sampler=dict(type='InfiniteSampler', shuffle=True),
+    dataset=dict(
+        type='ConcatDataset',
+        datasets=[
+            dict(
+                **voc,
+                data_prefix=dict(img_path='voc/JPEGImages', seg_map_path='voc/SegmentationClass'),
+                ann_file='voc/ImageSets/Segmentation/train.txt',
+                pipeline=train_pipeline,
+            ),
+            dict(
+                **voc,
+                data_prefix=dict(
+                    img_path='voc/JPEGImages', seg_map_path='voc/SegmentationClassAug'
+                ),
+                ann_file='voc/ImageSets/Segmentation/aug.txt',
+                pipeline=train_pipeline,
+            ),
+            dict(
+                **voc,
+                data_prefix=dict(img_path='coco/images', seg_map_path='coco/labels'),
+                ann_file='coco/train.txt',
+                pipeline=train_pipeline,
+            ),
+        ],
+    ),
+)
+val_dataloader = dict(
+    batch_size=1,
+    num_workers=4,
+    persistent_workers=True,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(
+        **voc,
+        data_prefix=dict(img_path='voc/JPEGImages', seg_map_path='voc/SegmentationClass'),
+        ann_file='voc/ImageSets/Segmentation/val.txt',
+        pipeline=test_pipeline,
+    ),
+)
+test_dataloader = val_dataloader
+
+val_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
+test_evaluator = val_evaluator

@@ -1,0 +1,24 @@
+"""AdamW for 200 epochs on a cosine, with a running mean of the weights, which is what is tested."""
+
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=200, val_interval=10)
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=9e-4, betas=(0.9, 0.999), weight_decay=0.05),
+    clip_grad=dict(max_norm=10),
+)
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=500),
+    dict(type='CosineAnnealingLR', by_epoch=True, begin=0, end=200, T_max=200, eta_min=1e-6),
+]
+custom_hooks = [
+    dict(
+        type='EMAHook',
+        ema_type='ExponentialMovingAverage',
+        momentum=5e-4,
+        update_buffers=True,
+    ),
+]
+sync_bn = 'torch'  # of a distributed run, which needs GPUs then; None for one on CPUs

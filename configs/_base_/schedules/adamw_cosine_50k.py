@@ -1,0 +1,22 @@
+"""AdamW for 50,000 iterations: MobileViTv2's 50 epochs on PASCAL VOC 2012 with COCO.
+
+The rate rises for 500 iterations and falls by a cosine; no decay of norms and biases. What
+validates is the moving average of the weights. The authors train in half precision: add ``--amp``.
+"""
+
+train_cfg = dict(type='IterBasedTrainLoop', max_iters=50_000, val_interval=4000)
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=5e-4, weight_decay=0.05),
+    paramwise_cfg=dict(flat_decay_mult=0.0),  # of norms and biases, all that has one dimension
+    clip_grad=dict(max_norm=10, norm_type=2),
+)
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=500),
+    dict(type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=0, end=50_000),
+]
+custom_hooks = [dict(type='EMAHook', momentum=5e-4, update_buffers=True)]
+sync_bn = 'torch'  # batch norm over all processes, where there are several

@@ -1,0 +1,15 @@
+"""DeepLabv3, MobileViTv2-1.0, 120 epochs on ADE20K, 16 images a step.
+
+Paper: 37.06 mIoU. Ours: not trained yet.
+"""
+
+_base_ = './deeplabv3_mobilevitv2_050_ade20k.py'
+
+model = dict(
+    backbone=dict(
+        arch='100',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_100.cvnets_in1k'),
+    ),
+    decode_head=dict(in_channels=512),
+    auxiliary_head=dict(in_channels=384),
+)

@@ -1,0 +1,15 @@
+"""DeepLabv3, MobileViTv2-1.0, 50 epochs on VOC 2012 and COCO, 128 images a step.
+
+Paper: 78.94 mIoU. Ours: not trained yet.
+"""
+
+_base_ = './deeplabv3_mobilevitv2_050_voc12.py'
+
+model = dict(
+    backbone=dict(
+        arch='100',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_100.cvnets_in1k'),
+    ),
+    decode_head=dict(in_channels=512),
+    auxiliary_head=dict(in_channels=384),
+)

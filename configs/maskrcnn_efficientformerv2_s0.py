@@ -1,0 +1,29 @@
+"""Mask R-CNN, EfficientFormerV2-S0, 12 epochs on COCO, 16 images a step.
+
+Paper: none. Ours: not trained yet. The recipe is the authors' code: the rate of 2e-4, weight decay
+on every parameter, and batch norms that count over all processes. The tables of position biases
+are for 800 pixels, as there; they start as those of the pretraining, resized, where the authors'
+start at zero.
+"""
+
+_base_ = [
+    '_base_/detection/maskrcnn.py',
+    '_base_/datasets/coco_instance.py',
+    '_base_/schedules/adamw_1x.py',
+    '_base_/runtime.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.EfficientFormerV2',
+        arch='s0',
+        resolution=800,
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='hf://timm/efficientformerv2_s0.snap_dist_in1k',
+        ),
+    ),
+    neck=dict(type='FPN', in_channels=[32, 48, 96, 176], out_channels=256, num_outs=5),
+)
+sync_bn = 'torch'  # in a distributed run
+auto_scale_lr = dict(enable=False, base_batch_size=16)

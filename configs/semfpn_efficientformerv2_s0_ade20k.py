@@ -1,0 +1,26 @@
+"""Semantic FPN, EfficientFormerV2-S0, 40K iterations on ADE20K, 32 images a step.
+
+Paper: none. Ours: not trained yet. The recipe is the authors' code: no decay is left out, and batch
+norm is that of all processes, in the backbone too.
+"""
+
+_base_ = [
+    '_base_/segmentation/semantic_fpn.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_40k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.EfficientFormerV2',
+        arch='s0',
+        resolution=512,
+        init_cfg=dict(
+            type='Pretrained', checkpoint='hf://timm/efficientformerv2_s0.snap_dist_in1k'
+        ),
+    ),
+    neck=dict(type='FPN', in_channels=[32, 48, 96, 176], out_channels=256, num_outs=4),
+)
+sync_bn = 'torch'
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

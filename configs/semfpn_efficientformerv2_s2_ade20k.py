@@ -1,0 +1,15 @@
+"""Semantic FPN, EfficientFormerV2-S2, 40K iterations on ADE20K, 32 images a step.
+
+Paper: 42.4 mIoU, in table 5 of Mobile-Attention (ICML 2024). Ours: not trained yet.
+"""
+
+_base_ = './semfpn_efficientformerv2_s0_ade20k.py'
+
+model = dict(
+    backbone=dict(
+        arch='s2',
+        drop_path_rate=0.02,
+        init_cfg=dict(checkpoint='hf://timm/efficientformerv2_s2.snap_dist_in1k'),
+    ),
+    neck=dict(in_channels=[32, 64, 144, 288]),
+)

@@ -1,0 +1,33 @@
+"""Semantic FPN, SHViT-S4, 40K iterations on ADE20K, 32 images a step.
+
+Own row, no paper number. Ours: not trained yet. The schedule is that of the other Semantic FPN
+configs. As in the detectors of SHViT's authors, batch norms keep their statistics and the neck
+makes the levels at strides 4 and 8.
+"""
+
+_base_ = [
+    '_base_/segmentation/semantic_fpn.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_40k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.SHViT',
+        arch='s4',
+        norm_eval=True,
+        init_cfg=dict(type='Pretrained', checkpoint='hf://timm/shvit_s4.in1k'),
+    ),
+    neck=dict(
+        type='mmeffvit.TransposedFPN',
+        in_channels=[224, 336, 448],
+        num_finer=2,  # strides 4 and 8, below 16, 32 and 64
+    ),
+    decode_head=dict(
+        in_channels=[256, 256, 256, 256, 256],
+        in_index=[0, 1, 2, 3, 4],
+        feature_strides=[4, 8, 16, 32, 64],
+    ),
+)
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -1,0 +1,15 @@
+"""SSDLite, MobileViTv2-1.0, 200 epochs on COCO at 320 x 320, 128 images a step.
+
+Authors' model zoo: 26.47 box AP. Ours: not trained yet.
+"""
+
+_base_ = './ssdlite_mobilevitv2_050.py'
+
+model = dict(
+    backbone=dict(
+        arch='100',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_100.cvnets_in1k'),
+    ),
+    neck=dict(in_channels=[384, 512]),
+    bbox_head=dict(in_channels=[384, 512, 256, 128, 128, 64]),
+)

@@ -1,0 +1,15 @@
+"""SSDLite, MobileViTv2-1.25, 200 epochs on COCO at 320 x 320, 128 images a step.
+
+Authors' model zoo: 27.85 box AP. Ours: not trained yet.
+"""
+
+_base_ = './ssdlite_mobilevitv2_050.py'
+
+model = dict(
+    backbone=dict(
+        arch='125',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_125.cvnets_in1k'),
+    ),
+    neck=dict(in_channels=[480, 640]),
+    bbox_head=dict(in_channels=[480, 640, 256, 128, 128, 64]),
+)

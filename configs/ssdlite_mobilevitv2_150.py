@@ -1,0 +1,15 @@
+"""SSDLite, MobileViTv2-1.5, 200 epochs on COCO at 320 x 320, 128 images a step.
+
+Authors' model zoo: 28.83 box AP. Ours: not trained yet.
+"""
+
+_base_ = './ssdlite_mobilevitv2_050.py'
+
+model = dict(
+    backbone=dict(
+        arch='150',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_150.cvnets_in1k'),
+    ),
+    neck=dict(in_channels=[576, 768]),
+    bbox_head=dict(in_channels=[576, 768, 256, 128, 128, 64]),
+)

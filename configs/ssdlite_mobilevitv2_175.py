@@ -1,0 +1,15 @@
+"""SSDLite, MobileViTv2-1.75, 200 epochs on COCO at 320 x 320, 128 images a step.
+
+Paper: 29.5 box AP. Ours: not trained yet.
+"""
+
+_base_ = './ssdlite_mobilevitv2_050.py'
+
+model = dict(
+    backbone=dict(
+        arch='175',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_175.cvnets_in1k'),
+    ),
+    neck=dict(in_channels=[672, 896]),
+    bbox_head=dict(in_channels=[672, 896, 256, 128, 128, 64]),
+)

@@ -1,0 +1,15 @@
+"""SSDLite, MobileViTv2-2.0, 200 epochs on COCO at 320 x 320, 128 images a step.
+
+Authors' model zoo: 30.21 box AP. Ours: not trained yet.
+"""
+
+_base_ = './ssdlite_mobilevitv2_050.py'
+
+model = dict(
+    backbone=dict(
+        arch='200',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_200.cvnets_in1k'),
+    ),
+    neck=dict(in_channels=[768, 1024]),
+    bbox_head=dict(in_channels=[768, 1024, 256, 128, 128, 64]),
+)

@@ -1,0 +1,50 @@
+"""Gaussian blur of colour images, as in the recipes of MobileViTv2."""
+
+import numpy as np
+from mmcv.transforms import BaseTransform
+from PIL import Image, ImageFilter
+
+from mmeffvit.registry import TRANSFORMS
+
+from .photometric import check_colour, check_probability
+
+
+@TRANSFORMS.register_module()
+class RandomGaussianBlur(BaseTransform):
+    """Blur an image by a Gaussian of random deviation, as the code of arXiv:2206.02680 does.
+
+    What that code and Pillow call radius is the standard deviation of the Gaussian, in pixels;
+    Pillow reaches it by three box blurs in each direction. mmseg's ``BioMedicalGaussianBlur`` is
+    for volumes.
+
+    Args:
+        radius: Smallest and largest standard deviation, in pixels, drawn uniformly.
+        prob: Probability of blurring an image, in [0, 1].
+
+    Shape:
+        ``img``, (H, W, 3) uint8 -> the same.
+
+    Raises:
+        ValueError: If ``radius`` or ``prob`` is out of bounds, or the image is not uint8 with three
+            channels.
+    """
+
+    def __init__(self, *, radius: tuple[float, float] = (0.0, 1.0), prob: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= radius[0] <= radius[1]:
+            raise ValueError(f'radius is {radius}; give two deviations, 0 or more, rising')
+        check_probability(prob)
+        self.radius = radius
+        self.prob = prob
+
+    def transform(self, results: dict) -> dict:
+        image = results['img']
+        check_colour(image)
+        if np.random.rand() < self.prob:
+            blur = ImageFilter.GaussianBlur(np.random.uniform(*self.radius))
+            # every channel is blurred alike, so their order does not matter
+            results['img'] = np.array(Image.fromarray(np.ascontiguousarray(image)).filter(blur))
+        return results
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}(radius={self.radius}, prob={self.prob})'

@@ -1,0 +1,131 @@
+"""Changes of brightness, contrast and colour, as in the recipes of MobileViTv2."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from mmcv.transforms import BaseTransform
+from PIL import Image, ImageEnhance
+
+from mmeffvit.registry import TRANSFORMS
+
+Change = Callable[[Image.Image], Image.Image]
+
+
+@TRANSFORMS.register_module()
+class PhotometricDistortion(BaseTransform):
+    """Multiply brightness, contrast and saturation, turn the hue and permute the channels.
+
+    The distortion of arXiv:2206.02680's code, for detection and segmentation. Each of the five
+    happens with probability ``prob``: brightness, saturation, hue and permutation in this order,
+    contrast before or after saturation and hue with equal chance. Brightness blends the image with
+    black, contrast with its mean grey, saturation with its grey version; hue is an angle of HSV.
+    The hosts' ``PhotoMetricDistortion`` differs: it adds to the brightness, turns the hue further
+    and, in mmseg, does not permute.
+
+    Args:
+        brightness: Smallest and largest factor.
+        contrast: Smallest and largest factor.
+        saturation: Smallest and largest factor.
+        hue: Smallest and largest turn, in turns of the whole circle, in [-0.5, 0.5].
+        prob: Probability of each change, in [0, 1].
+
+    Shape:
+        ``img``, (H, W, 3) uint8 BGR, as the hosts load it -> the same.
+
+    Raises:
+        ValueError: If a range or ``prob`` is out of bounds, or the image is not uint8 with three
+            channels.
+    """
+
+    def __init__(
+        self,
+        *,
+        brightness: tuple[float, float] = (0.875, 1.125),
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: tuple[float, float] = (-0.05, 0.05),
+        prob: float = 0.5,
+    ) -> None:
+        super().__init__()
+        factors = dict(brightness=brightness, contrast=contrast, saturation=saturation)
+        for name, (low, high) in factors.items():
+            if not 0 <= low <= high:
+                raise ValueError(f'{name} is {(low, high)}; give two factors, 0 or more, rising')
+        if not -0.5 <= hue[0] <= hue[1] <= 0.5:
+            raise ValueError(f'hue is {hue}; give two turns from -0.5 to 0.5, rising')
+        check_probability(prob)
+        self.brightness = brightness
+        self.contrast = contrast
+        self.saturation = saturation
+        self.hue = hue
+        self.prob = prob
+
+    def transform(self, results: dict) -> dict:
+        image = results['img']
+        check_colour(image)
+        changed = Image.fromarray(np.ascontiguousarray(image[..., ::-1]))  # RGB
+        for change in self.draw():
+            changed = change(changed)
+        results['img'] = np.ascontiguousarray(np.asarray(changed)[..., ::-1])
+        return results
+
+    def draw(self) -> list[Change]:
+        """The changes that one image gets, in their order."""
+        steps = [
+            (change_brightness, self.brightness),
+            (change_saturation, self.saturation),
+            (turn_hue, self.hue),
+        ]
+        steps.insert(np.random.choice([1, len(steps)]), (change_contrast, self.contrast))
+        drawn: list[Change] = [
+            partial(step, amount=np.random.uniform(*bounds))
+            for step, bounds in steps
+            if np.random.rand() < self.prob
+        ]
+        if np.random.rand() < self.prob:
+            drawn.append(partial(permute_channels, order=np.random.permutation(3)))
+        return drawn
+
+    def __repr__(self) -> str:
+        return (
+            f'{type(self).__name__}(brightness={self.brightness}, contrast={self.contrast}, '
+            f'saturation={self.saturation}, hue={self.hue}, prob={self.prob})'
+        )
+
+
+def change_brightness(image: Image.Image, amount: float) -> Image.Image:
+    return ImageEnhance.Brightness(image).enhance(amount)
+
+
+def change_contrast(image: Image.Image, amount: float) -> Image.Image:
+    return ImageEnhance.Contrast(image).enhance(amount)
+
+
+def change_saturation(image: Image.Image, amount: float) -> Image.Image:
+    return ImageEnhance.Color(image).enhance(amount)
+
+
+def turn_hue(image: Image.Image, amount: float) -> Image.Image:
+    """Turn the hue by ``amount`` of the circle, in steps of 1/256 of it."""
+    hue, saturation, value = image.convert('HSV').split()
+    shift = int(255 * amount)  # 255 as in torchvision, on which the recipe stands
+    turned = hue.point([(level + shift) % 256 for level in range(256)])
+    return Image.merge('HSV', (turned, saturation, value)).convert('RGB')
+
+
+def permute_channels(image: Image.Image, order: np.ndarray) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(np.asarray(image)[..., order]))
+
+
+def check_probability(prob: float) -> None:
+    if not 0 <= prob <= 1:
+        raise ValueError(f'prob is {prob}; give a probability from 0 to 1')
+
+
+def check_colour(image: np.ndarray) -> None:
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise ValueError(
+            f'the image is {image.dtype} of shape {image.shape}; give uint8 (height, width, 3), '
+            'before any normalisation'
+        )

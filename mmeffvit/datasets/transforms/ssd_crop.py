@@ -1,0 +1,126 @@
+"""The crop of SSD as the authors of MobileViTv2 draw it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from mmcv.transforms import BaseTransform
+from mmcv.transforms.utils import cache_randomness
+
+from mmeffvit.registry import TRANSFORMS
+
+
+@TRANSFORMS.register_module()
+class MaxIoURandomCrop(BaseTransform):
+    """Cut out a random part of the image that shows at least one instance well enough.
+
+    SSD's crop (arXiv:1512.02325) with one difference: the *best* overlap of the part with a box
+    must reach the threshold, where mmdet's ``MinIoURandomCrop`` asks it of every box. A threshold
+    is drawn first, and 0 leaves the image as it is. When no part fits in ``num_trials`` draws, the
+    threshold is drawn anew. Boxes whose centre is inside are kept, clipped to the part; crowds,
+    which mmdet marks to be ignored, do not count towards either rule. An image without boxes is
+    left as it is.
+
+    Args:
+        thresholds: Least overlaps to draw from, in [0, 1]; with 0, or an image may find no end.
+        num_trials: Parts that are drawn for one threshold.
+        min_scale: Least width and height of a part, in parts of the image's.
+        max_aspect: Longest side over shortest side of a part.
+        min_side: Least width and height of a part, in pixels.
+
+    Raises:
+        ValueError: If ``thresholds`` has no 0 or a number outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        thresholds: Sequence[float] = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1),
+        num_trials: int = 40,
+        min_scale: float = 0.3,
+        max_aspect: float = 2.0,
+        min_side: int = 100,
+    ) -> None:
+        if 0 not in thresholds or not 0 <= min(thresholds) <= max(thresholds) <= 1:
+            raise ValueError(f'thresholds is {thresholds}; it must have a 0, and lie in [0, 1]')
+        self.thresholds = tuple(thresholds)
+        self.num_trials = num_trials
+        self.min_scale = min_scale
+        self.max_aspect = max_aspect
+        self.min_side = min_side
+
+    def transform(self, results: dict) -> dict:
+        boxes = results['gt_bboxes']
+        ignored = results.get('gt_ignore_flags', np.zeros(len(boxes), bool))
+        part = self.draw(results['img'].shape[:2], boxes.numpy()[~ignored])
+        return results if part is None else crop(results, part)
+
+    @cache_randomness
+    def draw(self, size: tuple[int, int], boxes: np.ndarray) -> np.ndarray | None:
+        """Draw a part of an image of ``size`` pixels, or None for the image as it is.
+
+        Args:
+            size: Height and width, in pixels.
+            boxes: (N, 4): left, top, right and bottom, in pixels.
+
+        Returns:
+            Left, top, right and bottom in whole pixels.
+        """
+        if len(boxes) == 0:
+            return None
+        while (threshold := np.random.choice(self.thresholds)) > 0:
+            for _ in range(self.num_trials):
+                part = self.draw_part(*size)
+                if self.has_good_sides(part) and shows(part, boxes, threshold):
+                    return part
+        return None
+
+    def draw_part(self, height: int, width: int) -> np.ndarray:
+        """Draw a part whose sides and place are uniform, without asking what it shows."""
+        part_width = int(np.random.uniform(self.min_scale * width, width))
+        part_height = int(np.random.uniform(self.min_scale * height, height))
+        left = int(np.random.uniform(0, width - part_width))
+        top = int(np.random.uniform(0, height - part_height))
+        return np.array([left, top, left + part_width, top + part_height])
+
+    def has_good_sides(self, part: np.ndarray) -> bool:
+        short, long = sorted(part[2:] - part[:2])
+        return short >= max(self.min_side, 1) and long <= self.max_aspect * short
+
+    def __repr__(self) -> str:
+        return (
+            f'{type(self).__name__}(thresholds={self.thresholds}, num_trials={self.num_trials}, '
+            f'min_scale={self.min_scale}, max_aspect={self.max_aspect}, min_side={self.min_side})'
+        )
+
+
+def centre_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which boxes have their centre inside the part and not on its border."""
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return ((centres > part[:2]) & (centres < part[2:])).all(axis=1)
+
+
+def shows(part: np.ndarray, boxes: np.ndarray, threshold: float) -> bool:
+    """Whether the best overlap (IoU) reaches the threshold, and some box has its centre inside."""
+    shared = np.minimum(boxes[:, 2:], part[2:]) - np.maximum(boxes[:, :2], part[:2])
+    shared = shared.clip(min=0).prod(axis=1)
+    joint = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (part[2:] - part[:2]).prod() - shared
+    return (shared / joint).max() >= threshold and centre_inside(part, boxes).any()
+
+
+def crop(results: dict, part: np.ndarray) -> dict:
+    """Cut the image and what is annotated on it; ``results`` is changed and returned."""
+    left, top, right, bottom = part
+    results['img'] = results['img'][top:bottom, left:right]
+    results['img_shape'] = results['img'].shape[:2]
+    kept = centre_inside(part, results['gt_bboxes'].numpy())
+    boxes = results['gt_bboxes'][kept]
+    boxes.translate_((-left, -top))
+    boxes.clip_(results['img_shape'])
+    results['gt_bboxes'] = boxes
+    for key in ('gt_bboxes_labels', 'gt_ignore_flags'):
+        if results.get(key) is not None:
+            results[key] = results[key][kept]
+    if results.get('gt_masks') is not None:
+        results['gt_masks'] = results['gt_masks'][np.flatnonzero(kept)].crop(part)
+    if results.get('gt_seg_map') is not None:
+        results['gt_seg_map'] = results['gt_seg_map'][top:bottom, left:right]
+    return results

@@ -1,0 +1,216 @@
+"""SSDLite (arXiv:1801.04381) as the authors of MobileViTv2 (arXiv:2206.02680) build it.
+
+Two maps of the backbone, at strides 16 and 32, become six levels in the neck. The head predicts the
+boxes and the classes of a level with one convolution.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from mmdet.models.dense_heads import SSDHead
+from mmengine.model import BaseModule
+from mmengine.structures import InstanceData
+from torch import Tensor, nn
+
+from mmeffvit.layers.conv import ConvNorm
+from mmeffvit.registry import MODELS
+
+XAVIER = dict(type='Xavier', layer='Conv2d', distribution='uniform', bias=0)
+
+
+@MODELS.register_module()
+class SSDLiteNeck(BaseModule):
+    """Pass the backbone's maps on, and add coarser levels above the last one.
+
+    A level halves the one before by a separable convolution: a depth-wise one of 3x3 with its norm,
+    then 1x1, norm and ReLU. The last level is the mean of the one before: 1x1 without a norm, ReLU.
+    Where a level is one pixel, its norms cannot train on one image alone: that takes two images, or
+    one of more than 256 pixels.
+
+    Args:
+        in_channels: Channels of the incoming maps, fine to coarse.
+        extra_channels: Channels of the levels that halve.
+        pooled_channels: Channels of the last level.
+        init_cfg: See mmengine; by default the convolutions start Xavier-uniform.
+
+    Shape:
+        Maps (B, in_channels[i], H_i, W_i) -> a tuple of these maps, then
+        (B, extra_channels[j], H_j, W_j) with sides halved and rounded up each time, then
+        (B, pooled_channels, 1, 1).
+
+    Raises:
+        ValueError: If there are no maps, or another number of them arrives.
+    """
+
+    def __init__(
+        self,
+        in_channels: Sequence[int],
+        extra_channels: Sequence[int] = (256, 128, 128),
+        pooled_channels: int = 64,
+        init_cfg: dict | None = None,
+    ) -> None:
+        super().__init__(init_cfg or XAVIER)
+        if not in_channels:
+            raise ValueError(f'in_channels is {in_channels}; there must be one map or more')
+        self.in_channels = tuple(in_channels)
+        channels = [in_channels[-1], *extra_channels]
+        self.extras = nn.ModuleList(
+            nn.Sequential(
+                ConvNorm(before, before, 3, stride=2, groups=before),
+                ConvNorm(before, after, act=nn.ReLU),
+            )
+            for before, after in pairwise(channels)
+        )
+        self.pooled = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(channels[-1], pooled_channels, 1, bias=False),
+            nn.ReLU(),
+        )
+
+    def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        if len(maps) != len(self.in_channels):
+            raise ValueError(f'{len(maps)} maps arrive; in_channels is {self.in_channels}')
+        levels = list(maps)
+        for layer in (*self.extras, self.pooled):
+            levels.append(layer(levels[-1]))
+        return tuple(levels)
+
+
+@MODELS.register_module()
+class SSDLiteHead(SSDHead):
+    """One convolution per level for boxes and classes; the losses are those of mmdet's SSD.
+
+    A map whose channels are not those its predictor wants passes 1x1, norm and ReLU first. The
+    predictor is a depth-wise convolution of 3x3 with its norm, then 1x1; on the last level, one
+    pixel, 1x1 alone. It gives 4 box values and then the scores of an anchor, the background last.
+
+    Anchors cover the whole input of the network, whatever its size: they are in parts of it. So an
+    image that was padded to the size of its batch has anchors over the padding, as background.
+
+    Prediction differs from mmdet's in two points, both as MobileViTv2's authors do it: the best
+    ``nms_pre`` boxes are taken from each class, over all levels, and not from each level over all
+    classes; and boxes are clipped to the image at the end, not before the suppression. The loss is
+    theirs on images with an instance; mmdet counts one positive anchor on an image without.
+
+    Args:
+        num_classes: Classes without the background.
+        in_channels: Channels of the levels, fine to coarse.
+        anchor_generator: Config of :class:`~mmeffvit.detection.SSDLiteAnchorGenerator`.
+        bbox_coder: Config of the box coder.
+        feat_channels: Channels that the predictor of each level sees.
+        train_cfg: `assigner`, `smoothl1_beta`, `neg_pos_ratio`; see mmdet.
+        test_cfg: `score_thr`, `nms_pre`, `nms`, `max_per_img`.
+        init_cfg: See mmengine; by default the convolutions start Xavier-uniform.
+
+    Shape:
+        Levels (B, in_channels[i], H_i, W_i) -> a list of scores
+        (B, anchors * (num_classes + 1), H_i, W_i) and one of boxes (B, anchors * 4, H_i, W_i).
+
+    Raises:
+        ValueError: If the lists do not have one entry per level.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: Sequence[int],
+        anchor_generator: Mapping[str, Any],
+        bbox_coder: Mapping[str, Any],
+        *,
+        feat_channels: Sequence[int] = (512, 256, 256, 128, 128, 64),
+        train_cfg: Mapping[str, Any] | None = None,
+        test_cfg: Mapping[str, Any] | None = None,
+        init_cfg: dict | None = None,
+    ) -> None:
+        super().__init__(
+            num_classes=num_classes,
+            in_channels=tuple(in_channels),
+            feat_channels=tuple(feat_channels),
+            anchor_generator=anchor_generator,
+            bbox_coder=bbox_coder,
+            train_cfg=train_cfg,
+            test_cfg=test_cfg,
+            init_cfg=init_cfg or XAVIER,
+        )
+
+    def _init_layers(self) -> None:
+        if not len(self.in_channels) == len(self.feat_channels) == self.prior_generator.num_levels:
+            raise ValueError(
+                f'in_channels is {self.in_channels} and feat_channels {self.feat_channels}; the '
+                f'anchors have {self.prior_generator.num_levels} levels'
+            )
+        self.predictors = nn.ModuleList()
+        levels = zip(self.in_channels, self.feat_channels, self.num_base_priors, strict=True)
+        for i, (in_channels, channels, num_anchors) in enumerate(levels):
+            layers: list[nn.Module] = []
+            if in_channels != channels:
+                layers.append(ConvNorm(in_channels, channels, act=nn.ReLU))
+            if i < len(self.in_channels) - 1:
+                layers.append(ConvNorm(channels, channels, 3, groups=channels))
+            layers.append(nn.Conv2d(channels, num_anchors * (4 + self.cls_out_channels), 1))
+            self.predictors.append(nn.Sequential(*layers))
+
+    def forward(self, levels: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        scores, boxes = [], []
+        for x, predictor, num_anchors in zip(
+            levels, self.predictors, self.num_base_priors, strict=True
+        ):
+            # float32 in mixed precision too: the hosts make the anchors in the type of the scores
+            both = predictor(x).float()
+            both = both.unflatten(1, (num_anchors, -1))  # (B, anchors, 4 + classes, H, W)
+            boxes.append(both[:, :, :4].flatten(1, 2))
+            scores.append(both[:, :, 4:].flatten(1, 2))
+        return scores, boxes
+
+    def get_anchors(
+        self,
+        featmap_sizes: Sequence[tuple[int, int]],
+        batch_img_metas: Sequence[Mapping[str, Any]],
+        device: torch.device | str = 'cuda',
+    ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
+        """The anchors of every image and level in pixels, and that all of them count."""
+        relative = self.prior_generator.grid_priors(featmap_sizes, device=device)
+        anchors = [[in_pixels(level, meta) for level in relative] for meta in batch_img_metas]
+        valid = [level.new_ones(len(level), dtype=torch.bool) for level in relative]
+        return anchors, [valid] * len(anchors)
+
+    def _predict_by_feat_single(
+        self,
+        cls_score_list: Sequence[Tensor],
+        bbox_pred_list: Sequence[Tensor],
+        score_factor_list: Sequence[None],
+        mlvl_priors: Sequence[Tensor],
+        img_meta: Mapping[str, Any],
+        cfg: Any,
+        rescale: bool = False,
+        with_nms: bool = True,
+    ) -> InstanceData:
+        """The instances found on an image; the arguments are those of mmdet's method."""
+        cfg = self.test_cfg if cfg is None else cfg
+        scores = per_anchor(cls_score_list, self.cls_out_channels).softmax(-1)[:, :-1]
+        deltas = per_anchor(bbox_pred_list, 4)
+        boxes = self.bbox_coder.decode(in_pixels(torch.cat(list(mlvl_priors)), img_meta), deltas)
+        best, anchors = scores.topk(min(cfg['nms_pre'], len(scores)), dim=0)  # (K, classes)
+        kept = best > cfg['score_thr']
+        found = InstanceData(
+            bboxes=boxes[anchors[kept]], scores=best[kept], labels=kept.nonzero()[:, 1]
+        )
+        found = self._bbox_post_process(found, cfg, rescale, with_nms, img_meta)
+        height, width = img_meta['ori_shape' if rescale else 'img_shape'][:2]
+        found.bboxes = found.bboxes.clamp(min=0).minimum(
+            found.bboxes.new_tensor((width, height, width, height))
+        )
+        return found
+
+
+def in_pixels(anchors: Tensor, img_meta: Mapping[str, Any]) -> Tensor:
+    """Scale anchors from parts of the network's input to its pixels."""
+    height, width = img_meta['batch_input_shape']
+    return anchors * anchors.new_tensor((width, height, width, height))
+
+
+def per_anchor(levels: Sequence[Tensor], channels: int) -> Tensor:
+    """Join the maps of an image's levels: (anchors * channels, H, W) each -> (N, channels)."""
+    return torch.cat([level.permute(1, 2, 0).reshape(-1, channels) for level in levels])

@@ -1,0 +1,116 @@
+"""Leaf configs as models, and batches that suit them."""
+
+import logging
+from copy import deepcopy
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.logging import MMLogger
+from mmengine.registry import MODELS, init_default_scope
+from mmengine.structures import InstanceData, PixelData
+from torch import nn
+
+from tests.conftest import ROOT
+
+LEAVES = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
+
+
+def load(leaf: str) -> Config:
+    return Config.fromfile(ROOT / 'configs' / f'{leaf}.py')
+
+
+def build(config: Config) -> nn.Module:
+    """The model of a config, without released weights."""
+    init_default_scope(config.default_scope)
+    model = config.model.copy()
+    model.backbone = {**model.backbone, 'init_cfg': None}
+    return MODELS.build(dict(model, type=with_scope(model.type, config.default_scope)))
+
+
+def build_as_trained(config: Config) -> nn.Module:
+    """The model with its initial values, which some modules lack before."""
+    model = build(config)
+    MMLogger.get_current_instance().setLevel(logging.WARNING)  # it names every parameter
+    model.init_weights()
+    return model
+
+
+def with_scope(name: str, scope: str) -> str:
+    return name if '.' in name else f'{scope}.{name}'
+
+
+def build_empty(leaf: str) -> nn.Module:
+    """The model of a leaf on the meta device: shapes without numbers."""
+    with torch.device('meta'):
+        return build(load(leaf))
+
+
+def count(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def num_classes(model: nn.Module) -> int:
+    head = getattr(model, 'decode_head', None) or getattr(model, 'roi_head', model).bbox_head
+    return head.num_classes
+
+
+def random_batch(num_classes: int, size: int = 128, number: int = 1) -> dict:
+    """Images with two instances each, as a data loader of mmdet gives them."""
+    from mmdet.structures import DetDataSample
+    from mmdet.structures.mask import BitmapMasks
+
+    rng = np.random.default_rng(0)
+    boxes = np.array([[10, 10, 60, 70], [50, 40, 120, 110]], np.float32)
+    masks = np.zeros((2, size, size), np.uint8)
+    for mask, (x1, y1, x2, y2) in zip(masks, boxes.astype(int), strict=True):
+        mask[y1:y2, x1:x2] = 1
+    sample = DetDataSample(
+        metainfo=dict(
+            img_shape=(size, size), ori_shape=(size, size), scale_factor=(1.0, 1.0),
+            batch_input_shape=(size, size), pad_shape=(size, size), img_id=0,
+        )
+    )  # fmt: skip
+    sample.gt_instances = InstanceData(
+        bboxes=torch.tensor(boxes),
+        labels=torch.tensor([0, num_classes - 1]),
+        masks=BitmapMasks(masks, size, size),
+    )
+    images = [random_image(rng, size) for _ in range(number)]
+    return dict(inputs=images, data_samples=[deepcopy(sample) for _ in images])
+
+
+def random_image(rng: np.random.Generator, size: int) -> torch.Tensor:
+    return torch.tensor(rng.integers(0, 256, (3, size, size)), dtype=torch.uint8)
+
+
+def random_label_maps(num_classes: int, size: int = 128, number: int = 1) -> dict:
+    """Images with label maps, as a data loader of mmseg gives them."""
+    from mmseg.structures import SegDataSample
+
+    rng = np.random.default_rng(0)
+    inputs, samples = [], []
+    for _ in range(number):
+        inputs.append(random_image(rng, size))
+        sample = SegDataSample(metainfo=dict(img_shape=(size, size), ori_shape=(size, size)))
+        labels = torch.tensor(rng.integers(0, num_classes, (1, size, size)))
+        sample.gt_sem_seg = PixelData(data=labels)
+        samples.append(sample)
+    return dict(inputs=inputs, data_samples=samples)
+
+
+def batch_of(model: nn.Module, config: Config) -> dict:
+    """Two images: some heads have maps of one pixel, which have no variance in one image."""
+    make = random_batch if config.default_scope == 'mmdet' else random_label_maps
+    return make(num_classes(model), number=2)
+
+
+def train_step(model: nn.Module, batch: dict) -> torch.Tensor:
+    """The loss, after a step of gradient descent."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    model.train()
+    data = model.data_preprocessor(batch, training=True)
+    loss, _ = model.parse_losses(model(**data, mode='loss'))
+    loss.backward()
+    optimizer.step()
+    return loss.detach()

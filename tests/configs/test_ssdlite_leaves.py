@@ -1,0 +1,302 @@
+"""SSDLite with MobileViTv2: sizes as published, and the recipe from the file to the step."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.model import ExponentialMovingAverage
+from mmengine.registry import HOOKS, PARAM_SCHEDULERS, init_default_scope
+from mmengine.structures import InstanceData
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.conftest import ROOT
+
+# parameters of the whole model, the extra levels and the head; multiply-adds at 320 x 320 in 10**9,
+# with norms as fvcore counts them
+SIZES = {
+    '050': (2_035_395, 130_944, 790_858, 0.916),
+    '075': (3_584_955, 165_120, 938_826, 1.839),
+    '100': (5_608_883, 199_296, 1_020_746, 3.100),
+    '125': (8_173_227, 233_472, 1_102_666, 4.706),
+    '150': (11_277_987, 267_648, 1_184_586, 6.657),
+    '175': (14_923_163, 301_824, 1_266_506, 8.953),
+    '200': (19_108_755, 336_000, 1_348_426, 11.594),
+}
+OF_CONVOLUTIONS = {'050': 0.891, '075': 1.801, '175': 8.866}
+PUBLISHED = dict(zip(SIZES, (21.2, 24.6, 26.47, 27.85, 28.83, 29.5, 30.21), strict=True))
+
+
+def load(width: str) -> Config:
+    return Config.fromfile(ROOT / 'configs' / f'ssdlite_mobilevitv2_{width}.py')
+
+
+def build(config: Config) -> nn.Module:
+    from mmdet.registry import MODELS
+
+    init_default_scope(config.default_scope)
+    model = config.model.copy()
+    model.backbone.init_cfg = None  # no download
+    return MODELS.build(model)
+
+
+def batch(height: int, width: int, number: int = 1) -> dict:
+    """Noise with two instances, as a data loader gives it."""
+    from mmdet.structures import DetDataSample
+
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(number):
+        shapes = dict(img_shape=(height, width), ori_shape=(2 * height, 2 * width))
+        sample = DetDataSample(metainfo=dict(**shapes, scale_factor=(0.5, 0.5), img_id=0))
+        sample.gt_instances = InstanceData(
+            bboxes=torch.tensor([[10.0, 10, 60, 90], [20, 30, width - 5, height - 5]]),
+            labels=torch.tensor([0, 79]),
+        )
+        samples.append(sample)
+    images = torch.tensor(rng.integers(0, 256, (number, 3, height, width)), dtype=torch.uint8)
+    return dict(inputs=list(images), data_samples=samples)
+
+
+def count(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize('width', SIZES)
+def test_parameters_are_those_of_the_reference_part_by_part(width):
+    with torch.device('meta'):
+        model = build(load(width))
+    assert (count(model), count(model.neck), count(model.bbox_head)) == SIZES[width][:3]
+
+
+@pytest.mark.parametrize('width', SIZES)
+def test_multiply_adds_are_within_one_percent_of_the_reference(width):
+    with torch.device('meta'):
+        model = build(load(width)).eval()
+    of_norms = 0
+
+    def add(norm: nn.Module, inputs: tuple, _: torch.Tensor) -> None:
+        # operations of fvcore on an element: scale and shift, or the statistics besides
+        nonlocal of_norms
+        of_norms += inputs[0].numel() * (2 if isinstance(norm, nn.BatchNorm2d) else 5)
+
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d | nn.GroupNorm):
+            module.register_forward_hook(add)
+    with FlopCounterMode(display=False) as counter, torch.device('meta'):
+        model(torch.empty(1, 3, 320, 320), mode='tensor')
+    of_convolutions = counter.get_total_flops() / 2  # the counter sees nothing else here
+    assert (of_convolutions + of_norms) / 1e9 == pytest.approx(SIZES[width][3], rel=0.01)
+    if width in OF_CONVOLUTIONS:
+        assert of_convolutions / 1e9 == pytest.approx(OF_CONVOLUTIONS[width], rel=0.01)
+
+
+@pytest.mark.parametrize('width', SIZES)
+def test_a_width_differs_from_the_first_in_its_sizes_alone(width):
+    config, first = load(width), load('050')
+    assert config.model.backbone.arch == width
+    checkpoint = config.model.backbone.init_cfg.checkpoint
+    assert checkpoint == f'hf://timm/mobilevitv2_{width}.cvnets_in1k'
+    for each in (config, first):
+        each.model.backbone.pop('arch')
+        each.model.backbone.init_cfg.pop('checkpoint')
+        each.model.neck.pop('in_channels')
+        each.model.bbox_head.pop('in_channels')
+    assert config.to_dict() == first.to_dict()
+
+
+@pytest.mark.parametrize('width', SIZES)
+def test_a_leaf_names_the_published_result_and_that_we_have_none(width):
+    text = (ROOT / 'configs' / f'ssdlite_mobilevitv2_{width}.py').read_text().split('"""')[1]
+    assert f'{PUBLISHED[width]} box AP' in text
+    assert 'Ours: not trained yet.' in text
+
+
+@pytest.mark.parametrize('width', SIZES)
+def test_a_leaf_survives_dumping_and_reloading(width, tmp_path):
+    config = load(width)
+    config.dump(tmp_path / 'dumped.py')
+    assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
+
+
+@pytest.mark.parametrize(('height', 'width', 'number'), [(320, 320, 1), (300, 200, 1), (65, 97, 2)])
+def test_any_size_trains_a_step_and_predicts_inside_the_image(height, width, number):
+    model = build(load('050')).train()
+    data = model.data_preprocessor(batch(height, width, number), training=True)
+    loss, _ = model.parse_losses(model(**data, mode='loss'))
+    loss.backward()
+    assert loss.isfinite()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+    model.eval()
+    with torch.no_grad():
+        results = model.test_step(batch(height, width, number))
+    for result in results:
+        found = result.pred_instances
+        assert 0 < len(found) <= 200
+        assert (found.bboxes >= 0).all()
+        assert (found.bboxes <= torch.tensor([width, height] * 2) * 2).all()
+        assert found.scores.min() > 0.01
+
+
+def test_a_batch_of_images_of_two_sizes_is_padded_and_its_boxes_stay_inside_each():
+    model = build(load('050')).eval()
+    small, large = batch(160, 320), batch(320, 200)
+    mixed = {key: small[key] + large[key] for key in small}
+    with torch.no_grad():
+        results = model.test_step(mixed)
+    for result, (height, width) in zip(results, [(320, 640), (640, 400)], strict=True):
+        assert (result.pred_instances.bboxes <= torch.tensor([width, height] * 2)).all()
+
+
+def test_mixed_precision_trains_and_predicts():
+    model = build(load('050')).train()
+    data = model.data_preprocessor(batch(320, 320), training=True)
+    with torch.no_grad():
+        whole, _ = model.parse_losses(model(**data, mode='loss'))
+        with torch.autocast('cpu', dtype=torch.bfloat16):
+            mixed, _ = model.parse_losses(model(**data, mode='loss'))
+            (result,) = model.eval().test_step(batch(320, 320))
+    assert mixed.dtype == torch.float32
+    assert float(mixed) == pytest.approx(float(whole), rel=0.02)  # bfloat16 has 8 bits
+    assert result.pred_instances.bboxes.dtype == torch.float32
+
+
+def test_the_recipe_is_that_of_the_paper():
+    config = load('050')
+    optimizer = config.optim_wrapper.optimizer
+    assert (optimizer.type, optimizer.lr, optimizer.weight_decay) == ('AdamW', 9e-4, 0.05)
+    assert tuple(optimizer.betas) == (0.9, 0.999)
+    assert 'paramwise_cfg' not in config.optim_wrapper
+    assert config.optim_wrapper.clip_grad == dict(max_norm=10)
+    assert config.train_cfg.max_epochs == 200
+    assert config.train_dataloader.batch_size * 4 == config.auto_scale_lr.base_batch_size == 128
+    assert config.train_dataloader.batch_sampler is None
+    assert config.sync_bn == 'torch'
+    assert config.model.backbone.out_indices == (3, 4)
+    assert 'frozen_stages' not in config.model.backbone
+    assert 'norm_eval' not in config.model.backbone
+
+
+def test_the_matcher_the_loss_and_the_test_are_those_of_the_authors():
+    config = load('050')
+    train, test = config.model.train_cfg, config.model.test_cfg
+    assigner = train.assigner
+    assert (assigner.pos_iou_thr, assigner.neg_iou_thr, assigner.min_pos_iou) == (0.5, 0.5, 0)
+    assert not assigner.gt_max_assign_all
+    assert (train.neg_pos_ratio, train.smoothl1_beta) == (3, 1)
+    assert (test.score_thr, test.nms_pre, test.max_per_img) == (0.01, 400, 200)
+    assert test.nms == dict(type='nms', iou_threshold=0.5)
+    assert config.model.bbox_head.bbox_coder.target_stds == [0.1, 0.1, 0.2, 0.2]
+
+
+def test_the_rate_rises_for_500_steps_then_follows_a_cosine_by_epoch():
+    config = load('050')
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.AdamW([weight], lr=config.optim_wrapper.optimizer.lr)
+    warm_up, cosine = (
+        PARAM_SCHEDULERS.build(scheduler, default_args=dict(optimizer=optimizer))
+        for scheduler in config.param_scheduler
+    )
+    rates = []
+    for epoch in range(200):
+        for step in range(916 if epoch == 0 else 2):  # 117K images by 128; later, steps do nothing
+            if epoch == 0 or step == 0:
+                rates.append((epoch, step, optimizer.param_groups[0]['lr']))
+            optimizer.step()
+            warm_up.step()
+        cosine.step()
+    assert len(rates) == 916 + 199
+    for epoch, step, rate in rates:
+        expected = 1e-6 + (9e-4 - 1e-6) * (1 + math.cos(math.pi * epoch / 200)) / 2
+        if epoch == 0:
+            expected = 9e-4 * min(0.1 + 0.9 * step / 499, 1)
+        assert rate == pytest.approx(expected, rel=1e-6), (epoch, step)
+
+
+def test_the_running_mean_moves_by_one_in_two_thousand_and_holds_the_statistics_too():
+    config = load('050')
+    (hook,) = (HOOKS.build(hook) for hook in config.custom_hooks)
+    options = dict(hook.ema_cfg)
+    assert options.pop('type') == 'ExponentialMovingAverage'
+    norm = nn.BatchNorm2d(2)
+    mean = ExponentialMovingAverage(norm, **options)
+    mean.update_parameters(norm)
+    nn.init.constant_(norm.weight, 2.0)
+    norm.running_mean.fill_(4.0)
+    mean.update_parameters(norm)
+    assert mean.module.weight.tolist() == pytest.approx([1 + 1 / 2000] * 2)
+    assert mean.module.running_mean.tolist() == pytest.approx([4 / 2000] * 2)
+
+
+@pytest.fixture
+def picture(tmp_path):
+    """An orange picture of 200 x 300 pixels with one box, as a data set describes it."""
+    import cv2
+
+    image = np.full((200, 300, 3), (0, 128, 255), np.uint8)  # BGR
+    cv2.imwrite(str(tmp_path / 'orange.png'), image)
+    return dict(
+        img_path=str(tmp_path / 'orange.png'),
+        img_id=1,
+        height=200,
+        width=300,
+        instances=[dict(bbox=[30.0, 20, 270, 180], bbox_label=3, ignore_flag=0)],
+    )
+
+
+def test_the_training_pipeline_is_in_the_order_of_the_authors(picture):
+    from mmdet.registry import TRANSFORMS
+
+    config = load('050')
+    init_default_scope('mmdet')
+    pipeline = config.train_dataloader.dataset.pipeline
+    assert [transform.type for transform in pipeline] == [
+        'LoadImageFromFile', 'LoadAnnotations', 'mmeffvit.MaxIoURandomCrop',
+        'mmeffvit.PhotometricDistortion', 'RandomFlip', 'Resize', 'PackDetInputs',
+    ]  # fmt: skip
+    assert [set(pipeline[i]) for i in (2, 3)] == [{'type'}] * 2  # their values are the defaults
+    assert pipeline[4].prob == 0.5
+    transforms = [TRANSFORMS.build(transform) for transform in pipeline]
+    for _ in range(10):
+        results = dict(picture)
+        for transform in transforms:
+            results = transform(results)
+        assert results['inputs'].shape == (3, 320, 320)
+        assert results['inputs'].dtype == torch.uint8
+        truth = results['data_samples'].gt_instances
+        assert truth.labels.tolist() == [3]
+        assert (truth.bboxes.tensor >= 0).all()
+        assert (truth.bboxes.tensor <= 320).all()
+
+
+def test_testing_stretches_the_image_and_the_model_sees_rgb_from_0_to_1(picture):
+    from mmdet.registry import TRANSFORMS
+
+    config = load('050')
+    init_default_scope('mmdet')
+    results = picture
+    for transform in config.test_dataloader.dataset.pipeline:
+        results = TRANSFORMS.build(transform)(results)
+    assert results['data_samples'].scale_factor == (320 / 300, 320 / 200)
+    data = build(config).data_preprocessor(
+        dict(inputs=[results['inputs']], data_samples=[results['data_samples']])
+    )
+    assert data['inputs'].shape == (1, 3, 320, 320)
+    assert data['inputs'].amax(dim=(0, 2, 3)).tolist() == pytest.approx([1.0, 128 / 255, 0.0])
+
+
+@pytest.mark.parametrize('split', ['train', 'val', 'test'])
+def test_images_are_resized_with_antialiased_bicubic_interpolation(split):
+    from mmdet.registry import TRANSFORMS
+    from PIL import Image
+
+    config = load('050')
+    init_default_scope('mmdet')
+    pipeline = config[f'{split}_dataloader'].dataset.pipeline
+    (resize,) = (TRANSFORMS.build(t) for t in pipeline if t.type == 'Resize')
+    image = np.random.default_rng(0).integers(0, 256, (480, 640, 3), dtype=np.uint8)
+    resized = resize(dict(img=image))['img']
+    expected = Image.fromarray(image).resize((320, 320), Image.Resampling.BICUBIC)
+    assert np.array_equal(resized, np.asarray(expected))
