@@ -25,6 +25,8 @@ def build(config: Config) -> nn.Module:
     init_default_scope(config.default_scope)
     model = config.model.copy()
     model.backbone = {**model.backbone, 'init_cfg': None}
+    if 'size' in model.data_preprocessor:  # images are padded to it: small ones would not stay so
+        model.data_preprocessor = {**model.data_preprocessor, 'size': (128, 128)}
     return MODELS.build(dict(model, type=with_scope(model.type, config.default_scope)))
 
 
@@ -100,9 +102,9 @@ def random_label_maps(num_classes: int, size: int = 128, number: int = 1) -> dic
 
 
 def batch_of(model: nn.Module, config: Config) -> dict:
-    """Two images: some heads have maps of one pixel, which have no variance in one image."""
+    """Two images where a head has maps of one pixel, which have no variance in one image."""
     make = random_batch if config.default_scope == 'mmdet' else random_label_maps
-    return make(num_classes(model), number=2)
+    return make(num_classes(model), number=1 if hasattr(model, 'roi_head') else 2)
 
 
 def train_step(model: nn.Module, batch: dict) -> torch.Tensor:

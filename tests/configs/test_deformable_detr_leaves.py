@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
-from tests.configs.test_leaves import build, load, random_batch
+from tests.configs.leaves import build, load, random_batch
 
 STOCK = 40_118_934
 SINGLE_HEAD = 'deformabledetr_resnet_50_singlehead'

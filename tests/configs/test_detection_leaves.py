@@ -5,7 +5,7 @@ import torch
 from mmengine.model.utils import convert_sync_batchnorm
 from torch import nn
 
-from tests.configs.test_leaves import build, load, random_batch
+from tests.configs.leaves import build, build_empty, count, load, random_batch
 
 # Mask R-CNN as counted from the reference modules; with the tables of position biases for 800
 EFFICIENTFORMERV2 = {'s0': 23_278_144, 's1': 25_785_784, 's2': 32_227_264, 'l': 45_708_688}
@@ -21,15 +21,6 @@ MASKRCNN = {
     **{f'maskrcnn_efficientformerv2_mobiatt_{arch}': arch for arch in ('s2', 'l')},
 }
 RETINANET = ('swiftformer_l1', 'efficientformerv2_s2', 'mobilevitv2_100')
-
-
-def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-def build_empty(leaf: str) -> nn.Module:
-    with torch.device('meta'):
-        return build(load(leaf))
 
 
 @pytest.mark.parametrize('arch', CHANNELS)
@@ -132,22 +123,3 @@ def test_mobilevitv2_reads_rgb_in_0_to_1_at_sizes_it_never_resizes():
     with torch.no_grad():
         maps = model.eval().backbone(image)
     assert [tuple(x.shape[2:]) for x in maps] == [(16, 16), (8, 8), (4, 4)]
-
-
-@pytest.mark.parametrize(
-    'leaf',
-    ['maskrcnn_efficientformerv2_s0', 'retinanet_swiftformer_l1', 'retinanet_mobilevitv2_100'],
-)
-def test_fresh_weights_train_a_step_and_predict(leaf):
-    model = build(load(leaf))
-    model.init_weights()
-    data = model.data_preprocessor(random_batch(80), training=True)
-    loss, _ = model.train().parse_losses(model(**data, mode='loss'))
-    loss.backward()
-    assert loss.isfinite()
-    without = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
-    assert without == []
-    with torch.no_grad():
-        (found,) = model.eval().test_step(random_batch(80))
-    assert found.pred_instances.bboxes.shape[1:] == (4,)
-    assert ('masks' in found.pred_instances) == leaf.startswith('maskrcnn')

@@ -3,20 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.configs.leaves import LEAVES as ALL_LEAVES
+from tests.configs.leaves import build, count, load, train_step
 from tests.conftest import ROOT
 
 pytest.importorskip('mmseg')
 
 HEADS = ('pspnet', 'deeplabv3', 'semfpn')
-LEAVES = sorted(
-    path.stem for path in (ROOT / 'configs').glob('*.py') if path.stem.startswith(HEADS)
-)
-
+LEAVES = [leaf for leaf in ALL_LEAVES if leaf.startswith(HEADS)]
 # with the main head, without the auxiliary one; multiply-adds in 10**9 at 512 x 512, norms and
 # resizing included
 ADE20K = {
@@ -74,13 +72,6 @@ SEMANTIC_FPN = {
     'semfpn_shvit_s4_ade20k': 22_254_066,
 }
 # one leaf of each head, backbone and data set: the others differ in widths
-REPRESENTATIVES = (
-    *(f'{h}_mobilevitv2_050_{d}' for h in ('pspnet', 'deeplabv3') for d in ('ade20k', 'voc12')),
-    'semfpn_swiftformer_l1_ade20k',
-    'semfpn_efficientformerv2_s0_ade20k',
-    'semfpn_efficientformerv2_mobiatt_s2_ade20k',
-    'semfpn_shvit_s4_ade20k',
-)
 ITERATIONS = {
     **{f'semfpn_efficientformerv2_mobiatt_{v}_ade20k': 80_000 for v in ('s2', 'l')},
     **{f'semfpn_efficientformerv2_mobiatt_{v}_ade20k_40k': 40_000 for v in ('s2', 'l')},
@@ -107,19 +98,6 @@ class ElementCounter(TorchDispatchMode):
         return out
 
 
-def load(leaf: str) -> Config:
-    return Config.fromfile(ROOT / 'configs' / f'{leaf}.py')
-
-
-def build(config: Config) -> torch.nn.Module:
-    from mmseg.registry import MODELS
-
-    init_default_scope('mmseg')
-    model = config.model.copy()
-    model.backbone.init_cfg = None  # no download
-    return MODELS.build(model)
-
-
 def random_batch(num_classes: int, size: tuple[int, int] = (128, 128), count: int = 2) -> dict:
     """Images with label maps, as a data loader gives them; some pixels are ignored."""
     from mmengine.structures import PixelData
@@ -135,15 +113,6 @@ def random_batch(num_classes: int, size: tuple[int, int] = (128, 128), count: in
         samples.append(sample)
     images = [torch.tensor(rng.integers(0, 256, (3, *size)), dtype=torch.uint8) for _ in samples]
     return dict(inputs=images, data_samples=samples)
-
-
-def train_step(model: torch.nn.Module, batch: dict) -> torch.Tensor:
-    model.train()
-    data = model.data_preprocessor(batch, training=True)
-    loss, _ = model.parse_losses(model(**data, mode='loss'))
-    loss.backward()
-    torch.optim.SGD(model.parameters(), lr=1e-4).step()
-    return loss
 
 
 def predict(model: torch.nn.Module, batch: dict) -> list:
@@ -163,21 +132,6 @@ def multiply_adds(model: torch.nn.Module) -> tuple[float, float]:
         model.encode_decode(image, meta)
     products = flops.get_total_flops() / 2e9
     return products, products + elements.total / 1e9
-
-
-def count(module: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-@pytest.mark.parametrize('leaf', LEAVES)
-def test_a_leaf_survives_dumping_and_says_what_we_measured(leaf, tmp_path):
-    config = load(leaf)
-    config.dump(tmp_path / 'dumped.py')
-    assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
-    docstring = (ROOT / 'configs' / f'{leaf}.py').read_text().split('"""')[1]
-    assert 'Ours: not trained yet.' in docstring
-    batch = config.auto_scale_lr.base_batch_size
-    assert f'{batch} images a step' in docstring.replace('\n', ' ')
 
 
 @pytest.mark.parametrize('leaf', LEAVES)
@@ -218,21 +172,6 @@ def test_sizes_are_those_of_the_published_models(leaf):
 def test_semantic_fpn_has_the_parameters_counted_from_the_official_code(leaf):
     with torch.device('meta'):
         assert count(build(load(leaf))) == SEMANTIC_FPN[leaf]
-
-
-@pytest.mark.parametrize('leaf', REPRESENTATIVES)
-def test_a_leaf_trains_a_step_and_predicts(leaf):
-    config = load(leaf)
-    if 'size' in config.model.data_preprocessor:
-        config.model.data_preprocessor.size = (64, 64)  # not padded to 512: time
-    model = build(config)
-    num_classes = model.decode_head.num_classes
-    assert train_step(model, random_batch(num_classes, (64, 64))).isfinite()
-    unused = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
-    assert unused == []
-    (found,) = predict(model, random_batch(num_classes, (64, 64), count=1))
-    assert found.pred_sem_seg.data.shape == (1, 64, 64)
-    assert found.seg_logits.data.shape == (num_classes, 64, 64)
 
 
 @pytest.mark.parametrize(

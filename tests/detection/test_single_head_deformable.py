@@ -6,6 +6,7 @@ import pytest
 import torch
 from mmcv.ops import MultiScaleDeformableAttention
 from mmengine.config import ConfigDict
+from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 
 from mmeffvit.detection import (
@@ -170,6 +171,7 @@ def test_a_fresh_module_starts_from_the_documented_spread(attention):
 
 def small_detector(**single_head: object) -> SingleHeadDeformableDETR:
     """Three encoder and four decoder layers of 32 channels, on maps that pass unchanged."""
+    init_default_scope('mmdet')  # for what the host's modules build themselves
     deformable = dict(embed_dims=32, num_heads=4, num_levels=2, num_points=3, dropout=0.2)
     ffn = dict(embed_dims=32, feedforward_channels=64, ffn_drop=0.0)
     config = ConfigDict(
