@@ -20,6 +20,12 @@ def main() -> None:
     parser.add_argument(
         '--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size'
     )
+    parser.add_argument(
+        '--no-check',
+        dest='check',
+        action='store_false',
+        help='train without looking for faults of the config first',
+    )
     args = parser.parse_args()
     with exit_with_message(args.debug):
         train(
@@ -28,6 +34,7 @@ def main() -> None:
             amp=args.amp,
             resume=args.resume,
             auto_scale_lr=args.auto_scale_lr,
+            check=args.check,
         )
 
 

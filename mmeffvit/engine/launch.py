@@ -18,6 +18,7 @@ from torch import nn
 
 from mmeffvit.checkpoints.read import load_torch_file
 
+from .check_config import stop_at_faults
 from .config import load_config, resolve_work_dir
 from .errors import UserError
 from .files import BACKEND
@@ -55,6 +56,7 @@ def train(
     amp: bool = False,
     resume: str | None = None,
     auto_scale_lr: bool = False,
+    check: bool = True,
 ) -> Runner:
     """Train as a config of either host says.
 
@@ -64,6 +66,7 @@ def train(
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to go on from, or 'auto' for the newest whole one in the work dir.
         auto_scale_lr: Scale the learning rate by the batch over all processes.
+        check: Look for faults of the config first, see :mod:`mmeffvit.engine.check_config`.
 
     Returns:
         The runner, after training.
@@ -85,6 +88,8 @@ def train(
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
     runner = build_runner(config)
+    if check:
+        stop_at_faults(config)  # after the runner has started the process group
     make_interruptible(runner)
     model = unwrap(runner.model)
     check_classes(model, runner.train_loop.dataloader.dataset, 'train')
@@ -292,8 +297,6 @@ def augment_tests(config: Config) -> None:
         UserError: If the config is a segmentor's without ``tta_model`` and ``tta_pipeline``.
     """
     if config.default_scope == 'mmdet':
-        import mmeffvit.detection  # noqa: F401  registers the model below
-
         config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))
         config.setdefault('tta_pipeline', flip_pipeline(config))
     if 'tta_model' not in config or 'tta_pipeline' not in config:

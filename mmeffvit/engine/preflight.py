@@ -28,7 +28,7 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
     """
     for split in splits:
         loader = config.get(f'{split}_dataloader') or {}
-        for dataset in _datasets(loader.get('dataset')):
+        for dataset in datasets_in(loader.get('dataset')):
             for kind, path in _paths(dataset):
                 if not path.exists():
                     raise UserError(
@@ -38,17 +38,17 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                     )
 
 
-def _datasets(dataset: Any) -> Iterator[Mapping]:
+def datasets_in(dataset: Any) -> Iterator[Mapping]:
     """The data sets inside wrappers such as RepeatDataset and ConcatDataset."""
     if isinstance(dataset, Mapping):
         inner = dataset.get('dataset') or dataset.get('datasets')
         if inner is None:
             yield dataset
         else:
-            yield from _datasets(inner)
+            yield from datasets_in(inner)
     elif isinstance(dataset, list | tuple):
         for item in dataset:
-            yield from _datasets(item)
+            yield from datasets_in(item)
 
 
 def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:

@@ -1,10 +1,10 @@
 """RTMDet and SegFormer's decoder with the smallest variant of every family: sizes, recipes."""
 
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
 import torch
-from mmengine.config import Config
 from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import init_default_scope
@@ -52,6 +52,12 @@ def side_of(leaf: str) -> int:
     return 640 if leaf in RTMDET else 512
 
 
+@cache
+def empty(leaf: str) -> nn.Module:
+    """The model on the meta device; many tests read it, none changes it."""
+    return build_empty(leaf).eval()
+
+
 def batch_for(leaf: str, size: int, number: int) -> dict:
     if leaf in SEGFORMER:
         return random_label_maps(150, size, number)
@@ -64,12 +70,12 @@ def batch_for(leaf: str, size: int, number: int) -> dict:
 
 def maps_that_arrive(model: nn.Module, side: int) -> tuple[torch.Tensor, ...]:
     with torch.device('meta'):
-        return model.eval().extract_feat(torch.empty(1, 3, side, side))
+        return model.extract_feat(torch.empty(1, 3, side, side))
 
 
 @pytest.mark.parametrize('leaf', LEAVES)
 def test_parameters_and_multiply_adds_are_those_we_counted(leaf):
-    model = build_empty(leaf).eval()
+    model = empty(leaf)
     parameters, without_backbone, giga_macs = LEAVES[leaf]
     assert count(model) == parameters
     assert count(model) - count(model.backbone) == without_backbone
@@ -82,7 +88,7 @@ def test_parameters_and_multiply_adds_are_those_we_counted(leaf):
 @pytest.mark.parametrize('leaf', LEAVES)
 def test_images_are_normalised_as_the_backbone_declares(leaf):
     preprocessor = load(leaf).model.data_preprocessor
-    backbone = build_empty(leaf).backbone
+    backbone = empty(leaf).backbone
     assert tuple(preprocessor.mean) == backbone.input_mean
     assert tuple(preprocessor.std) == backbone.input_std
     assert preprocessor.bgr_to_rgb
@@ -90,7 +96,7 @@ def test_images_are_normalised_as_the_backbone_declares(leaf):
 
 @pytest.mark.parametrize('leaf', RTMDET)
 def test_points_have_the_strides_of_the_maps_that_arrive(leaf):
-    model = build_empty(leaf)
+    model = empty(leaf)
     strides = [stride for stride, _ in model.bbox_head.prior_generator.strides]
     assert strides == [8, 16, 32, 64][: 4 if 'shvit' in leaf else 3]
     maps = maps_that_arrive(model, 640)
@@ -101,7 +107,7 @@ def test_points_have_the_strides_of_the_maps_that_arrive(leaf):
 
 @pytest.mark.parametrize('leaf', SEGFORMER)
 def test_all_maps_of_the_backbone_meet_at_the_finest(leaf):
-    model = build_empty(leaf)
+    model = empty(leaf)
     maps = maps_that_arrive(model, 512)
     finest = 8 if 'shvit' in leaf else 4
     strides = [finest * 2**i for i in range(4)]
@@ -149,15 +155,13 @@ def test_a_prediction_has_the_size_of_an_image_that_is_padded(leaf):
     if leaf in SEGFORMER:
         assert found.pred_sem_seg.data.shape == (1, 100, 100)
     else:
-        assert 0 <= found.pred_instances.bboxes.min()
+        assert found.pred_instances.bboxes.min() >= 0
         assert found.pred_instances.bboxes.max() <= 100
 
 
 @pytest.mark.parametrize('leaf', LEAVES)
-def test_a_leaf_survives_dumping_and_says_what_we_measured(leaf, tmp_path):
+def test_a_leaf_says_that_there_is_no_result_and_what_a_step_is(leaf):
     config = load(leaf)
-    config.dump(tmp_path / 'dumped.py')
-    assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
     docstring = (ROOT / 'configs' / f'{leaf}.py').read_text().split('"""')[1]
     docstring = ' '.join(docstring.split())
     assert 'Paper: none. Ours: not trained yet.' in docstring

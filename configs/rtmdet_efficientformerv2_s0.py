@@ -1,0 +1,27 @@
+"""RTMDet, EfficientFormerV2-S0, 300 epochs on COCO at 640 x 640, 256 images a step.
+
+Paper: none. Ours: not trained yet. The tables of position biases are for 640 pixels; they start as
+those of the pretraining, resized.
+"""
+
+_base_ = [
+    '_base_/detection/rtmdet.py',
+    '_base_/datasets/coco_detection_rtmdet.py',
+    '_base_/schedules/adamw_flat_cosine_300.py',
+    '_base_/runtime.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.EfficientFormerV2',
+        arch='s0',
+        out_indices=(1, 2, 3),  # strides 8, 16 and 32
+        resolution=640,
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='hf://timm/efficientformerv2_s0.snap_dist_in1k',
+        ),
+    ),
+    neck=dict(in_channels=[48, 96, 176]),
+)
+auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

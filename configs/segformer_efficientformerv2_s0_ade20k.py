@@ -1,0 +1,27 @@
+"""SegFormer's decoder, EfficientFormerV2-S0, 160K iterations on ADE20K, 16 images a step.
+
+Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
+is not. The tables of position biases are for 512 pixels; they start as those of the pretraining,
+resized. Batch norms count over all processes.
+"""
+
+_base_ = [
+    '_base_/segmentation/segformer.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_160k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.EfficientFormerV2',
+        arch='s0',
+        resolution=512,
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='hf://timm/efficientformerv2_s0.snap_dist_in1k',
+        ),
+    ),
+    decode_head=dict(in_channels=[32, 48, 96, 176]),
+)
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

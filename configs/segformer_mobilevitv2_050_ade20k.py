@@ -1,0 +1,29 @@
+"""SegFormer's decoder, MobileViTv2-0.5, 160K iterations on ADE20K, 16 images a step.
+
+Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
+is not. Images are RGB in [0, 1], as in the pretraining, and padded to multiples of 64, in training
+as the crop of 512 is one, so that no map is resized inside the backbone.
+"""
+
+_base_ = [
+    '_base_/segmentation/segformer.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_160k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    data_preprocessor=dict(
+        mean=[0.0, 0.0, 0.0],
+        std=[255.0, 255.0, 255.0],
+        test_cfg=dict(size_divisor=64),
+    ),
+    backbone=dict(
+        type='mmeffvit.MobileViTv2',
+        arch='050',
+        out_indices=(1, 2, 3, 4),  # strides 4, 8, 16 and 32
+        init_cfg=dict(type='Pretrained', checkpoint='hf://timm/mobilevitv2_050.cvnets_in1k'),
+    ),
+    decode_head=dict(in_channels=[64, 128, 192, 256]),
+)
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

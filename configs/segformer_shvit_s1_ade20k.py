@@ -1,0 +1,34 @@
+"""SegFormer's decoder, SHViT-S1, 160K iterations on ADE20K, 16 images a step.
+
+Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
+is not. SHViT starts at stride 16, too coarse for outlines: the pyramid of its authors makes a level
+at stride 8, where all four are fused. One more, at stride 4, would see no finer map and cost more
+than twice the multiply-adds. As in the authors' detectors, batch norms of the backbone keep their
+statistics.
+"""
+
+_base_ = [
+    '_base_/segmentation/segformer.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_160k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.SHViT',
+        arch='s1',
+        norm_eval=True,
+        init_cfg=dict(type='Pretrained', checkpoint='hf://timm/shvit_s1.in1k'),
+    ),
+    neck=dict(
+        type='mmeffvit.TransposedFPN',
+        in_channels=[128, 224, 320],
+        out_channels=128,
+        num_finer=1,  # stride 8, below 16, 32 and 64
+    ),
+    decode_head=dict(in_channels=[128, 128, 128, 128]),
+)
+# the neck is as new as the head
+optim_wrapper = dict(paramwise_cfg=dict(custom_keys=dict(neck=dict(lr_mult=10.0))))
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

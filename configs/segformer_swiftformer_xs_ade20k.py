@@ -1,0 +1,22 @@
+"""SegFormer's decoder, SwiftFormer-XS, 160K iterations on ADE20K, 16 images a step.
+
+Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
+is not. Batch norms, which SegFormer's backbone has none of, count over all processes.
+"""
+
+_base_ = [
+    '_base_/segmentation/segformer.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_160k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmeffvit.SwiftFormer',
+        arch='xs',
+        init_cfg=dict(type='Pretrained', checkpoint='hf://timm/swiftformer_xs.dist_in1k'),
+    ),
+    decode_head=dict(in_channels=[48, 56, 112, 220]),
+)
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

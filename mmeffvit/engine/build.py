@@ -1,0 +1,109 @@
+"""Build the model of a config by itself: no weights are fetched, and nothing around it changes."""
+
+import random
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from mmengine.config import Config, ConfigDict
+from mmengine.logging import MessageHub, MMLogger
+from mmengine.model import revert_sync_batchnorm
+from mmengine.registry import MODELS, DefaultScope
+from torch import nn
+
+SEED = 0
+WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of the hosts' models that name a checkpoint
+PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # what mmengine keeps of the current run
+
+
+@contextmanager
+def isolated(scope: str) -> Iterator[None]:
+    """Work beside a run without leaving a trace in it.
+
+    Random states, the current logger, message hub and default scope are as before afterwards. In
+    between nothing is logged and the process group is out of sight: losses that average over all
+    processes would wait for those that do not work here.
+
+    Args:
+        scope: The default scope in between, 'mmdet' or 'mmseg'.
+    """
+    kept = [cls._instance_dict for cls in PER_PROCESS]
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    for cls in PER_PROCESS:
+        cls._instance_dict = OrderedDict()
+    try:
+        MMLogger.get_instance('beside').setLevel('CRITICAL')
+        DefaultScope.get_instance('beside', scope_name=scope)
+        progress = dict(epoch=0, iter=0, max_epochs=1, max_iters=1)  # some losses ask for it
+        MessageHub.get_instance('beside').update_info_dict(progress)
+        random.seed(SEED)
+        np.random.seed(SEED)
+        torch.default_generator.manual_seed(SEED)  # torch.manual_seed would seed accelerators too
+        with warnings.catch_warnings(), patch('torch.distributed.is_initialized', lambda: False):
+            warnings.simplefilter('ignore')
+            yield
+    finally:
+        for cls, instances in zip(PER_PROCESS, kept, strict=True):
+            cls._instance_dict = instances
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+
+
+def own_model_config(config: Config) -> ConfigDict:
+    """A copy of the model's config that names no weights, with its data preprocessor in it.
+
+    Of a model around a detector, as for semi-supervised training or tracking, the detector's.
+
+    Raises:
+        KeyError: If the config has no model.
+    """
+    model = deepcopy(config.model)
+    if 'backbone' not in model and 'detector' in model:
+        model = model.detector
+    if 'data_preprocessor' in config:
+        model.setdefault('data_preprocessor', deepcopy(config.data_preprocessor))
+    without_weights(model)
+    return model
+
+
+def without_weights(value: Any) -> None:
+    """Take out of ``value``, in place, every mention of a checkpoint to start from."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in WEIGHTS or (key == 'init_cfg' and is_pretrained(item)):
+                value[key] = None
+            else:
+                without_weights(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            without_weights(item)
+
+
+def is_pretrained(init_cfg: Any) -> bool:
+    """Whether an ``init_cfg`` names a checkpoint."""
+    return isinstance(init_cfg, dict) and 'Pretrained' in str(init_cfg.get('type'))
+
+
+def build_model(model: ConfigDict) -> nn.Module:
+    """Build it, with batch norms that need no process group."""
+    return revert_sync_batchnorm(MODELS.build(deepcopy(model)))
+
+
+def lookup(model: Any, name: str) -> Any:
+    """The config of the module called ``name`` in the built model, or None.
+
+    One config can stand for a list of modules, one per stage: there a number leads nowhere.
+    """
+    for part in filter(None, name.split('.')):
+        if isinstance(model, list | tuple):
+            model = model[int(part)] if part.isdigit() and int(part) < len(model) else None
+        elif not (part.isdigit() and isinstance(model, dict)):
+            model = model.get(part) if isinstance(model, dict) else None
+    return model

@@ -1,0 +1,1 @@
+"""What :mod:`mmeffvit.engine.check_config` looks at: one file per kind of fault."""

@@ -1,0 +1,99 @@
+"""A random batch with targets, as a data loader of either host gives it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BATCH = 2  # images: batch norm after global pooling needs more than one
+CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # of the boxes, in image sides
+
+
+def random_batch(
+    scope: str, side: int, num_classes: int, *, seg_scale: float = 1.0, masks: bool = True
+) -> dict[str, Any]:
+    """Square images of noise, each with two instances, or with a map of classes.
+
+    Args:
+        scope: 'mmdet' or 'mmseg'.
+        side: Height and width, in pixels.
+        num_classes: Labels are below it.
+        seg_scale: Size of a detector's semantic map in multiples of the image's.
+        masks: Give the instances of a detector masks; some assigners misread those of a loader.
+    """
+    rng = np.random.default_rng(0)
+    images = [
+        torch.tensor(rng.integers(0, 256, (3, side, side)), dtype=torch.uint8) for _ in range(BATCH)
+    ]
+    meta = dict(
+        img_shape=(side, side), ori_shape=(side, side), pad_shape=(side, side), flip=False,
+        batch_input_shape=(side, side), scale_factor=(1.0, 1.0), img_id=0, img_path='noise.png',
+    )  # fmt: skip
+    if scope == 'mmseg':
+        samples = [segmentation_sample(side, num_classes, meta) for _ in range(BATCH)]
+    else:
+        seg_side = round(side * seg_scale)
+        samples = [detection_sample(side, num_classes, meta, seg_side) for _ in range(BATCH)]
+        if not masks:
+            for sample in samples:
+                del sample.gt_instances.masks
+    return dict(inputs=images, data_samples=samples)
+
+
+def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> Any:
+    """Two boxes with labels and masks, which are also the proposals, and a semantic map."""
+    from mmdet.structures import DetDataSample
+    from mmdet.structures.mask import BitmapMasks
+    from mmengine.structures import InstanceData, PixelData
+
+    boxes = np.round(np.array(CORNERS, np.float32) * side)
+    masks = np.zeros((len(boxes), side, side), np.uint8)
+    for mask, (x1, y1, x2, y2) in zip(masks, boxes.astype(int), strict=True):
+        mask[y1:y2, x1:x2] = 1
+    sample = DetDataSample(metainfo=meta)
+    sample.gt_instances = InstanceData(
+        bboxes=torch.tensor(boxes),
+        labels=torch.tensor([0, num_classes - 1]),
+        masks=BitmapMasks(masks, side, side),
+    )
+    sample.ignored_instances = InstanceData(
+        bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.long)
+    )
+    sample.proposals = InstanceData(bboxes=torch.tensor(boxes), scores=torch.ones(len(boxes)))
+    sample.gt_sem_seg = PixelData(sem_seg=torch.zeros(1, seg_side, seg_side, dtype=torch.long))
+    return sample
+
+
+def segmentation_sample(side: int, num_classes: int, meta: dict) -> Any:
+    """A map whose rows count through the classes, with its edges."""
+    from mmengine.structures import PixelData
+    from mmseg.structures import SegDataSample
+
+    rows = torch.arange(side)[:, None].expand(side, side)[None]  # (1, side, side)
+    sample = SegDataSample(metainfo=meta)
+    sample.gt_sem_seg = PixelData(data=rows // 8 % num_classes)
+    sample.gt_edge_map = PixelData(data=(rows % 8 == 0).long())
+    return sample
+
+
+def maps_in(values: Any) -> list[Tensor]:
+    """The first feature map, or list of feature maps, among ``values``."""
+    for value in values:
+        candidates = list(value) if isinstance(value, list | tuple) else [value]
+        if candidates and all(isinstance(x, Tensor) and x.ndim == 4 for x in candidates):
+            return candidates
+    return []
+
+
+def settings_of(value: Any, type_name: str) -> Iterator[dict]:
+    """Every config of a type anywhere in ``value``, such as the transforms of all pipelines."""
+    if isinstance(value, dict):
+        kind = value.get('type')
+        if getattr(kind, '__name__', str(kind)).split('.')[-1] == type_name:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from settings_of(item, type_name)

@@ -1,0 +1,116 @@
+"""One forward pass of a model of either host on one image, without post-processing."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from inspect import signature
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from mmengine.structures import InstanceData
+from torch import Tensor, nn
+
+MAX_MASKS = 100  # boxes that mmdet gives to a mask head in mode='tensor'
+
+
+def run_backbone(model: nn.Module, *, shape: tuple[int, int]) -> None:
+    model(blank_image(model, shape))
+
+
+def blank_image(model: nn.Module, shape: tuple[int, int]) -> Tensor:
+    return torch.zeros(1, 3, *shape, device=next(model.parameters()).device)
+
+
+def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> None:
+    """Run what runs at inference.
+
+    Args:
+        model: A detector or a segmentor in eval mode.
+        shape: Height and width of the image in pixels.
+        proposals: Boxes that the second stage of a detector gets.
+    """
+    image = blank_image(model, shape)
+    if not hasattr(model, 'roi_head'):
+        model(image, data_samples(shape, type(model)), mode='tensor')
+        return
+    maps = model.extract_feat(image)
+    samples = data_samples(shape, type(model))
+    boxes = proposal_boxes(model, maps, samples, proposals)
+    with empty_regions(model.roi_head):
+        run_second_stage(model.roi_head, maps, boxes, samples)
+
+
+def run_second_stage(
+    roi_head: nn.Module, maps: tuple[Tensor, ...], boxes: Any, samples: list[Any]
+) -> None:
+    """As ``mode='tensor'`` does, but with as many boxes as asked for, whatever the RPN finds.
+
+    The stages of a cascade run by themselves: between them boxes depend on values, and mmdet gives
+    all boxes to the mask heads here, where inference gives them what was found.
+    """
+    if list(signature(roi_head._bbox_forward).parameters)[:3] != ['stage', 'x', 'rois'] or hasattr(
+        boxes, 'features'
+    ):
+        roi_head.forward(maps, [boxes], samples)
+        return
+    rois = maps[0].new_zeros(len(boxes), 5)
+    for stage in range(roi_head.num_stages):
+        roi_head._bbox_forward(stage, maps, rois)
+        if roi_head.with_mask:
+            roi_head._mask_forward(stage, maps, rois[:MAX_MASKS])
+
+
+def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
+    """What a model is told of the image."""
+    meta = dict(
+        img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
+        scale_factor=(1.0, 1.0), img_id=0, img_path='zeros.png',
+    )  # fmt: skip
+    if model.__module__.startswith('mmseg'):
+        from mmseg.structures import SegDataSample as DataSample
+    else:
+        from mmdet.structures import DetDataSample as DataSample
+    sample = DataSample(metainfo=meta)
+    # some heads look for targets, also where they need none
+    sample.gt_instances = InstanceData(
+        bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.long)
+    )
+    return [sample]
+
+
+def proposal_boxes(
+    model: nn.Module, maps: tuple[Tensor, ...], samples: list[Any], proposals: int
+) -> Any:
+    """Run the first stage, and return ``proposals`` boxes of any place.
+
+    A first stage that gives queries with its boxes, as that of Sparse R-CNN, chooses both.
+    """
+    rpn = getattr(model, 'rpn_head', None)
+    if rpn is not None and not hasattr(rpn, 'prior_generator'):
+        return rpn.predict(maps, samples)[0]
+    if rpn is not None:
+        rpn(maps)
+    boxes = maps[0].new_zeros(proposals, 4)
+    return InstanceData(bboxes=boxes, scores=maps[0].new_zeros(proposals))
+
+
+@contextmanager
+def empty_regions(roi_head: nn.Module) -> Iterator[None]:
+    """Let RoI extractors return zeros of the right shape.
+
+    Which map a region is cut from depends on values, which the meta device has not, and cutting
+    costs none of the operations that are counted.
+    """
+    with ExitStack() as stack:
+        for module in roi_head.modules():
+            if hasattr(module, 'featmap_strides'):
+                stack.enter_context(patch.object(module, 'forward', _zeros_of(module)))
+        yield
+
+
+def _zeros_of(extractor: nn.Module) -> Any:
+    def zeros(feats: tuple[Tensor, ...], rois: Tensor, *_: Any, **__: Any) -> Tensor:
+        size = extractor.roi_layers[0].output_size
+        return feats[0].new_zeros(len(rois), extractor.out_channels, *size)
+
+    return zeros

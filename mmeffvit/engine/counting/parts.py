@@ -1,0 +1,136 @@
+"""Parameters and multiply-adds of every part of a model, in rows that add up to the whole."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+LISTED = ('backbone', 'roi_head')  # parts whose own parts are rows
+
+
+@dataclass
+class Part:
+    """One row of the table.
+
+    Args:
+        name: Name of the module in the model.
+        parameters: How many numbers its parameters have.
+        trainable: How many of these ask for a gradient.
+        multiply_adds: Of one forward pass on one image.
+        ran: Whether the forward pass went through it.
+    """
+
+    name: str
+    parameters: int = 0
+    trainable: int = 0
+    multiply_adds: int = 0
+    ran: bool = False
+
+
+def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:
+    """Multiply-adds of every module that ran, without those of the modules inside it.
+
+    Args:
+        model: The model; the ``forward`` of its modules is wrapped while it runs. Heads of mmseg
+            are run by that, which hooks of torch do not see.
+        forward: Runs it.
+    """
+    own: dict[str, int] = {}
+    active = ['']
+    settled = 0
+
+    def settle() -> None:
+        """Put what was counted since the last call down to the module that runs."""
+        nonlocal settled
+        flops = counter.get_total_flops()
+        own[active[-1]] = own.get(active[-1], 0) + (flops - settled) // 2
+        settled = flops
+
+    def counting(name: str, run: Callable) -> Callable:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            settle()
+            active.append(name)
+            try:
+                return run(*args, **kwargs)
+            finally:
+                settle()
+                active.pop()
+
+        return counted
+
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if name:
+                stack.enter_context(patch.object(module, 'forward', counting(name, module.forward)))
+        stack.enter_context(without_gradients(model))
+        counter = stack.enter_context(FlopCounterMode(display=False))
+        forward(model)
+        settle()
+    return own
+
+
+@contextmanager
+def without_gradients(model: nn.Module) -> Iterator[None]:
+    """Let no parameter ask for one: the counter of torch stumbles over those given as inputs."""
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    for parameter in trainable:
+        parameter.requires_grad_(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for parameter in trainable:
+            parameter.requires_grad_(True)
+
+
+def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -> list[Part]:
+    """The rows: the children of the model, of ``listed`` ones the children, of lists the items.
+
+    Args:
+        model: The model.
+        own: What :func:`count_modules` returned.
+        listed: Names of children whose children are rows; '' for the model itself.
+
+    Returns:
+        Rows with parameters or multiply-adds; what belongs to none of them is in 'other'.
+    """
+    parts = {name: Part(name) for name in part_names(model, listed)}
+    parts['other'] = Part('other')
+    for name, parameter in model.named_parameters():
+        part = parts[owner(name, parts)]
+        part.parameters += parameter.numel()
+        part.trainable += parameter.numel() * parameter.requires_grad
+    for name, multiply_adds in own.items():
+        part = parts[owner(name, parts)]
+        part.multiply_adds += multiply_adds
+        part.ran = True
+    return [part for part in parts.values() if part.parameters or part.multiply_adds]
+
+
+def part_names(model: nn.Module, listed: tuple[str, ...]) -> Iterator[str]:
+    for name, child in model.named_children():
+        if name in listed:
+            for inner, grandchild in child.named_children():
+                yield from with_items(f'{name}.{inner}', grandchild)
+        else:
+            yield from with_items(name, child)
+
+
+def with_items(name: str, module: nn.Module) -> Iterator[str]:
+    """The module, or the items of a list of modules: stages, heads of a cascade."""
+    if isinstance(module, nn.ModuleList):
+        yield from (f'{name}.{index}' for index in range(len(module)))
+    else:
+        yield name
+
+
+def owner(name: str, parts: dict[str, Part]) -> str:
+    """The part that a module or a parameter lies in."""
+    while name and name not in parts:
+        name = name.rpartition('.')[0]
+    return name or 'other'
