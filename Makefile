@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: help demo test lint environment clean
+.PHONY: help demo test learn lint environment clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -13,6 +13,9 @@ demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, 
 test: environment  ## run every test
 	$(RUN) -m mmeffvit
 	$(RUN) -m pytest
+
+learn: environment  ## overfit a few images with every head, and print what each reaches
+	$(RUN) -m tests.learning
 
 lint: environment  ## check style and formatting
 	$(RUN) -m ruff check .

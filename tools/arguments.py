@@ -12,6 +12,19 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument('config', help='a config of mmdet or mmseg')
     parser.add_argument('--work-dir', help='folder of the log and the checkpoints')
+    add_cfg_options(parser)
+    add_debug(parser)
+    parser.add_argument('--seed', type=int, help='seed of everything random')
+    parser.add_argument(
+        '--deterministic', action='store_true', help='deterministic algorithms only'
+    )
+    parser.add_argument('--launcher', choices=LAUNCHERS, default='none')
+    # torch.distributed.launch passes this; torchrun does not
+    parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
+    return parser
+
+
+def add_cfg_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--cfg-options',
         nargs='+',
@@ -20,15 +33,10 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         metavar='KEY=VALUE',
         help='replace values of the config; data_root=FOLDER moves every data path',
     )
-    parser.add_argument('--seed', type=int, help='seed of everything random')
-    parser.add_argument(
-        '--deterministic', action='store_true', help='deterministic algorithms only'
-    )
-    parser.add_argument('--launcher', choices=LAUNCHERS, default='none')
+
+
+def add_debug(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
-    # torch.distributed.launch passes this; torchrun does not
-    parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
-    return parser
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:

@@ -13,7 +13,7 @@ from tests.configs.leaves import (
     load,
     train_step,
 )
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_python
 
 # whole models with 80 classes, counted from the parts of the reference modules
 PARAMETERS = {
@@ -108,3 +108,16 @@ def test_an_option_moves_the_data():
     config = load_config(path, {'data_root': '/elsewhere'})
     assert config.train_dataloader.dataset.data_root == '/elsewhere/'
     assert config.test_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'
+
+
+def test_leaves_load_with_mmengine_alone():
+    code = (
+        'import sys\n'
+        "sys.modules.update(dict.fromkeys(('mmdet', 'mmseg', 'mmcv', 'mmeffvit')))\n"
+        'from mmengine.config import Config\n'
+        'print(sum("model" in Config.fromfile(path) for path in sys.argv[1:]))\n'
+    )
+    paths = [ROOT / 'configs' / f'{leaf}.py' for leaf in LEAVES]
+    done = run_python('-c', code, *paths)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.split()[-1] == str(len(LEAVES))

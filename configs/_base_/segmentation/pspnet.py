@@ -3,19 +3,10 @@
 A leaf adds it with the channels of its last two maps; the auxiliary head sees the last but one.
 """
 
-default_scope = 'mmseg'
+_base_ = './encoder_decoder.py'
 
 model = dict(
-    type='EncoderDecoder',
-    data_preprocessor=dict(
-        type='SegDataPreProcessor',
-        mean=[123.675, 116.28, 103.53],
-        std=[58.395, 57.12, 57.375],
-        bgr_to_rgb=True,
-        size_divisor=1,
-        pad_val=0,
-        seg_pad_val=255,
-    ),
+    data_preprocessor=dict(size_divisor=1),
     decode_head=dict(
         type='mmeffvit.SlimPSPHead',
         in_index=-1,
@@ -38,8 +29,4 @@ model = dict(
         align_corners=True,
         loss_decode=dict(type='CrossEntropyLoss', loss_weight=0.4, avg_non_ignore=True),
     ),
-    test_cfg=dict(mode='whole'),
 )
-
-visualizer = dict(type='SegLocalVisualizer', vis_backends=[dict(type='LocalVisBackend')])
-tta_model = dict(type='SegTTAModel')

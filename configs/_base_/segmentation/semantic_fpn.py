@@ -3,19 +3,10 @@
 A leaf adds both; the neck gives four levels of 256 channels at strides 4 to 32.
 """
 
-default_scope = 'mmseg'
+_base_ = './encoder_decoder.py'
 
 model = dict(
-    type='EncoderDecoder',
-    data_preprocessor=dict(
-        type='SegDataPreProcessor',
-        mean=[123.675, 116.28, 103.53],
-        std=[58.395, 57.12, 57.375],
-        bgr_to_rgb=True,
-        size=(512, 512),
-        pad_val=0,
-        seg_pad_val=255,
-    ),
+    data_preprocessor=dict(size=(512, 512)),
     decode_head=dict(
         type='FPNHead',
         in_channels=[256, 256, 256, 256],
@@ -28,8 +19,4 @@ model = dict(
         align_corners=False,
         loss_decode=dict(type='CrossEntropyLoss', loss_weight=1.0),
     ),
-    test_cfg=dict(mode='whole'),
 )
-
-visualizer = dict(type='SegLocalVisualizer', vis_backends=[dict(type='LocalVisBackend')])
-tta_model = dict(type='SegTTAModel')

@@ -1,0 +1,1 @@
+"""Parts of a suite: published numbers, commands, processes of their own, and the results table."""

@@ -1,0 +1,96 @@
+"""A command in a process of its own: its output in a file, its progress on the screen."""
+
+import ctypes
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+# Epoch(train)  [1][20/100]  lr: ...  eta: 0:03:21  time: ...
+PROGRESS = re.compile(
+    r'(?:Epoch|Iter)\((?P<mode>\w+)\)\s+(?P<step>(?:\[[^]]*\])+).*?eta: (?P<eta>.+?)(?:  |$)'
+)
+EVERY = 30.0  # seconds between lines of progress
+PR_SET_PDEATHSIG = 1  # of Linux' prctl
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended.
+
+    Args:
+        code: Its exit code; negative for the signal that ended it.
+        reason: Why it failed, in one line; empty if it did not.
+    """
+
+    code: int
+    reason: str = ''
+
+
+def run_logged(
+    command: list[str], log: Path, say: Callable[[str], None], every: float = EVERY
+) -> Outcome:
+    """Run a command to its end. It is ended with this process, however that ends.
+
+    Args:
+        command: The program and its arguments.
+        log: Gets the command and its whole output, after what the file has.
+        say: Gets a line of progress, with the time left as the runner expects it.
+        every: Seconds between two such lines.
+    """
+    start = time.monotonic()
+    due = start
+    complaint = last = ''
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open('a') as file, start_bound(command) as process:
+        file.write(f'$ {" ".join(command)}\n')
+        for line in process.stdout:
+            file.write(line)
+            file.flush()
+            last = line.strip() or last
+            if last.startswith('error: '):
+                complaint = last
+            progress = progress_in(line)
+            if progress and time.monotonic() >= due:
+                due = time.monotonic() + every
+                say(f'{progress}, {elapsed(start)} elapsed')
+    if process.returncode == 0:
+        return Outcome(0)
+    if process.returncode < 0:
+        return Outcome(process.returncode, f'ended by {signal.Signals(-process.returncode).name}')
+    return Outcome(process.returncode, complaint.removeprefix('error: ') or last)
+
+
+def start_bound(command: list[str]) -> subprocess.Popen[str]:
+    """Start a process that gets a signal to end when this one dies, even by SIGKILL.
+
+    It would go on alone else, and meet the next call of the suite in the same work dir.
+    """
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors='replace',
+        preexec_fn=end_with_parent if sys.platform == 'linux' else None,
+    )
+
+
+def end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def progress_in(line: str) -> str | None:
+    """The step and the time left of a line in the runner's log."""
+    match = PROGRESS.search(line)
+    return match and f'{match["mode"]} {match["step"]}, {match["eta"].strip()} left'
+
+
+def elapsed(start: float) -> str:
+    return str(timedelta(seconds=round(time.monotonic() - start)))

@@ -1,0 +1,131 @@
+"""The results table of a suite, as JSON to read on and as Markdown to look at."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+from mmeffvit.engine.errors import UserError
+from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.version import __version__
+
+from .published import METRICS
+
+STACK = ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
+# the hosts' names of our metrics, what makes them percent, and their decimals
+MEASURED = {
+    'coco/bbox_mAP': ('box AP', 100, 1),
+    'coco/segm_mAP': ('mask AP', 100, 1),
+    'mIoU': ('mIoU', 1, 2),
+}
+
+
+@dataclass
+class Row:
+    """What is known of one leaf.
+
+    Args:
+        config: The file.
+        status: 'waiting', 'training', 'testing', 'done' or 'failed'.
+        reason: Why it failed.
+        source: Who published ``paper``.
+        paper: Published metrics in percent.
+        ours: Our metrics in percent.
+        metrics: All that the host measured, under its names.
+        parameters: Of the model, trained or not.
+        work_dir: Folder of the log and the checkpoints.
+        checkpoint: The file that was tested.
+        date: When it was tested, ISO 8601 with the offset from UTC.
+        options: What the training was started with.
+        versions: Of the stack, by import name.
+    """
+
+    config: str
+    status: str = 'waiting'
+    reason: str = ''
+    source: str = ''
+    paper: dict[str, float] = field(default_factory=dict)
+    ours: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    parameters: int | None = None
+    work_dir: str = ''
+    checkpoint: str = ''
+    date: str = ''
+    options: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def forget_results(self) -> None:
+        self.ours, self.metrics, self.versions = {}, {}, {}
+        self.parameters, self.checkpoint, self.date = None, '', ''
+
+
+class Table:
+    """The rows of a suite by the name of the leaf, and the two files they are kept in.
+
+    Args:
+        folder: Has ``suite.json`` and ``suite.md``.
+
+    Raises:
+        UserError: If ``suite.json`` is there and is not one of ours.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.json, self.markdown = folder / 'suite.json', folder / 'suite.md'
+        self.rows: dict[str, Row] = {}
+        if self.json.is_file():
+            try:
+                content = json.loads(self.json.read_text())
+                self.rows = {name: Row(**row) for name, row in content.items()}
+            except (AttributeError, TypeError, ValueError) as error:
+                raise UserError(f'{self.json} is no results table ({error}): move it') from error
+
+    def save(self) -> None:
+        content = {name: asdict(row) for name, row in self.rows.items()}
+        AtomicLocalBackend().put(json.dumps(content, indent=2).encode(), self.json)
+        AtomicLocalBackend().put(str(self).encode(), self.markdown)
+
+    def __str__(self) -> str:
+        """The table in Markdown; a cell without a number is empty."""
+        shown = [m for m in METRICS if any(m in {**r.paper, **r.ours} for r in self.rows.values())]
+        heading = ['config', 'status', 'parameters']
+        heading += [f'{who} {metric}' for metric in shown for who in ('paper', 'ours')]
+        heading += ['published by', 'tested', 'work dir']
+        lines = [heading, ['---'] * len(heading)]
+        for name, row in self.rows.items():
+            parameters = '' if row.parameters is None else f'{row.parameters / 1e6:.2f} M'
+            cells = [name, row.status, parameters]
+            cells += [f'{v.get(m, "")}' for m in shown for v in (row.paper, row.ours)]
+            lines.append([*cells, row.source, row.date[:10], row.work_dir])
+        text = '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
+        return '\n\n'.join(['# Results', text, *self.footnotes()]) + '\n'
+
+    def footnotes(self) -> list[str]:
+        """Reasons of failures, and which versions of the stack measured what."""
+        notes = [f'{name} failed: {r.reason}' for name, r in self.rows.items() if r.reason]
+        stacks: dict[str, list[str]] = {}
+        for name, row in self.rows.items():
+            if row.versions:
+                stack = ', '.join(f'{key} {value}' for key, value in row.versions.items())
+                stacks.setdefault(stack, []).append(name)
+        if len(stacks) == 1:
+            return [*notes, f'Measured with {next(iter(stacks))}.']
+        notes += [f'{", ".join(names)}: measured with {stack}.' for stack, names in stacks.items()]
+        return notes
+
+
+def ours(metrics: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a host in percent, under the names of the papers' tables."""
+    return {
+        name: round(metrics[key] * factor, decimals)
+        for key, (name, factor, decimals) in MEASURED.items()
+        if key in metrics
+    }
+
+
+def stack_versions() -> dict[str, str]:
+    """Installed versions by import name; a fork counts under the name it is imported by."""
+    distributions = packages_distributions()
+    found = {name: version(distributions[name][0]) for name in STACK if name in distributions}
+    return {'python': python_version(), 'mmeffvit': __version__, **found}

@@ -1,0 +1,1 @@
+"""What can be wrong with the data of a config: annotation files, boxes, masks, images, labels."""

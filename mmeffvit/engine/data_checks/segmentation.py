@@ -1,0 +1,210 @@
+"""A data set of a segmentor: pairs of an image and its label map."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from mmengine.dataset import BaseDataset
+
+from . import report as kinds
+from .detection import check_host
+from .images import Sample, Unreadable, in_threads, make_lookup, read_labels, read_size
+from .report import Kind, Report
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """How the host makes classes of the values in a label map.
+
+    Args:
+        num_classes: Classes of the config.
+        ignored: The value that no class has, 255 in most.
+        reduce_zero_label: Whether 0 is ignored and 1 is the first class.
+        label_map: New classes of the old ones, if the config chose among them.
+    """
+
+    num_classes: int
+    ignored: int = 255
+    reduce_zero_label: bool = False
+    label_map: Mapping[int, int] | None = None
+
+    def label_of(self, value: int) -> int | None:
+        """The class of a value in a file, ``ignored``, or None if it is neither."""
+        if self.reduce_zero_label:
+            value = self.ignored if value in (0, self.ignored) else value - 1
+        label = (self.label_map or {}).get(value, value)
+        return label if label == self.ignored or 0 <= label < self.num_classes else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An image and its label map, which a test set may lack."""
+
+    image: Path
+    labels: Path | None
+
+
+@dataclass
+class Opened:
+    """What one pair holds: faults, and pixels by their value in the file."""
+
+    pair: Pair
+    faults: list[tuple[Kind, str]]
+    pixels: Mapping[int, int] = field(default_factory=dict)
+
+
+def is_segmentation(dataset: BaseDataset) -> bool:
+    try:
+        from mmseg.datasets import BaseSegDataset
+    except ImportError:
+        return False
+    return isinstance(dataset, BaseSegDataset)
+
+
+def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> None:
+    """Check that all images and label maps are there, and open some."""
+    if not check_host(dataset, report):
+        return
+    rows = [dataset.get_data_info(i) for i in range(len(dataset))]
+    pairs = [
+        Pair(Path(row['img_path']), Path(row['seg_map_path']) if 'seg_map_path' in row else None)
+        for row in rows
+    ]
+    report.num_records = len(pairs)
+    if not pairs:
+        report.add(kinds.EMPTY, f'no {dataset.img_suffix} in {dataset.data_prefix["img_path"]}')
+    present = check_presence(pairs, report)
+    if not (dataset.ann_file and os.path.isfile(dataset.ann_file)):
+        check_lonely_labels(dataset, pairs, report)
+    chosen = sample.choose(present)
+    report.facts.append(f'{len(chosen):,} of {len(pairs):,} pairs opened')
+    meaning = Meaning(
+        len(dataset.metainfo['classes']),
+        dataset.ignore_index,
+        dataset.reduce_zero_label,
+        dataset.label_map,
+    )
+    opened = in_threads(open_pair, chosen, f'{report.name}: pairs')
+    images, pixels = add_up(opened, meaning, report)
+    complete = len(chosen) == len(pairs)
+    fill_table(dataset.metainfo['classes'], images, pixels, report, complete=complete)
+
+
+def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
+    """Report missing files and return the pairs that are whole."""
+    exists = make_lookup()
+    seen: set[Path] = set()
+    whole = []
+    for pair in pairs:
+        if pair.image in seen:
+            report.add(kinds.LISTED_TWICE, pair.image)
+        seen.add(pair.image)
+        missing = [
+            (kind, path)
+            for kind, path in (
+                (kinds.IMAGE_MISSING, pair.image),
+                (kinds.LABELS_MISSING, pair.labels),
+            )
+            if path is not None and not exists(path)
+        ]
+        for kind, path in missing:
+            report.add(kind, path)
+        if not missing:
+            whole.append(pair)
+    return whole
+
+
+def check_lonely_labels(dataset: BaseDataset, pairs: Sequence[Pair], report: Report) -> None:
+    """Without a list of names the host takes the images of a folder: a lost one goes unseen."""
+    folder = Path(dataset.data_prefix.get('seg_map_path') or '')
+    used = {pair.labels for pair in pairs}
+    if not folder.is_dir() or used == {None}:
+        return
+    for path in sorted(folder.rglob(f'*{dataset.seg_map_suffix}')):
+        if path not in used:
+            report.add(kinds.LABELS_ALONE, path)
+
+
+def open_pair(pair: Pair) -> Opened:
+    """Decode both files and compare their sizes."""
+    faults: list[tuple[Kind, str]] = []
+    size = labels = None
+    try:
+        size = read_size(pair.image)
+    except Unreadable as fault:
+        faults.append((kinds.IMAGE_BROKEN, str(fault)))
+    if pair.labels is None:
+        return Opened(pair, faults)
+    try:
+        labels = read_labels(pair.labels).squeeze()
+    except Unreadable as fault:
+        return Opened(pair, [*faults, (kinds.LABELS_BROKEN, str(fault))])
+    if labels.ndim != 2:
+        fault = (kinds.LABELS_COLOUR, f'{pair.labels} has {labels.shape[-1]} channels')
+        return Opened(pair, [*faults, fault])
+    if size is not None and labels.shape != size:
+        ours, theirs = (f'{width} x {height}' for height, width in (labels.shape, size))
+        faults.append((kinds.LABELS_SIZE, f'{pair.labels} is {ours}, its image {theirs}'))
+    values, counts = np.unique(labels, return_counts=True)
+    pixels = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return Opened(pair, faults, pixels)
+
+
+def add_up(
+    opened: Iterable[Opened], meaning: Meaning, report: Report
+) -> tuple[Counter[int], Counter[int]]:
+    """Report the faults of all pairs.
+
+    Returns:
+        Images and pixels by their class, the ignored value among the classes.
+    """
+    images: Counter[int] = Counter()
+    pixels: Counter[int] = Counter()
+    for item in opened:
+        for kind, text in item.faults:
+            report.add(kind, text)
+        labels = {value: meaning.label_of(value) for value in item.pixels}
+        wrong = [value for value, label in labels.items() if label is None]
+        if wrong:
+            report.add(kinds.LABELS_VALUE, f'{item.pair.labels} has {shortened(wrong)}')
+        for label in {label for label in labels.values() if label is not None}:
+            images[label] += 1
+        for value, count in item.pixels.items():
+            if labels[value] is not None:
+                pixels[labels[value]] += count
+    return images, pixels
+
+
+def shortened(values: Sequence[int], limit: int = 6) -> str:
+    return ', '.join(map(str, values[:limit])) + (' ...' if len(values) > limit else '')
+
+
+def fill_table(
+    classes: Sequence[str],
+    images: Counter[int],
+    pixels: Counter[int],
+    report: Report,
+    *,
+    complete: bool,
+) -> None:
+    """Fill the table: images and part of all pixels of every class, among those opened.
+
+    Args:
+        classes: The names.
+        images: Images by the number of the class.
+        pixels: Pixels by the number of the class.
+        report: Gets the table.
+        complete: Whether all pairs were opened, so that a class not seen has no pixel at all.
+    """
+    total = max(1, pixels.total())
+    report.table = [('class', 'images', 'pixels')]
+    for number, name in enumerate(classes):
+        share = 100 * pixels[number] / total
+        report.table.append((name, f'{images[number]:,}', f'{share:.2f}%'))
+        if complete and images and not images[number]:
+            report.add(kinds.CLASS_EMPTY, repr(name))
+    ignored = 100 * (1 - sum(pixels[i] for i in range(len(classes))) / total)
+    report.table.append(('(ignored)', '', f'{ignored:.2f}%'))
