@@ -10,9 +10,9 @@ help:  ## list the commands
 demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, on the CPU
 	$(RUN) tools/demo.py
 
-test: environment  ## run every test
+test: environment  ## run every test, in two processes of one thread each
 	$(RUN) -m mmeffvit
-	$(RUN) -m pytest
+	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2
 
 learn: environment  ## overfit a few images with every head, and print what each reaches
 	$(RUN) -m tests.learning

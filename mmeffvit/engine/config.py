@@ -1,6 +1,7 @@
 """Read a config and fit it to the command line."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     Raises:
         UserError: If the file cannot be read, or an option does not fit.
     """
-    options = dict(options or {})
+    options = deepcopy(dict(options or {}))  # merging takes `_delete_` out of what it is given
     if not Path(path).is_file():
         raise UserError(f'config {str(path)!r} does not exist')
     try:

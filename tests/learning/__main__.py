@@ -1,0 +1,32 @@
+"""``make learn``: the long runs of all heads, as a Markdown table."""
+
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.learning.cases import CASES
+from tests.learning.overfit import SHARED, overfit
+
+
+def main() -> int:
+    """Run the cases and print a row after each; the exit status is 1 if a floor was missed."""
+    missed = False
+    print('| head | leaf | iterations | seconds | metric | reached | floor | |')
+    print('|---|---|---|---|---|---|---|---|', flush=True)
+    for case in CASES:
+        row = f'| {case.head} | {case.leaf} | {case.long_iterations} '
+        if case.data == 'ade_mini' and not (SHARED / 'ade_mini').is_dir():
+            print(f'{row}| | {case.metric} | | {case.floor:g} | no data in {SHARED} |', flush=True)
+            continue
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+            outcome = overfit(case, Path(folder), iterations=case.long_iterations)
+        reached = outcome.value >= case.floor
+        missed |= not reached
+        row += f'| {outcome.seconds:.0f} | {case.metric} | {outcome.value:.3g} | {case.floor:g} '
+        print(f'{row}| {"reached" if reached else "missed"} |', flush=True)
+    return int(missed)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

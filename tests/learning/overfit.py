@@ -1,0 +1,164 @@
+"""Train a leaf config on a handful of images and evaluate it on the same ones."""
+
+import time
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate
+from mmeffvit.engine.launch import RunOptions, train
+from tests.conftest import ROOT, SHARED
+
+WARM_UP = 30  # iterations: without them the first steps of AdamW spoil a network from scratch
+NUM_IMAGES = {'shapes': 4, 'ade_mini': 2}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One head and what it must learn; every image is in every step.
+
+    Args:
+        head: The name of the head in words.
+        leaf: The config, in ``configs/``.
+        metric: As the config's evaluator names it; mIoU is that of photographs, the others are
+            those of generated shapes.
+        options: Dotted keys of the config and their values, beside those all cases share.
+        chance: What is reached without learning, as is or rounded up.
+        floor: What must be reached.
+        iterations: Steps of the test.
+        long_iterations: Steps of ``make learn``.
+        side: Height and width of the images, in pixels.
+        lr: The highest learning rate of AdamW.
+    """
+
+    head: str
+    leaf: str
+    metric: str
+    options: Mapping[str, Any]
+    _: KW_ONLY
+    chance: float
+    floor: float
+    iterations: int
+    long_iterations: int
+    side: int = 64
+    lr: float = 2e-3
+
+    @property
+    def data(self) -> str:
+        return 'ade_mini' if self.metric == 'mIoU' else 'shapes'
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run reached, and in how many seconds."""
+
+    value: float
+    seconds: float
+
+
+def overfit(case: Case, folder: Path, *, iterations: int, seed: int = 0) -> Outcome:
+    """Train from scratch; no iterations evaluate the model as it is at the start.
+
+    Args:
+        case: What to train.
+        folder: Gets the data and the run.
+        iterations: Steps; for 0 a single one is made with a learning rate of 0.
+        seed: Seed of the weights and of all else that is random, but not of the data.
+    """
+    start = time.monotonic()
+    steps = max(iterations, 1)
+    data = detection_data(case, folder) if case.data == 'shapes' else segmentation_data(case)
+    options = {
+        **schedule(steps, case.lr if iterations else 0.0),
+        **data,
+        'model.backbone.init_cfg': None,
+        **deepcopy(dict(case.options)),  # merging takes marks out of it
+    }
+    runner = train(
+        str(ROOT / 'configs' / f'{case.leaf}.py'),
+        RunOptions(work_dir=str(folder / 'run'), cfg_options=options, seed=seed),
+        check=False,  # the check of configs has tests of its own, and takes seconds
+    )
+    assert runner.iter == steps
+    scalars = runner.message_hub.log_scalars
+    name = f'val/{case.metric}'
+    value = scalars[name].current() if name in scalars else 0.0  # no box at all: none is measured
+    return Outcome(float(value), time.monotonic() - start)
+
+
+def schedule(steps: int, lr: float) -> dict[str, Any]:
+    """AdamW for ``steps``, a warm-up and a cosine, one evaluation at the end, no running mean."""
+    warm_up = min(WARM_UP, steps)
+    rise = dict(type='LinearLR', start_factor=1e-3, by_epoch=False, begin=0, end=warm_up)
+    fall = dict(type='CosineAnnealingLR', by_epoch=False, begin=warm_up, end=steps)
+    return {
+        'train_cfg': dict(
+            _delete_=True, type='IterBasedTrainLoop', max_iters=steps, val_interval=steps
+        ),
+        'optim_wrapper': dict(
+            _delete_=True,  # one group of parameters: a group for each is slow on a CPU
+            type='OptimWrapper',
+            optimizer=dict(type='AdamW', lr=lr, weight_decay=0.0, fused=True),
+            clip_grad=dict(max_norm=10),
+        ),
+        'param_scheduler': [rise, fall] if steps > warm_up else [rise],
+        'custom_hooks': [],
+        'default_hooks.checkpoint': dict(by_epoch=False, interval=steps),
+        'default_hooks.logger': dict(interval=100, log_metric_by_epoch=False),
+        'log_processor.by_epoch': False,
+        'log_level': 'WARNING',
+    }
+
+
+def loaders(case: Case, train: dict[str, Any], val: dict[str, Any]) -> dict[str, Any]:
+    """Loaders in this process whose batches hold all images, in the same order always."""
+    number = NUM_IMAGES[case.data]
+    common = dict(batch_size=number, num_workers=0, persistent_workers=False)
+    sampler = dict(type='InfiniteSampler', shuffle=False)
+    return {
+        'train_dataloader': dict(**common, sampler=sampler, batch_sampler=None, dataset=train),
+        'val_dataloader': dict(**{**common, 'batch_size': 1}, dataset=val),
+    }
+
+
+def detection_data(case: Case, folder: Path) -> dict[str, Any]:
+    """Generated shapes as they are, with masks where the leaf has them; none is held out."""
+    data_root = folder / f'shapes_{case.side}'
+    generate(data_root, ShapesSpec(num_train=NUM_IMAGES['shapes'], num_val=1, side=case.side))
+    load = [
+        dict(type='LoadImageFromFile'),
+        dict(type='LoadAnnotations', with_bbox=True, with_mask=case.leaf.startswith('maskrcnn')),
+    ]
+    resize = dict(type='Resize', scale=(case.side, case.side))  # gives the scale, which is 1
+    keys = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')
+    ann_file = 'annotations/instances_train2017.json'
+    common = dict(
+        ann_file=ann_file, data_prefix=dict(img='train2017/'), metainfo=dict(classes=CLASSES)
+    )
+    return {
+        'data_root': str(data_root),
+        **loaders(
+            case,
+            dict(**common, pipeline=[*load, dict(type='PackDetInputs')]),
+            dict(**common, pipeline=[*load, resize, dict(type='PackDetInputs', meta_keys=keys)]),
+        ),
+        'val_evaluator.ann_file': str(data_root / ann_file),
+    }
+
+
+def segmentation_data(case: Case) -> dict[str, Any]:
+    """Photographs shrunk to a square; labels are compared at their own size."""
+    load_image, pack = dict(type='LoadImageFromFile'), dict(type='PackSegInputs')
+    load_labels = dict(type='LoadAnnotations', reduce_zero_label=True)
+    resize = dict(type='Resize', scale=(case.side, case.side))
+    prefix = dict(img_path='images/training', seg_map_path='annotations/training')
+    return {
+        'data_root': str(SHARED / 'ade_mini'),
+        **loaders(
+            case,
+            dict(data_prefix=prefix, pipeline=[load_image, load_labels, resize, pack]),
+            dict(data_prefix=prefix, pipeline=[load_image, resize, load_labels, pack]),
+        ),
+    }

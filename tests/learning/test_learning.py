@@ -1,0 +1,29 @@
+"""Every head overfits a handful of images: data, backbone, head, loss and metric fit together."""
+
+import pytest
+
+from tests.learning.cases import CASES
+from tests.learning.overfit import Case, overfit
+
+pytest.importorskip('mmdet')
+pytest.importorskip('mmseg')
+pytestmark = pytest.mark.slow
+BY_HEAD = [pytest.param(case, id=case.head) for case in CASES]
+
+
+@pytest.fixture(autouse=True)
+def _data(case: Case, request: pytest.FixtureRequest) -> None:
+    if case.data == 'ade_mini':
+        request.getfixturevalue('ade_mini')  # skips where it is not
+
+
+@pytest.mark.parametrize('case', BY_HEAD)
+def test_a_head_learns_images_by_heart(case, tmp_path):
+    outcome = overfit(case, tmp_path, iterations=case.iterations)
+    assert outcome.value >= case.floor
+
+
+@pytest.mark.parametrize('case', BY_HEAD)
+def test_an_untrained_head_is_not_above_chance(case, tmp_path):
+    outcome = overfit(case, tmp_path, iterations=0)
+    assert outcome.value <= case.chance
