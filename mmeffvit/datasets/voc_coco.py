@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from rich.progress import track
 
-from mmeffvit.engine.errors import UserError
+from mmeffvit.errors import UserError
 
 # COCO category of the VOC classes 1 to 20, aeroplane to tvmonitor
 COCO_IDS = (5, 2, 16, 9, 44, 6, 3, 17, 62, 21, 67, 18, 19, 4, 1, 64, 20, 63, 7, 72)

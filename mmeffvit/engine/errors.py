@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mmeffvit.checkpoints import CheckpointError
+from mmeffvit.errors import UserError
+
+__all__ = ['EXIT_CODE', 'UserError', 'exit_with_message']
 
 EXIT_CODE = 2
-
-
-class UserError(Exception):
-    """Something the user can mend; the message names the value, the choices and the cure."""
 
 
 @contextmanager
