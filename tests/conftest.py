@@ -91,7 +91,7 @@ def run_python(
         text=True,
         timeout=timeout,
         cwd=cwd,
-        env={**os.environ, 'OMP_NUM_THREADS': '2', **(env or {})},
+        env={'OMP_NUM_THREADS': '2', **os.environ, **(env or {})},
     )
 
 

@@ -36,8 +36,8 @@ STOCK = """
 _base_ = {base!r}
 custom_imports = dict(imports=['mmeffvit'])
 model = dict(
-    backbone=dict(_delete_=True, type='SwiftFormer', arch='xs'),
-    neck=dict(in_channels=[48, 56, 112, 220]),
+    backbone=dict(_delete_=True, type='SwiftFormer', arch='xs', out_indices=(1, 2, 3)),
+    neck=dict(in_channels=[56, 112, 220], start_level=0),
 )
 """
 

@@ -64,8 +64,8 @@ def cure(step: Step, groups: list[str]) -> str:
         idle = {int(g.split('.')[2]) for g in groups if g.startswith('backbone.output_norms.')}
         used = tuple(i for i in indices if i not in idle)
         cures.append(
-            f'no head uses all maps of the backbone, set model.backbone.out_indices={used} and '
-            'number in_index of the heads anew'
+            f'no head uses all maps of the backbone, set model.backbone.out_indices={used} and, to '
+            'match, in_channels and start_level of the neck or in_index of the heads'
             if idle
             else 'choose with model.backbone.out_indices the maps that heads use'
         )
