@@ -95,8 +95,13 @@ def assert_declared(family: str, backbone: nn.Module, size: tuple[int, int]) -> 
     assert not any(feature.isnan().any() for feature in maps if not feature.is_meta)
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
-@pytest.mark.parametrize('out_indices', [(0, 1, 2), (1, 2), (0, 2), (-1,), (-3, -1)])
+@pytest.mark.parametrize(
+    ('family', 'arch', 'out_indices'),
+    [
+        *((*case, (-3, -1)) for case in CASES),
+        *((*case, chosen) for case in SMALLEST for chosen in ((0, 1, 2), (1, 2), (0, 2), (-1,))),
+    ],
+)
 def test_out_indices_select_maps_and_build_nothing_else(family, arch, out_indices):
     whole = build(family, arch).eval()
     part = build(family, arch, out_indices=out_indices).eval()
@@ -114,8 +119,13 @@ def test_out_indices_select_maps_and_build_nothing_else(family, arch, out_indice
     assert all(parameter.grad is not None for parameter in part.parameters())
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
-@pytest.mark.parametrize('frozen_stages', [-1, 0, 2, 3])
+@pytest.mark.parametrize(
+    ('family', 'arch', 'frozen_stages'),
+    [
+        *((*case, 2) for case in CASES),
+        *((*case, frozen_stages) for case in SMALLEST for frozen_stages in (-1, 0, 3)),
+    ],
+)
 def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, frozen_stages):
     backbone = build(family, arch, frozen_stages=frozen_stages)
     frozen = [backbone.stem, *backbone.stages[:frozen_stages]] if frozen_stages >= 0 else []
@@ -135,7 +145,7 @@ def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, f
     assert changed or not free
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_norm_eval_keeps_batch_norms_in_eval_mode_and_trains_their_factors(family, arch):
     backbone = build(family, arch, norm_eval=True).train()
     norms = [m for m in backbone.modules() if isinstance(m, _BatchNorm)]
@@ -145,7 +155,7 @@ def test_norm_eval_keeps_batch_norms_in_eval_mode_and_trains_their_factors(famil
     assert backbone.stages[0].training
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_checkpointing_changes_no_value_gradient_or_statistic(family, arch):
     options = STOCHASTIC.get(family, {})
     plain = build(family, arch, **options).train()
@@ -182,7 +192,7 @@ def test_checkpointing_saves_memory(family, arch):
     assert saved[True] < 0.75 * saved[False]  # a stem is not recomputed
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_batch_of_one_trains(family, arch):
     backbone = build(family, arch).train()
     # a map of one pixel has no variance: 65 pixels are the least at stride 64
@@ -190,7 +200,7 @@ def test_batch_of_one_trains(family, arch):
     assert all(p.grad.isfinite().all() for p in backbone.parameters())
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_autocast_stays_close(family, arch):
     backbone = build(family, arch).eval()
     x = torch.randn(1, 3, 64, 64)
@@ -203,7 +213,7 @@ def test_autocast_stays_close(family, arch):
         assert (feature - other.float()).abs().max() <= 0.1 * feature.abs().max()
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_copies_give_the_same_maps(family, arch):
     backbone = build(family, arch).eval()
     x = torch.randn(1, 3, 64, 64)
