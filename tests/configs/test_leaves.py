@@ -28,9 +28,10 @@ def text(leaf: str) -> str:
     return (ROOT / 'configs' / f'{leaf}.py').read_text()
 
 
-# the others inherit from these, and dumping takes seconds
-@pytest.mark.parametrize('leaf', [leaf for leaf in LEAVES if '_base_ = [' in text(leaf)])
-def test_a_leaf_survives_dumping_and_reloading(leaf, tmp_path):
+@pytest.mark.parametrize('leaf', LEAVES)
+def test_a_leaf_survives_dumping_and_reloading(leaf, tmp_path, monkeypatch):
+    if leaf != LEAVES[0]:  # laying out the lines takes a second and changes no value
+        monkeypatch.setattr('mmengine.config.config.FormatCode', lambda code, **_: (code, False))
     config = load(leaf)
     config.dump(tmp_path / 'dumped.py')
     assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
