@@ -3,6 +3,8 @@
 
 import argparse
 
+from arguments import add_debug
+
 from mmeffvit.engine.complexity import print_complexity
 from mmeffvit.engine.errors import exit_with_message
 
@@ -29,7 +31,7 @@ def main() -> None:
         help='boxes for a second stage (default: test_cfg.rpn.max_per_img of the config)',
     )
     parser.add_argument('--json', metavar='FILE', help='also write the numbers to a file')
-    parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
+    add_debug(parser)
     args = parser.parse_args()
     with exit_with_message(args.debug):
         print_complexity(args.target, args.shape, args.proposals, args.json)

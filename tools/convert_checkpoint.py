@@ -4,6 +4,8 @@
 import argparse
 from pathlib import Path
 
+from arguments import add_debug
+
 from mmeffvit.engine.convert import convert, write
 from mmeffvit.engine.errors import exit_with_message
 
@@ -15,7 +17,7 @@ def main() -> None:
     parser.add_argument('--dry-run', action='store_true', help='say what would become of it only')
     parser.add_argument('--averaged', action='store_true', help='take the moving average (EMA)')
     parser.add_argument('--prefix', help='read only the keys that start so')
-    parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
+    add_debug(parser)
     args = parser.parse_args()
     if args.out is None and not args.dry_run:
         parser.error('give OUT, or --dry-run')

@@ -4,6 +4,8 @@
 import argparse
 from pathlib import Path
 
+from arguments import add_debug
+
 from mmeffvit.engine.demo import run_demo
 from mmeffvit.engine.errors import exit_with_message
 
@@ -12,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--out', type=Path, default=Path('work_dirs/demo'), help='output folder')
     parser.add_argument('--seed', type=int, default=0, help='seed of the data and the training')
-    parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
+    add_debug(parser)
     args = parser.parse_args()
     with exit_with_message(args.debug):
         run_demo(args.out, args.seed)

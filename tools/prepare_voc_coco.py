@@ -4,6 +4,8 @@
 import argparse
 from pathlib import Path
 
+from arguments import add_debug
+
 from mmeffvit.datasets.voc_coco import prepare_voc_coco
 from mmeffvit.engine.errors import exit_with_message
 
@@ -18,7 +20,7 @@ def main() -> None:
         help='PASCAL VOC 2012 with SegmentationClassAug',
     )
     parser.add_argument('--out', type=Path, default=Path('data/voc12_coco'), help='folder to make')
-    parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
+    add_debug(parser)
     args = parser.parse_args()
     with exit_with_message(args.debug):
         written = prepare_voc_coco(args.coco, args.voc, args.out)

@@ -10,7 +10,7 @@ from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS
 
 from mmeffvit.engine.errors import UserError
-from mmeffvit.engine.preflight import check_data
+from mmeffvit.engine.preflight import check_data, datasets_in
 
 from .report import NOT_THERE, OTHER_FILE, Report
 
@@ -40,7 +40,7 @@ def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configu
     found: list[Configured] = []
     for split in splits:
         loader = config.get(f'{split}_dataloader') or {}
-        leaves = list(without_wrappers(loader.get('dataset')))
+        leaves = list(datasets_in(loader.get('dataset')))
         evaluators = tuple(annotation_files(config.get(f'{split}_evaluator')))
         for number, settings in enumerate(leaves, 1):
             name = split if len(leaves) == 1 else f'{split} {number} of {len(leaves)}'
@@ -50,19 +50,6 @@ def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configu
             else:
                 found.append(Configured(name, settings, evaluators))
     return found
-
-
-def without_wrappers(dataset: Any) -> Iterator[Mapping[str, Any]]:
-    """The data sets inside of RepeatDataset, ConcatDataset and the like."""
-    if isinstance(dataset, list | tuple):
-        for item in dataset:
-            yield from without_wrappers(item)
-    elif isinstance(dataset, Mapping):
-        inner = dataset.get('dataset') or dataset.get('datasets')
-        if inner is None:
-            yield dataset
-        else:
-            yield from without_wrappers(inner)
 
 
 def annotation_files(evaluator: Any) -> Iterator[str]:
