@@ -1,7 +1,7 @@
 """The contract of every backbone: what it declares, what it returns, what may be frozen."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.checkpoints import Layout, load_weights
+from mmeffvit.layers.recompute import activations_kept
 
 Arch = TypeVar('Arch')
 
@@ -111,8 +112,14 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
             norm.num_batches_tracked = count
 
 
+@contextmanager
+def second_run(block: nn.Module) -> Iterator[None]:
+    with frozen_statistics(block), activations_kept():
+        yield
+
+
 def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    return nullcontext(), frozen_statistics(block)
+    return activations_kept(), second_run(block)
 
 
 def check_image(x: Tensor) -> None:

@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from mmeffvit.checkpoints.shvit import LAYOUTS
 from mmeffvit.layers.attention import SingleHeadSelfAttention
 from mmeffvit.layers.conv import ConvNorm, ResidualConvNorm
+from mmeffvit.layers.packed_conv import ResidualBranch, split_last
 from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
@@ -58,11 +59,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.expand = ConvNorm(channels, EXPANSION * channels)
+        self.expand = ConvNorm(channels, EXPANSION * channels, act=nn.ReLU)
         self.project = ConvNorm(EXPANSION * channels, channels, norm_init=0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.project(F.relu(self.expand(x)))
+        return self.project(self.expand(x))
 
 
 class SHViTBlock(nn.Module):
@@ -82,6 +83,12 @@ class SHViTBlock(nn.Module):
         self.depthwise = ResidualConvNorm(channels, depthwise_init)
         self.attention = SingleHeadSelfAttention(channels, attended) if attended else None
         self.feed_forward = FeedForward(channels)
+
+    def folded(self) -> nn.Module:
+        branches = [ResidualBranch(self.feed_forward.expand, self.feed_forward.project)]
+        if self.attention is not None:
+            branches.insert(0, split_last(self.attention, 'proj'))
+        return nn.Sequential(self.depthwise, *branches)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.depthwise(x)
@@ -122,14 +129,13 @@ class PatchMerging(nn.Module):
         super().__init__()
         wide = MERGE_EXPANSION * in_channels
         hidden = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
-        self.expand = ConvNorm(in_channels, wide)
-        self.depthwise = ConvNorm(wide, wide, 3, stride=2, groups=wide)
+        self.expand = ConvNorm(in_channels, wide, act=nn.ReLU)
+        self.depthwise = ConvNorm(wide, wide, 3, stride=2, groups=wide, act=nn.ReLU)
         self.excite = SqueezeExcite(wide, hidden)
         self.project = ConvNorm(wide, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(self.depthwise(F.relu(self.expand(x))))
-        return self.project(self.excite(x))
+        return self.project(self.excite(self.depthwise(self.expand(x))))
 
 
 class Downsample(nn.Module):

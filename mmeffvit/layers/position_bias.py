@@ -1,5 +1,7 @@
 """Attention biases looked up by the distance between query and key."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -45,9 +47,40 @@ class PositionBias(nn.Module):
         bias = image[:, rows[:, None, :, None], columns[None, :, None, :]]
         return bias.flatten(3, 4).flatten(1, 2)
 
+    def folded(self) -> 'PositionBias':
+        return ConstantPositionBias(self)
+
     def _distances(self, side: int, stride: int) -> Tensor:
         keys = torch.arange(side, device=self.table.device)
         return (keys[::stride, None] - keys).abs()
 
     def extra_repr(self) -> str:
         return f'num_heads={self.table.shape[0]}, table_size={self.table_size}'
+
+
+class ConstantPositionBias(PositionBias):
+    """Biases of a model whose weights no longer change: those of the last size are kept.
+
+    Args:
+        source: Whose table is taken.
+
+    Shape:
+        As :class:`PositionBias`.
+    """
+
+    def __init__(self, source: PositionBias) -> None:
+        super().__init__(source.table.shape[0], source.table_size)
+        self.table = source.table
+        self._last: tuple[tuple, Tensor] | None = None
+
+    def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
+        if torch.compiler.is_compiling():  # a graph for any size must not hold that of one
+            return super().forward(size, stride)
+        key = (*size, stride, self.table.device, self.table.dtype)
+        last = self._last  # read and set at once: threads may share the module
+        if last is None or last[0] != key:
+            self._last = last = (key, super().forward(size, stride))
+        return last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, '_last': None}

@@ -1,5 +1,7 @@
 """Scaling and dropping of residual branches."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,12 @@ class LayerScale(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.scale
+
+    def after(self, conv: nn.Conv2d) -> Callable[[Tensor], Tensor]:
+        """``conv`` and this scale as one convolution: no scaled map is made or kept."""
+        weight = conv.weight * self.scale.unsqueeze(1)
+        bias = None if conv.bias is None else conv.bias * self.scale.flatten()
+        return lambda x: conv._conv_forward(x, weight, bias)
 
     def fold_into(self, conv: nn.Conv2d) -> nn.Identity:
         """Scale the output of ``conv`` for good; returns what takes the place of the scale."""

@@ -4,11 +4,14 @@ Whatever mixes the tokens is a module of its own, called with queries, keys and 
 attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same place.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
+from mmeffvit.layers.packed_conv import conv_add
 from mmeffvit.layers.position_bias import PositionBias
+from mmeffvit.layers.recompute import chain
 
 
 class TalkingHeadAttention(nn.Module):
@@ -37,7 +40,18 @@ class TalkingHeadAttention(nn.Module):
         self.stride = stride
         self.position_bias = PositionBias(num_heads, table_size)
         self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+        self.mixed_bias = False
         self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+
+    @torch.no_grad()
+    def folded(self) -> 'TalkingHeadAttention':
+        """The biases mixed across the heads once: both maps are linear, so their order is free."""
+        if isinstance(self.mix_scores, nn.Conv2d):
+            table = self.position_bias.table
+            table.copy_(self.mix_scores.weight[:, :, 0, 0] @ table + self.mix_scores.bias[:, None])
+            self.mix_scores.bias = None
+            self.mixed_bias = True
+        return self
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         bias = self.position_bias(tuple(key.shape[2:]), self.stride)
@@ -46,8 +60,12 @@ class TalkingHeadAttention(nn.Module):
         query, key, value = (
             m.flatten(2).unflatten(1, (self.num_heads, -1)) for m in (query, key, value)
         )
-        scores = query.transpose(2, 3) @ key * query.shape[2] ** -0.5 + bias  # (B, heads, N', N)
-        weights = self.mix_weights(self.mix_scores(scores).softmax(dim=-1))
+        query = query * query.shape[2] ** -0.5
+        scores = query.transpose(2, 3) @ key  # (B, heads, N', N)
+        scores = (
+            self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
+        )
+        weights = self.mix_weights(scores.softmax(dim=-1))
         mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
         return mixed.flatten(1, 2).unflatten(2, size)
 
@@ -89,16 +107,18 @@ class LocalGlobalAttention(nn.Module):
             value_channels, value_channels, groups=value_channels, **spatial
         )
         self.mixer = mixer
+        self.act = nn.GELU()
         self.project = ConvNorm(value_channels, channels, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         reduced = self.reduce(x)
         value = self.value(reduced)
-        mixed = self.mixer(self.query(reduced), self.key(reduced), value) + self.value_local(value)
+        mixed = self.mixer(self.query(reduced), self.key(reduced), value)
+        mixed = conv_add(self.value_local, value, mixed)
         if self.stride > 1:
             # before the activation, and to the exact size: a side may be odd
             mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
-        return self.project(F.gelu(mixed))
+        return chain(mixed, self.act, self.project)
 
 
 class DownsamplingAttention(nn.Module):
@@ -135,13 +155,16 @@ class DownsamplingAttention(nn.Module):
             value_channels, value_channels, 3, stride=2, groups=value_channels, bias=True
         )
         self.mixer = mixer
+        self.act = nn.GELU()
         self.project = ConvNorm(value_channels, out_channels, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         query = self.query(self.query_local(x))
         key, value = self.key(x), self.value(x)
-        local = self.value_local(value)
         if self.key_stride > 1:
             # a slice would do, but its strides keep an exported graph from being of any size
-            key, value = (F.avg_pool2d(m, 1, self.key_stride) for m in (key, value))
-        return self.project(F.gelu(self.mixer(query, key, value) + local))
+            tokens = tuple(F.avg_pool2d(m, 1, self.key_stride) for m in (key, value))
+        else:
+            tokens = (key, value)
+        mixed = conv_add(self.value_local, value, self.mixer(query, *tokens))
+        return chain(mixed, self.act, self.project)

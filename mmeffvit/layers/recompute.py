@@ -1,0 +1,82 @@
+"""Training with fewer stored maps: activations are made again in backward."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from .conv import ConvNorm
+
+ACTIVATIONS = (nn.GELU, nn.SiLU, nn.ReLU)
+_active: ContextVar[bool] = ContextVar('active', default=True)
+
+
+@contextmanager
+def activations_kept() -> Iterator[None]:
+    """Keep activations as torch does, for instance where whole blocks are made again already."""
+    token = _active.set(False)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def conv_of(act: nn.Module, conv: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """``conv(act(x))`` that keeps ``x`` for backward but not ``act(x)``, which is made again.
+
+    Torch would keep both: the activation needs its input and the convolution its own. The
+    gradients are the same. In mixed precision, where the convolution keeps a copy in another type,
+    nothing is saved.
+
+    Args:
+        act: A GELU or SiLU; a ReLU keeps its output and not its input, so it saves nothing.
+        conv: The convolution, or what else takes the activation.
+        x: The input of the activation.
+    """
+    activated = act(x)
+    if not worth_it(act, x):
+        return conv(activated)
+    address, kept = activated.data_ptr(), x.detach()
+
+    def pack(tensor: Tensor) -> Tensor | None:
+        return None if tensor.data_ptr() == address else tensor
+
+    def unpack(packed: Tensor | None) -> Tensor:
+        return act(kept) if packed is None else packed
+
+    with saved_tensors_hooks(pack, unpack):
+        return conv(activated)
+
+
+def worth_it(act: nn.Module, x: Tensor) -> bool:
+    return (
+        _active.get()
+        and x.requires_grad
+        and torch.is_grad_enabled()
+        and not isinstance(act, nn.ReLU)
+        and not torch.compiler.is_compiling()  # the compiler decides itself what to make again
+    )
+
+
+def chain(x: Tensor, *layers: nn.Module) -> Tensor:
+    """Run layers one after another; the activations before convolutions are not kept.
+
+    Args:
+        x: The input of the first layer.
+        layers: Activations, :class:`ConvNorm` and what else is called with one map.
+    """
+    act: nn.Module | None = None
+    for layer in layers:
+        if type(layer) in ACTIVATIONS:
+            act = layer
+            continue
+        conv = layer.conv if isinstance(layer, ConvNorm) else layer
+        x = conv(x) if act is None else conv_of(act, conv, x)
+        act = None
+        if isinstance(layer, ConvNorm):
+            x = layer.norm(x)
+            act = getattr(layer, 'act', None)
+    return x if act is None else act(x)
