@@ -66,6 +66,11 @@ setup(
             'ftfy',
             'regex',
         ],
+        'onnx': ['onnx>=1.16', 'onnxscript>=0.5', 'onnxruntime>=1.20'],
+        'openvino': ['openvino>=2024.4'],
+        'executorch': ['executorch>=1.0'],
+        'coreml': ['coremltools>=9'],
+        'docs': ['mkdocs-material>=9.5', 'mkdocstrings-python>=2'],
         'hub': ['huggingface_hub>=0.24', 'safetensors>=0.4'],
     },
     classifiers=[

@@ -1,0 +1,143 @@
+"""How well two forms of one model agree on the same images."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Outputs = Mapping[str, NDArray]
+
+MATCH_IOU = 0.5
+OBJECTS = ('boxes', 'scores', 'labels')
+
+
+def largest_error(expected: NDArray, found: NDArray) -> float:
+    """Largest difference, as a share of the largest value; of integers, the share that differs.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if expected.shape != found.shape:
+        raise ValueError(f'an output has shape {found.shape} in place of {expected.shape}')
+    if expected.size == 0:
+        return 0.0
+    if not np.issubdtype(expected.dtype, np.floating):
+        return float((expected != found).mean())
+    error = np.abs(found.astype(np.float64) - expected).max()
+    return float(error / max(np.abs(expected).max(), 1e-12)) if np.isfinite(error) else np.inf
+
+
+def signal_to_noise(expected: Sequence[NDArray], found: Sequence[NDArray]) -> float:
+    """Power of the values over the power of the differences, in dB."""
+    signal = sum(float(np.square(m, dtype=np.float64).sum()) for m in expected)
+    pairs = zip(expected, found, strict=True)
+    noise = sum(float(np.square(f.astype(np.float64) - e).sum()) for e, f in pairs)
+    return 10 * float(np.log10(max(signal, 1e-30) / max(noise, 1e-30)))
+
+
+def cosine(expected: NDArray, found: NDArray) -> float:
+    one, other = expected.astype(np.float64).ravel(), found.astype(np.float64).ravel()
+    return float(one @ other / max(np.linalg.norm(one) * np.linalg.norm(other), 1e-30))
+
+
+def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> dict[str, float]:
+    """Share of pixels with the same label, and the mean IoU of the classes that either has."""
+    classes = int(max(m.max() for m in (*expected, *found))) + 1
+    counts = np.zeros((classes, classes), dtype=np.int64)
+    for one, other in zip(expected, found, strict=True):
+        pairs = one.astype(np.int64).ravel() * classes + other.astype(np.int64).ravel()
+        counts += np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+    same = counts.diagonal()
+    union = counts.sum(0) + counts.sum(1) - same
+    return {
+        'pixels agreeing': float(same.sum() / counts.sum()),
+        'mean IoU of the label maps': float((same[union > 0] / union[union > 0]).mean()),
+    }
+
+
+def pairwise_iou(boxes: NDArray, others: NDArray) -> NDArray:
+    """IoU of every pair: (N, 4), (M, 4) -> (N, M)."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    common = np.prod(np.clip(high - low, 0, None), axis=2)
+    areas = [np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, others)]
+    return common / np.maximum(areas[0][:, None] + areas[1][None] - common, 1e-9)
+
+
+def match_objects(expected: Outputs, found: Outputs, score_thr: float) -> list[tuple[int, int]]:
+    """Pairs of objects of one image with one label that overlap by :data:`MATCH_IOU` or more.
+
+    As in evaluation, the best scored choose first. An object of ``found`` may have any score above
+    0: one that only drops below the threshold drifted, it is not lost.
+    """
+    overlaps = pairwise_iou(expected['boxes'], found['boxes'])
+    overlaps[expected['labels'][:, None] != found['labels'][None]] = 0
+    overlaps[:, found['scores'] <= 0] = 0
+    pairs = []
+    for row in np.argsort(-expected['scores'], kind='stable'):
+        if expected['scores'][row] < score_thr:
+            break
+        column = int(overlaps[row].argmax()) if overlaps.shape[1] else 0
+        if overlaps.shape[1] and overlaps[row, column] >= MATCH_IOU:
+            pairs.append((int(row), column))
+            overlaps[:, column] = 0
+    return pairs
+
+
+def object_agreement(
+    expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float
+) -> dict[str, float]:
+    """Share of the objects found again, of images (B = 1) one after another.
+
+    ``objects`` counts those with a score of ``score_thr`` or more in ``expected``; ``new objects``
+    those in ``found`` that ``expected`` has nowhere, at any score.
+    """
+    count = new = 0
+    drifts, overlaps = [], []
+    for one, other in zip(map(_image, expected), map(_image, found), strict=True):
+        pairs = match_objects(one, other, score_thr)
+        count += int((one['scores'] >= score_thr).sum())
+        above = int((other['scores'] >= score_thr).sum())
+        new += above - len(match_objects(other, one, score_thr))
+        iou = pairwise_iou(one['boxes'], other['boxes'])
+        drifts += [abs(float(one['scores'][i] - other['scores'][j])) for i, j in pairs]
+        overlaps += [float(iou[i, j]) for i, j in pairs]
+    return {
+        'objects': count,
+        'found again': len(drifts) / count if count else np.nan,
+        'new objects': new,
+        'largest drift of a score': max(drifts, default=np.nan),
+        'mean drift of a score': float(np.mean(drifts)) if drifts else np.nan,
+        'mean IoU of the boxes': float(np.mean(overlaps)) if overlaps else np.nan,
+    }
+
+
+def _image(outputs: Outputs) -> dict[str, NDArray]:
+    return {name: outputs[name][0] for name in OBJECTS}
+
+
+def agreement(
+    expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float = 0.3
+) -> dict[str, float]:
+    """The measures that suit the outputs: of objects, of a label map, or of any other values.
+
+    Args:
+        expected: Outputs by name, one mapping per image, of the form that is trusted.
+        found: The same of the other form.
+        score_thr: Objects with less in ``expected`` are not counted.
+    """
+    names = list(expected[0])
+    if set(OBJECTS) <= set(names):
+        measures = object_agreement(expected, found, score_thr)
+        names = []  # places without an object, and masks, follow the objects
+    else:
+        measures = {}
+    for name in names:
+        one, other = ([outputs[name] for outputs in form] for form in (expected, found))
+        if np.issubdtype(one[0].dtype, np.floating):
+            cosines = [cosine(a, b) for a, b in zip(one, other, strict=True)]
+            measures[f'{name}: least cosine'] = min(cosines)
+            measures[f'{name}: signal to noise, dB'] = signal_to_noise(one, other)
+        else:
+            measures |= label_agreement(one, other)
+    return measures

@@ -1,0 +1,48 @@
+"""Which graph exports which model."""
+
+from importlib import import_module
+
+from torch import nn
+
+from mmeffvit.errors import UserError
+
+from .base import DetectionGraph, Graph, Preprocessing
+
+__all__ = ['DetectionGraph', 'Graph', 'Preprocessing', 'make_graph']
+
+# part of the model, class that it is or inherits from, and the module and class of its graph; the
+# first row that fits is taken. Names, so that no host is imported for the other's models.
+GRAPHS = (
+    ('roi_head', 'StandardRoIHead', 'two_stage', 'MaskRCNNGraph'),
+    ('bbox_head', 'DeformableDETRHead', 'detr', 'DeformableDETRGraph'),
+    ('bbox_head', 'SSDLiteHead', 'dense', 'SSDLiteGraph'),
+    ('bbox_head', 'RTMDetHead', 'dense', 'DenseGraph'),
+    ('bbox_head', 'RetinaHead', 'dense', 'DenseGraph'),
+    ('decode_head', 'BaseDecodeHead', 'segmentor', 'SegmentorGraph'),
+)
+
+
+def make_graph(model: nn.Module) -> Graph:
+    """The graph of a detector or segmentor of the hosts, ready to be traced.
+
+    Args:
+        model: Built by its host, with its weights, not fused; it is left as it is.
+
+    Raises:
+        UserError: If no graph is written for this model.
+    """
+    for part, name, module, graph in GRAPHS:
+        names = {cls.__name__ for cls in type(getattr(model, part, None)).__mro__}
+        if name in names:
+            graph_type = getattr(import_module(f'{__name__}.{module}'), graph)
+            return graph_type(model).eval()
+    parts = ', '.join(f'{part} {name}' for part, name, *_ in GRAPHS)
+    heads = {
+        part: type(getattr(model, part)).__name__
+        for part in ('bbox_head', 'roi_head', 'decode_head')
+        if getattr(model, part, None) is not None
+    }
+    raise UserError(
+        f'{type(model).__name__} with {heads or "no head"} cannot be exported; there '
+        f'are graphs for {parts}'
+    )

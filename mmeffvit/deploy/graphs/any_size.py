@@ -1,0 +1,81 @@
+"""Modules that ask Python for the size of their input, in a form that asks only the graph.
+
+A traced graph takes the branches that its example took, and has no operator for pools of a given
+number of cells. These modules give the same values, at every size.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
+
+
+class AnySizeMobileViTv2Block(MobileViTv2Block):
+    """A block that always resizes to the next even size; an even map is resized to itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.shape[2:]
+        even = [(side + 1) // 2 * 2 for side in size]
+        x = super().forward(F.interpolate(x, even, mode='bilinear', align_corners=True))
+        if self.restore_size:
+            x = F.interpolate(x, size, mode='bilinear', align_corners=True)
+        return x
+
+
+class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
+    """Means over the cells of a grid, as products with two matrices.
+
+    Cell i of n covers the rows from ``floor(i H / n)`` to ``ceil((i + 1) H / n)``, and columns
+    alike: cells may overlap by a row.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        cells = self.output_size
+        rows, columns = (cells, cells) if isinstance(cells, int) else cells
+        if rows == columns == 1:
+            return x.mean(dim=(2, 3), keepdim=True)
+        return pooling(rows, x.shape[2], x) @ x @ pooling(columns, x.shape[3], x).mT
+
+
+def pooling(cells: int | None, side: int, like: Tensor) -> Tensor:
+    """The matrix (cells, side) that averages over the rows of each cell."""
+    if cells is None:
+        cells = side
+    cell = torch.arange(cells, device=like.device)[:, None]
+    start, end = cell * side // cells, ((cell + 1) * side + cells - 1) // cells
+    row = torch.arange(side, device=like.device)
+    inside = ((row >= start) & (row < end)).to(like.dtype)
+    return inside / (end - start).to(like.dtype)
+
+
+class AnySizeUpsample(nn.Module):
+    """mmseg's ``Upsample`` by a whole factor, which that rounds in floating point."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = self.size
+        if not size:
+            factor = self.scale_factor
+            factors = factor if isinstance(factor, tuple) else (factor, factor)
+            if any(factor != int(factor) for factor in factors):
+                raise ValueError(f'scale_factor is {factor}; only whole ones can be exported')
+            size = [side * int(f) for side, f in zip(x.shape[2:], factors, strict=True)]
+        return F.interpolate(x, size, mode=self.mode, align_corners=self.align_corners)
+
+
+# by name, so that no host is imported
+REPLACEMENTS = {
+    'mmeffvit.backbones.mobilevitv2.MobileViTv2Block': AnySizeMobileViTv2Block,
+    'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
+    'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,
+}
+
+
+def any_size(model: nn.Module) -> nn.Module:
+    """Give the modules of ``model`` their forms for any size, in place, and return it."""
+    for module in model.modules():
+        cls = type(module)
+        replacement = REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}')
+        if replacement is not None:
+            module.__class__ = replacement
+    return model

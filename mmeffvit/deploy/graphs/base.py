@@ -1,0 +1,154 @@
+"""What every graph shares: an image as a program has it goes in, plain tensors come out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.deploy.fuse import fuse
+
+from .any_size import any_size
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a host's data preprocessor turns an RGB image of 0 to 255 into the network's input.
+
+    Args:
+        mean: Subtracted per channel, in the order the network sees them.
+        std: Divides what is left, in the same order.
+        swap_channels: Whether the network sees blue, green, red.
+        size_divisor: Sides are padded below and on the right to multiples of it, in pixels.
+        pad_value: Of the padding, after the normalisation.
+    """
+
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    swap_channels: bool = False
+    size_divisor: int = 1
+    pad_value: float = 0.0
+
+    @classmethod
+    def of(cls, preprocessor: nn.Module) -> 'Preprocessing':
+        """Read the values of a data preprocessor of mmdet or mmseg.
+
+        The hosts read images as BGR: one whose channels are not exchanged reaches the network so.
+
+        Raises:
+            ValueError: If it pads to a fixed size, which no image of another size survives.
+        """
+        # mmseg pads at test time only where this is set
+        test_cfg: Mapping[str, Any] = getattr(preprocessor, 'test_cfg', None) or {}
+        if test_cfg.get('size') is not None:
+            raise ValueError(
+                f'the data preprocessor pads tests to {test_cfg["size"]}; export needs '
+                'test_cfg=dict(size_divisor=...) or none'
+            )
+        exchanges = any(
+            getattr(preprocessor, name, False)
+            for name in ('_channel_conversion', 'channel_conversion')  # mmdet, mmseg
+        )
+        values = {}
+        if getattr(preprocessor, '_enable_normalize', False):
+            values = dict(
+                mean=tuple(preprocessor.mean.flatten().tolist()),
+                std=tuple(preprocessor.std.flatten().tolist()),
+            )
+        divisor = getattr(preprocessor, 'pad_size_divisor', None) or test_cfg.get('size_divisor')
+        pad_value = getattr(preprocessor, 'pad_value', getattr(preprocessor, 'pad_val', 0))
+        return cls(
+            swap_channels=not exchanges,
+            size_divisor=int(divisor or 1),
+            pad_value=float(pad_value),
+            **values,
+        )
+
+
+class Normalise(nn.Module):
+    """``(x - mean) / std`` per channel, then padding below and on the right.
+
+    Shape:
+        (B, 3, H, W), RGB from 0 to 255 -> (B, 3, H', W'), the next multiples of the divisor.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        for name in ('mean', 'std'):
+            value = torch.tensor(getattr(preprocessing, name)).view(1, -1, 1, 1)
+            self.register_buffer(name, value, persistent=False)
+        self.preprocessing = preprocessing
+
+    def forward(self, images: Tensor) -> Tensor:
+        how = self.preprocessing
+        if how.swap_channels:
+            images = images.flip(1)
+        x = (images - self.mean) / self.std
+        if how.size_divisor == 1:
+            return x
+        divisor = how.size_divisor  # the sum is positive: ONNX rounds a quotient towards zero
+        height, width = ((side + divisor - 1) // divisor * divisor for side in x.shape[2:])
+        rest = (0, width - x.shape[3], 0, height - x.shape[2])
+        return F.pad(x, rest, value=how.pad_value)
+
+
+class Graph(nn.Module):
+    """A model from the image to its results, made to be traced by ``torch.export``.
+
+    A subclass writes :meth:`results` with operators whose shapes follow from those of the input.
+
+    Args:
+        network: A model of a host, or a backbone of ours; a fused copy of it is exported.
+        preprocessing: From the image to the network's input.
+
+    Shape:
+        images (B, 3, H, W), float32, RGB from 0 to 255, sides of 32 pixels or more -> the outputs
+        that ``output_names`` names, in that order.
+
+    Attributes:
+        task: 'detection', 'instance segmentation', 'semantic segmentation' or 'features'.
+        output_names: Names of the outputs.
+    """
+
+    task: str
+    output_names: tuple[str, ...]
+
+    def __init__(self, network: nn.Module, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        self.network = any_size(fuse(network))
+        self.normalise = Normalise(preprocessing)
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        return self.normalise.preprocessing
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        # a size of a symbolic shape is a number here, and stays one in the graph
+        return self.results(self.normalise(images), (images.shape[2], images.shape[3]))
+
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        """The outputs for a normalised, padded batch of images.
+
+        Args:
+            x: (B, 3, H', W').
+            size: H and W of the images before they were padded.
+        """
+        raise NotImplementedError
+
+
+class DetectionGraph(Graph):
+    """A :class:`Graph` that finds objects.
+
+    Shape:
+        images (B, 3, H, W) -> boxes (B, K, 4): left, top, right and bottom in pixels of the images;
+        scores (B, K), descending; labels (B, K), int64. K is ``max_per_img`` of the config; places
+        without an object have box 0, score 0 and label -1.
+    """
+
+    task = 'detection'
+    output_names = ('boxes', 'scores', 'labels')

@@ -1,0 +1,130 @@
+"""Deformable DETR from the image to boxes, with the host's attention or single heads of ours."""
+
+from collections.abc import Sequence
+
+import torch
+from mmdet.models.layers import SinePositionalEncoding
+from mmdet.structures.bbox import bbox_cxcywh_to_xyxy
+from torch import Tensor, nn
+
+from mmeffvit.errors import UserError
+
+from . import ops
+from .base import DetectionGraph, Preprocessing
+from .deformable_attention import Levels, traceable
+
+
+class DeformableDETRGraph(DetectionGraph):
+    """A ``DeformableDETR`` of mmdet, or our ``SingleHeadDeformableDETR``.
+
+    All images of a batch have one size, so no cell of a map is padding: there are no masks, and
+    the valid ratios are 1.
+
+    Args:
+        model: Built by mmdet, with its weights, not fused.
+
+    Raises:
+        UserError: If the model pads images, chooses its queries from the encoder, or scores
+            classes with a softmax.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model, Preprocessing.of(model.data_preprocessor))
+        if self.preprocessing.size_divisor != 1:
+            raise UserError(
+                f'data_preprocessor.pad_size_divisor is {self.preprocessing.size_divisor}; '
+                'Deformable DETR is exported with 1: it takes images of any size'
+            )
+        if model.as_two_stage:
+            raise UserError('as_two_stage=True cannot be exported; choose as_two_stage=False')
+        if not model.bbox_head.loss_cls.use_sigmoid:
+            raise UserError('loss_cls.use_sigmoid=False cannot be exported; choose True')
+        traceable(self.network)
+
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        features = self.network.extract_feat(x)
+        levels = Levels.of(features)
+        return self.best(*self.decode(self.encode(features, levels), levels), size)
+
+    def encode(self, features: Sequence[Tensor], levels: Levels) -> Tensor:
+        """The memory of the encoder: maps (B, C, H_l, W_l) -> (B, V, C), V the cells of all."""
+        network = self.network
+        memory = torch.cat([feature.flatten(2) for feature in features], dim=2).transpose(1, 2)
+        positions = [
+            positional_encoding(network.positional_encoding, size, memory) + embedding
+            for size, embedding in zip(levels.sizes, network.level_embed, strict=True)
+        ]
+        positions = torch.cat(positions)[None]
+        points = cell_centres(levels, memory)
+        for layer in network.encoder.layers:
+            memory = layer(
+                query=memory,
+                query_pos=positions,
+                key_padding_mask=None,
+                spatial_shapes=levels,
+                reference_points=points,
+            )
+        return memory
+
+    def decode(self, memory: Tensor, levels: Levels) -> tuple[Tensor, Tensor]:
+        """Logits (B, Q, classes) and boxes (B, Q, 4), centre and sides in parts of the image."""
+        network = self.network
+        queries, _ = network.pre_decoder(memory, None, levels)
+        decoded = network.forward_decoder(
+            **queries,
+            memory_mask=None,
+            spatial_shapes=levels,
+            level_start_index=None,
+            valid_ratios=memory.new_ones(1, 1, 2),  # of all images and levels
+        )
+        logits, boxes = network.bbox_head(**decoded)
+        return logits[-1], boxes[-1]
+
+    def best(
+        self, logits: Tensor, boxes: Tensor, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best pairs of query and class: ``DETRHead.predict_by_feat`` of mmdet."""
+        head = self.network.bbox_head
+        scores, index = logits.sigmoid().flatten(1).topk(head.test_cfg.max_per_img, dim=1)
+        query = index // head.num_classes
+        labels = index - query * head.num_classes  # the exporter gives a remainder no type
+        boxes = ops.gather(bbox_cxcywh_to_xyxy(boxes), query)
+        left, top, right, bottom = boxes.unbind(dim=-1)
+        height, width = size
+        boxes = torch.stack([left * width, top * height, right * width, bottom * height], dim=-1)
+        return ops.clip(boxes, size), scores, labels
+
+
+def positional_encoding(
+    encoding: SinePositionalEncoding, size: tuple[int, int], like: Tensor
+) -> Tensor:
+    """What ``encoding`` gives for a map without padding, row by row: (H W, C).
+
+    It encodes both coordinates apart: one row and one column say all, the rest repeats them.
+    """
+    channel = torch.arange(encoding.num_feats, dtype=like.dtype, device=like.device)
+    period = encoding.temperature ** (2 * (channel // 2) / encoding.num_feats)
+    sides = []
+    for side in size:
+        place = torch.arange(1, side + 1, dtype=like.dtype, device=like.device)
+        if encoding.normalize:
+            place = (place + encoding.offset) / (side + encoding.eps) * encoding.scale
+        angle = place[:, None] / period
+        sides.append(torch.where(channel % 2 == 0, angle.sin(), angle.cos()))
+    rows, columns = sides
+    shape = (*size, encoding.num_feats)
+    parts = [rows[:, None].expand(shape), columns[None].expand(shape)]
+    return torch.cat(parts, dim=2).flatten(0, 1)
+
+
+def cell_centres(levels: Levels, like: Tensor) -> Tensor:
+    """Centres of the cells of all levels, x and y in parts of the map: (1, V, 1, 2)."""
+    centres = []
+    for height, width in levels.sizes:
+        x, y = (
+            (torch.arange(side, dtype=like.dtype, device=like.device) + 0.5) / side
+            for side in (width, height)
+        )
+        grid = [x.expand(height, -1), y[:, None].expand(-1, width)]
+        centres.append(torch.stack(grid, dim=-1).flatten(0, 1))
+    return torch.cat(centres)[None, :, None]

@@ -1,0 +1,167 @@
+"""Steps of a detector's post-processing whose shapes do not depend on what is in the image.
+
+``torch.export`` follows shapes, not values: what is dropped is marked, not removed, and what is
+chosen has a fixed number of places.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+EMPTY = -1.0  # score of a place without an object; no detector has scores below 0
+
+
+@torch.library.custom_op('mmeffvit::nms_mask', mutates_args=())
+def nms_mask(boxes: Tensor, scores: Tensor, iou_threshold: float, max_kept: int) -> Tensor:
+    """Which boxes non-maximum suppression keeps, of those with a score above 0.
+
+    Args:
+        boxes: (B, N, 4), left, top, right and bottom.
+        scores: (B, N).
+        iou_threshold: A box that overlaps a kept one by more than this is dropped.
+        max_kept: Keep no more than the best so many of an image.
+
+    Returns:
+        (B, N), bool.
+    """
+    from mmcv.ops import nms
+
+    keep = torch.zeros_like(scores, dtype=torch.bool)
+    for kept, image_boxes, image_scores in zip(keep, boxes, scores, strict=True):
+        candidates = (image_scores > 0).nonzero().flatten()
+        if len(candidates):
+            _, best = nms(image_boxes[candidates], image_scores[candidates], iou_threshold)
+            kept[candidates[best[:max_kept]]] = True
+    return keep
+
+
+@nms_mask.register_fake
+def _(boxes: Tensor, scores: Tensor, iou_threshold: float, max_kept: int) -> Tensor:
+    return torch.empty_like(scores, dtype=torch.bool)
+
+
+def onnx_nms_mask(boxes: Any, scores: Any, iou_threshold: float, max_kept: int) -> Any:
+    """:func:`nms_mask` in standard ONNX operators, as onnxscript traces them."""
+    from onnxscript import opset18 as op
+
+    chosen = op.NonMaxSuppression(
+        boxes,
+        op.Unsqueeze(scores, op.Constant(value_ints=[1])),  # (B, 1, N): one class
+        op.Constant(value_ints=[max_kept]),
+        op.Constant(value_floats=[float(iou_threshold)]),
+        op.Constant(value_floats=[0.0]),
+    )  # (M, 3): image, class and box
+    places = op.Gather(chosen, op.Constant(value_ints=[0, 2]), axis=1)
+    count = op.Slice(op.Shape(places), op.Constant(value_ints=[0]), op.Constant(value_ints=[1]))
+    ones = op.Expand(op.Constant(value_floats=[1.0]), count)
+    kept = op.ScatterND(op.Mul(scores, op.Constant(value_float=0.0)), places, ones)
+    return op.Greater(kept, op.Constant(value_float=0.5))
+
+
+# how the ONNX exporter writes our operators; a file that defines another adds it here
+TRANSLATIONS: dict[Callable, Callable] = {torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask}
+
+
+def translations() -> dict[Callable, Callable]:
+    """How the ONNX exporter writes the operators that were defined so far."""
+    return dict(TRANSLATIONS)
+
+
+def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The best ``k`` along the second axis, however long that is.
+
+    Args:
+        scores: (B, N, ...).
+        k: How many; where N is less, and is not known beforehand, places of score :data:`EMPTY`
+            fill up.
+
+    Returns:
+        Scores and positions, (B, k, ...) each, descending. The position of a filled place is 0.
+    """
+    length = scores.shape[1]
+    if isinstance(length, int):
+        return scores.topk(min(k, length), dim=1)
+    fill = scores.new_full((scores.shape[0], k, *scores.shape[2:]), EMPTY)
+    best, index = torch.cat([scores, fill], dim=1).topk(k, dim=1)
+    return best, torch.where(index < length, index, torch.zeros_like(index))
+
+
+def gather(values: Tensor, index: Tensor) -> Tensor:
+    """Rows of (B, N, ...) at (B, K) -> (B, K, ...)."""
+    index = index.view(*index.shape, *[1] * (values.ndim - 2))
+    return values.gather(1, index.expand(-1, -1, *values.shape[2:]))
+
+
+def clip(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Move corners outside an image of ``size`` (height, width) to its border: (..., 4)."""
+    x = boxes[..., 0::2].clamp(min=0, max=size[1])
+    y = boxes[..., 1::2].clamp(min=0, max=size[0])
+    return torch.stack([x[..., 0], y[..., 0], x[..., 1], y[..., 1]], dim=-1)
+
+
+def drop_small(boxes: Tensor, scores: Tensor, min_size: float) -> Tensor:
+    """Scores, EMPTY where a side is not above ``min_size`` pixels; below 0 drops nothing."""
+    if min_size < 0:
+        return scores
+    sides = boxes[..., 2:] - boxes[..., :2]
+    large = (sides > min_size).all(dim=-1)
+    return torch.where(large, scores, torch.full_like(scores, EMPTY))
+
+
+def apart(boxes: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
+    """Move the boxes of every class where those of no other class are, as mmcv does.
+
+    The distance is the largest coordinate of an object, plus 1: the hosts round the same way.
+    """
+    found = (scores > 0).unsqueeze(-1)
+    largest = torch.where(found, boxes, torch.full_like(boxes, -1.0)).amax(dim=(1, 2))
+    return boxes + (labels.to(boxes.dtype) * (largest[:, None] + 1)).unsqueeze(-1)
+
+
+def batched_nms(
+    boxes: Tensor, scores: Tensor, labels: Tensor, nms: Mapping[str, Any], max_kept: int
+) -> Tensor:
+    """Non-maximum suppression within each class of an image.
+
+    Args:
+        boxes: (B, N, 4).
+        scores: (B, N); places with 0 or less are empty.
+        labels: (B, N).
+        nms: `nms` of a host's test_cfg.
+        max_kept: Keep no more than the best so many of an image.
+
+    Returns:
+        (B, N): the scores that are kept, else :data:`EMPTY`.
+
+    Raises:
+        ValueError: If it is another suppression than the plain one.
+    """
+    if nms.get('type', 'nms') != 'nms':
+        raise ValueError(f"nms is {dict(nms)}; only type='nms' can be exported")
+    if not nms.get('class_agnostic', False):
+        boxes = apart(boxes, labels, scores)
+    keep = nms_mask(boxes, scores, float(nms['iou_threshold']), max_kept)
+    return torch.where(keep, scores, torch.full_like(scores, EMPTY))
+
+
+def best_objects(
+    boxes: Tensor, scores: Tensor, labels: Tensor, max_kept: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ``max_kept`` best of every image, with box 0, score 0 and label -1 in empty places.
+
+    Shape:
+        (B, N, 4), (B, N), (B, N) -> (B, K, 4), (B, K), (B, K).
+    """
+    missing = max_kept - scores.shape[1] if isinstance(scores.shape[1], int) else 0
+    if missing > 0:  # a small image of a fixed size
+        scores = F.pad(scores, (0, missing), value=EMPTY)
+        boxes, labels = F.pad(boxes, (0, 0, 0, missing)), F.pad(labels, (0, missing))
+    scores, index = topk(scores, max_kept)
+    boxes, labels = gather(boxes, index), gather(labels, index)
+    found = scores > 0
+    boxes = torch.where(found.unsqueeze(-1), boxes, torch.zeros_like(boxes))
+    labels = torch.where(found, labels, torch.full_like(labels, -1))
+    return boxes, torch.where(found, scores, torch.zeros_like(scores)), labels

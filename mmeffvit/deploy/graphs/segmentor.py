@@ -1,0 +1,49 @@
+"""Segmentors of mmseg: one class per pixel of the image."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.errors import UserError
+
+from .base import Graph, Preprocessing
+
+
+class SegmentorGraph(Graph):
+    """An ``EncoderDecoder`` of mmseg that looks at the whole image at once.
+
+    Args:
+        model: The segmentor; its auxiliary heads are left out.
+
+    Shape:
+        images (B, 3, H, W) -> label_map (B, H, W), int64. One output channel gives 1 where its
+        probability is above the threshold of the head, else 0.
+
+    Raises:
+        UserError: If its ``test_cfg`` slides a window.
+    """
+
+    task = 'semantic segmentation'
+    output_names = ('label_map',)
+
+    def __init__(self, model: nn.Module) -> None:
+        mode = model.test_cfg.get('mode', 'whole')
+        if mode != 'whole':
+            raise UserError(
+                f'test_cfg has mode {mode!r}, and only whole images can be exported: '
+                '--cfg-options model.test_cfg.mode=whole'
+            )
+        super().__init__(model, Preprocessing.of(model.data_preprocessor))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(B, 3, H', W') -> (B, channels, H', W'), resized as the host does."""
+        head = self.network.decode_head
+        logits = head(self.network.extract_feat(x))
+        return F.interpolate(logits, x.shape[2:], mode='bilinear', align_corners=head.align_corners)
+
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        logits = self.logits(x)
+        if self.preprocessing.size_divisor > 1:
+            logits = logits[:, :, : size[0], : size[1]]
+        if logits.shape[1] > 1:
+            return (logits.argmax(dim=1),)
+        return ((logits[:, 0].sigmoid() > self.network.decode_head.threshold).long(),)

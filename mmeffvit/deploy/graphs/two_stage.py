@@ -1,0 +1,196 @@
+"""Mask R-CNN, and Faster R-CNN, from the image to boxes and masks."""
+
+from collections.abc import Sequence
+
+import torch
+from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
+from torch import Tensor, nn
+
+from mmeffvit.errors import UserError
+
+from . import ops, roi_align
+from .base import DetectionGraph, Preprocessing
+
+
+class MaskRCNNGraph(DetectionGraph):
+    """A detector of mmdet with an RPN and a ``StandardRoIHead``, with or without masks.
+
+    Numbers of proposals and objects are those of the config: fewer are filled up with empty
+    places, which have no score and never become objects.
+
+    Args:
+        model: Built by mmdet, with its weights, not fused.
+
+    Shape:
+        Outputs of :class:`DetectionGraph`, and with a mask head masks (B, K, M, M): probabilities
+        over the pixels of each box, of the class found; 0 in empty places.
+
+    Raises:
+        UserError: If a part of the model has no form in the graph.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model, Preprocessing.of(model.data_preprocessor))
+        self.with_mask = model.roi_head.with_mask
+        if self.with_mask:
+            self.task = 'instance segmentation'
+            self.output_names = (*self.output_names, 'masks')
+        check(model)
+
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        features = self.network.extract_feat(x)
+        proposals, scores = self.propose(features, size)
+        boxes, scores, labels = self.classify(features, proposals, scores, size)
+        if not self.with_mask:
+            return boxes, scores, labels
+        return boxes, scores, labels, self.masks(features, boxes, labels)
+
+    def propose(self, features: Sequence[Tensor], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """Regions that may hold an object: ``RPNHead.predict`` of mmdet.
+
+        Shape:
+            Maps (B, C, H_l, W_l) -> boxes (B, P, 4), scores (B, P), descending, EMPTY where there
+            are fewer.
+        """
+        head = self.network.rpn_head
+        cfg = head.test_cfg
+        cls_scores, bbox_preds = head(features)
+        sizes = [level.shape[2:] for level in cls_scores]
+        priors = head.prior_generator.grid_priors(sizes, cls_scores[0].dtype, cls_scores[0].device)
+        candidates = [
+            self.best_of_level(*maps) for maps in zip(cls_scores, bbox_preds, priors, strict=True)
+        ]
+        levels = torch.cat(
+            [
+                torch.full_like(level, i, dtype=torch.long)
+                for i, (level, *_) in enumerate(candidates)
+            ],
+            dim=1,
+        )
+        scores, deltas, priors = (
+            torch.cat(parts, dim=1) for parts in zip(*candidates, strict=True)
+        )
+        boxes = head.bbox_coder.decode(priors.flatten(0, 1), deltas.flatten(0, 1), max_shape=size)
+        boxes = boxes.reshape(priors.shape)
+        scores = ops.drop_small(boxes, scores, cfg.get('min_bbox_size', -1))
+        scores = ops.batched_nms(boxes, scores, levels, cfg.nms, cfg.max_per_img)
+        scores, index = ops.topk(scores, cfg.max_per_img)
+        return ops.gather(boxes, index), scores
+
+    def best_of_level(
+        self, cls_score: Tensor, bbox_pred: Tensor, priors: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The ``nms_pre`` most likely anchors of one level.
+
+        Shape:
+            (B, A, H, W), (B, 4 A, H, W), (A H W, 4) -> scores (B, k), deltas and anchors (B, k, 4).
+        """
+        scores = cls_score.permute(0, 2, 3, 1).flatten(1).sigmoid()
+        deltas = bbox_pred.permute(0, 2, 3, 1).flatten(1).unflatten(1, (-1, 4))
+        scores, index = ops.topk(scores, self.network.rpn_head.test_cfg.nms_pre)
+        return scores, ops.gather(deltas, index), priors[index]
+
+    def classify(
+        self,
+        features: Sequence[Tensor],
+        proposals: Tensor,
+        proposal_scores: Tensor,
+        size: tuple[int, int],
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Objects among the proposals: ``StandardRoIHead.predict_bbox`` of mmdet.
+
+        Shape:
+            Maps, (B, P, 4), (B, P) -> boxes (B, K, 4), scores (B, K), labels (B, K).
+        """
+        roi_head = self.network.roi_head
+        head, cfg = roi_head.bbox_head, roi_head.test_cfg
+        regions = with_image_index(proposals)
+        cls_score, bbox_pred = head(extract(roi_head.bbox_roi_extractor, features, regions))
+        boxes = head.bbox_coder.decode(regions[:, 1:], bbox_pred, max_shape=size)
+        boxes = boxes.unflatten(1, (-1, 4)).expand(-1, head.num_classes, -1)  # (B P, C, 4)
+        scores = cls_score.softmax(dim=-1)[:, :-1]  # (B P, C), without the background
+        chosen = (scores > cfg.score_thr) & (proposal_scores.flatten() > 0).unsqueeze(1)
+        scores = torch.where(chosen, scores, torch.full_like(scores, ops.EMPTY))
+        labels = torch.arange(head.num_classes, device=scores.device).expand_as(scores)
+
+        # every pair of a proposal and a class is a candidate of its own
+        places = proposals.shape[1] * head.num_classes
+        boxes = boxes.reshape(-1, places, 4)
+        scores, labels = scores.reshape(-1, places), labels.reshape(-1, places)
+        scores = ops.batched_nms(boxes, scores, labels, cfg.nms, cfg.max_per_img)
+        return ops.best_objects(boxes, scores, labels, cfg.max_per_img)
+
+    def masks(self, features: Sequence[Tensor], boxes: Tensor, labels: Tensor) -> Tensor:
+        """Masks of the objects: (B, K, 4), (B, K) -> (B, K, M, M)."""
+        roi_head = self.network.roi_head
+        pooled = extract(roi_head.mask_roi_extractor, features, with_image_index(boxes))
+        masks = roi_head.mask_head(pooled).sigmoid()  # (B K, C or 1, M, M)
+        labels = labels.flatten()
+        if masks.shape[1] > 1:
+            index = labels.clamp(min=0).view(-1, 1, 1, 1)
+            masks = masks.gather(1, index.expand(-1, -1, *masks.shape[2:]))
+        masks = torch.where((labels >= 0).view(-1, 1, 1, 1), masks, torch.zeros_like(masks))
+        return masks.reshape(boxes.shape[0], boxes.shape[1], *masks.shape[2:])
+
+
+def with_image_index(boxes: Tensor) -> Tensor:
+    """Boxes (B, P, 4) as regions (B P, 5), the index of the image first."""
+    images = torch.arange(boxes.shape[0], device=boxes.device).to(boxes.dtype)
+    images = images.view(-1, 1, 1).expand(-1, boxes.shape[1], 1)
+    return torch.cat([images, boxes], dim=2).flatten(0, 1)
+
+
+def extract(extractor: SingleRoIExtractor, features: Sequence[Tensor], regions: Tensor) -> Tensor:
+    """Features of regions, each from the level of its size: ``SingleRoIExtractor`` of mmdet.
+
+    The level is ``floor(log2(scale / finest_scale + 1e-6))`` in [0, L - 1] with scale the root of
+    the area; comparisons with powers of 2 give it without the rounding of a logarithm.
+
+    Shape:
+        L maps (B, C, H_l, W_l) or more, (R, 5) -> (R, C, h, w).
+    """
+    layers = extractor.roi_layers
+    sides = regions[:, 3:] - regions[:, 1:3]
+    scales = sides.prod(dim=1).sqrt() / extractor.finest_scale + 1e-6
+    levels = torch.zeros_like(scales, dtype=torch.long)
+    for level in range(1, len(layers)):
+        levels = levels + (scales >= 2**level)
+    return roi_align.multi_level_roi_align(
+        list(features[: len(layers)]),
+        regions,
+        levels,
+        [layer.spatial_scale for layer in layers],
+        list(layers[0].output_size),
+        layers[0].sampling_ratio,
+        layers[0].aligned,
+    )
+
+
+def check(model: nn.Module) -> None:
+    """Refuse what the graph does not say.
+
+    Raises:
+        UserError: If a part of the model has no form in the graph.
+    """
+    roi_head = model.roi_head
+    extractors = [roi_head.bbox_roi_extractor]
+    extractors += [roi_head.mask_roi_extractor] if roi_head.with_mask else []
+    for extractor in extractors:
+        expect(extractor, 'SingleRoIExtractor')
+        expect(extractor.roi_layers[0], 'RoIAlign')
+        if extractor.roi_layers[0].pool_mode != 'avg':
+            raise UserError(
+                f'pool_mode {extractor.roi_layers[0].pool_mode!r} cannot be exported; choose avg'
+            )
+    if roi_head.with_shared_head:
+        raise UserError('a roi_head with a shared head cannot be exported; leave shared_head out')
+
+
+def expect(part: nn.Module, name: str) -> None:
+    """Refuse a part of another class.
+
+    Raises:
+        UserError: If the class of ``part`` has another name.
+    """
+    if type(part).__name__ != name:
+        raise UserError(f'{type(part).__name__} cannot be exported; choose {name}')

@@ -1,0 +1,38 @@
+"""Masks of objects, from the grid of a box to the image."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def paste_mask(
+    mask: NDArray, box: NDArray, shape: tuple[int, int], threshold: float = 0.5
+) -> NDArray:
+    """Resize the mask of a box bilinearly to the pixels it covers, as Mask R-CNN does.
+
+    The probability of a pixel is that at its centre, with zeros around the grid.
+
+    Args:
+        mask: (M, M), probabilities on a grid over the box.
+        box: Left, top, right and bottom, in pixels.
+        shape: Height and width of the image.
+        threshold: A pixel with this probability or more belongs to the object.
+
+    Shape:
+        -> (H, W), bool.
+    """
+    left, top, right, bottom = (float(value) for value in box)
+    columns, x = interpolation(left, right, shape[1], mask.shape[1])
+    rows, y = interpolation(top, bottom, shape[0], mask.shape[0])
+    pasted = np.zeros(shape, dtype=bool)
+    pasted[rows, columns] = y @ mask @ x.T >= threshold
+    return pasted
+
+
+def interpolation(start: float, end: float, side: int, cells: int) -> tuple[slice, NDArray]:
+    """The pixels from ``start`` to ``end``, and what every cell of the grid gives to each."""
+    first = min(max(int(np.floor(start)) - 1, 0), side)
+    last = max(min(int(np.ceil(end)) + 1, side), first)
+    centres = np.arange(first, last, dtype=np.float32) + 0.5
+    place = (centres - start) / max(end - start, 1e-6) * cells - 0.5
+    weights = 1 - np.abs(place[:, None] - np.arange(cells))
+    return slice(first, last), np.clip(weights, 0, None).astype(np.float32)

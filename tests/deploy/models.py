@@ -1,0 +1,110 @@
+"""Tiny models of every head that is exported, with scores that differ from place to place."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from torch import nn
+
+from mmeffvit.deploy.export import export_graph
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.metadata import config_metadata
+from tests.backbones.parity import randomised
+from tests.configs.leaves import build, load
+
+CHANNELS = (16, 24, 32, 40)
+CLASSES = tuple('abcde')
+WIDTH = 16  # of necks and heads
+BACKBONE = {
+    'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1)),
+}
+DETECTION_NECK = dict(in_channels=list(CHANNELS[1:]), out_channels=WIDTH)
+RETINA_HEAD = dict(in_channels=WIDTH, feat_channels=WIDTH, stacked_convs=1, num_classes=5)
+RTMDET_HEAD = dict(in_channels=WIDTH, feat_channels=WIDTH, stacked_convs=1, num_classes=5)
+
+SEGMENTOR_BACKBONE = {
+    'model.backbone': dict(
+        _delete_=True,
+        type='mmeffvit.SwiftFormer',
+        arch=dict(channels=(16, 24, 32, 64), depths=(1, 1, 1, 1)),
+        out_indices=(2, 3),
+    ),
+    'model.auxiliary_head.in_channels': 32,
+}
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    'retinanet_swiftformer_l1': {
+        **BACKBONE,
+        'model.neck': DETECTION_NECK,
+        'model.bbox_head': RETINA_HEAD,
+    },
+    'ssdlite_mobilevitv2_050': {
+        'model.bbox_head.num_classes': 5,
+        'model.test_cfg': dict(nms_pre=100, max_per_img=50),
+    },
+    'rtmdet_swiftformer_xs': {
+        **BACKBONE,
+        'model.neck': DETECTION_NECK,
+        'model.bbox_head': RTMDET_HEAD,
+        'model.test_cfg': dict(nms_pre=500, max_per_img=100),
+    },
+    'pspnet_mobilevitv2_050_ade20k': {
+        **SEGMENTOR_BACKBONE,
+        'model.decode_head': dict(in_channels=64, channels=WIDTH),
+    },
+    'deeplabv3_mobilevitv2_050_ade20k': {
+        **SEGMENTOR_BACKBONE,
+        'model.decode_head': dict(in_channels=64, channels=WIDTH),
+    },
+    'semfpn_swiftformer_l1_ade20k': {
+        **BACKBONE,
+        'model.neck': dict(in_channels=list(CHANNELS), out_channels=WIDTH),
+        'model.decode_head': dict(in_channels=[WIDTH] * 4, channels=WIDTH),
+    },
+    'segformer_swiftformer_xs_ade20k': {
+        **BACKBONE,
+        'model.decode_head': dict(in_channels=list(CHANNELS), channels=WIDTH),
+    },
+}
+
+
+def config_of(leaf: str) -> Config:
+    config = load(leaf)
+    config.merge_from_dict(OPTIONS[leaf])
+    return config
+
+
+def tiny(leaf: str) -> nn.Module:
+    """The model of a leaf, shrunk, with random weights that find objects and classes."""
+    torch.manual_seed(0)
+    model = randomised(build(config_of(leaf))).eval()
+    for name, module in model.named_modules():
+        if name.endswith(('retina_cls', 'conv_seg')) or '.rtm_cls.' in name:
+            # small, so that no two scores are 1 in float32
+            nn.init.normal_(module.weight, std=0.05 if 'retina' in name else 0.3)
+            nn.init.constant_(module.bias, -2.0)
+        if name.endswith('retina_reg') or '.rtm_reg.' in name:
+            nn.init.normal_(module.weight, std=0.02)
+            nn.init.constant_(module.bias, 1.0 if 'rtm' in name else 0.0)
+    if hasattr(model, 'decode_head'):
+        balance(model)
+    return model
+
+
+@torch.no_grad()
+def balance(model: nn.Module) -> None:
+    """Let no class win everywhere: shift the logits to a mean of 0 on noise."""
+    logits = model.decode_head(model.extract_feat(torch.randn(2, 3, 96, 128)))
+    model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
+
+
+@cache
+def file_for_any_size(leaf: str) -> Path:
+    """The tiny model of a leaf in a file; written once a session, as it takes long."""
+    model = tiny(leaf)
+    metadata = config_metadata(config_of(leaf), model, dict(classes=CLASSES))
+    path = Path(mkdtemp(prefix='mmeffvit_'), f'{leaf}.onnx')
+    return export_graph(make_graph(model), path, metadata=metadata)

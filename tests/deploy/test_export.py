@@ -1,0 +1,131 @@
+"""Exported models give what the models of the hosts give."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from mmeffvit.deploy.compare import Error, compare, refuse_disagreement, run_onnx
+from mmeffvit.deploy.export import ExportOptions, all_nodes, export_backbone, export_graph
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.errors import UserError
+from mmeffvit.registry import MODELS
+from tests.backbones.parity import randomised
+from tests.deploy import models
+
+DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+SIZE = (96, 128)
+FAMILIES = {
+    'SwiftFormer': dict(arch=dict(channels=(8, 16, 24, 32), depths=(1, 1, 1, 1))),
+    'SHViT': dict(arch=dict(channels=(32, 48, 64), depths=(1, 1, 1), attended=(0, 16, 16))),
+    'MobileViTv2': dict(arch='050', out_indices=(2,)),
+    'EfficientFormerV2': dict(arch='s0', out_indices=(1, 2)),
+}
+
+
+def photograph(size: tuple[int, int], batch: int = 1) -> np.ndarray:
+    """Smooth noise in whole numbers, (B, 3, H, W): neighbours differ little, as in photographs."""
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(batch, 3, *(side // 8 + 1 for side in size), generator=generator)
+    image = torch.nn.functional.interpolate(coarse, size, mode='bilinear') * 255
+    return image.round().numpy()
+
+
+def sample_of(leaf: str) -> object:
+    if models.load(leaf).default_scope == 'mmdet':
+        from mmdet.structures import DetDataSample
+
+        return DetDataSample()
+    from mmseg.structures import SegDataSample
+
+    return SegDataSample()
+
+
+def assert_agrees(errors: list[Error]) -> None:
+    assert errors
+    assert all(error.agrees for error in errors), '; '.join(map(str, errors))
+
+
+@pytest.mark.parametrize('leaf', sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}))
+def test_a_file_for_one_size_gives_what_the_host_gives(leaf, tmp_path):
+    model = models.tiny(leaf)
+    graph = make_graph(model)
+    path = export_graph(graph, tmp_path / 'model.onnx', ExportOptions(shape=SIZE, batch=2))
+    images = photograph(SIZE, batch=2)
+    found = run_onnx(path, images)
+    if 'label_map' in found:
+        assert len(np.unique(found['label_map'])) > 1
+    else:
+        assert (found['scores'][:, :5] > found['scores'][:, 5:10]).all()  # something is found
+        assert len(np.unique(found['labels'])) > 2
+    assert_agrees(compare(path, graph, model, [images], sample_of(leaf)))
+
+
+@pytest.mark.parametrize('leaf', [DETECTOR, SEGMENTOR])
+def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(leaf):
+    model = models.tiny(leaf)
+    batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
+    errors = compare(
+        models.file_for_any_size(leaf), make_graph(model), model, batches, sample_of(leaf)
+    )
+    assert_agrees(errors)
+
+
+def test_a_file_has_standard_operators_and_tells_what_it_is():
+    model = onnx.load(models.file_for_any_size(DETECTOR))
+    assert {node.domain for node in all_nodes(model)} == {''}
+    assert not model.functions
+    assert [value.name for value in model.graph.output] == ['boxes', 'scores', 'labels']
+    sides = model.graph.input[0].type.tensor_type.shape.dim
+    assert [side.dim_param or side.dim_value for side in sides] == ['batch', 3, 'height', 'width']
+    said = {item.key: item.value for item in model.metadata_props}
+    assert said['task'] == 'detection'
+    assert json.loads(said['classes']) == list(models.CLASSES)
+    assert json.loads(said['mean']) == pytest.approx([123.675, 116.28, 103.53])
+    assert json.loads(said['resize'])['scale'] == [1333, 800]
+    assert said['config'] == 'retinanet_swiftformer_l1.py'
+    assert float(said['score_threshold']) == 0.05
+    assert said['size_divisor'] == '32'
+    assert '/work/' not in str(model.graph)  # nor where it was made
+
+
+def test_an_empty_place_has_no_score_no_label_and_no_box():
+    found = run_onnx(models.file_for_any_size(DETECTOR), np.zeros((1, 3, 64, 64), np.float32))
+    empty = found['scores'] == 0
+    assert (found['labels'][empty] == -1).all()
+    assert (found['boxes'][empty] == 0).all()
+    assert (found['labels'][~empty] >= 0).all()
+
+
+@pytest.mark.parametrize('family', sorted(FAMILIES))
+def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
+    torch.manual_seed(0)
+    backbone = randomised(MODELS.build(dict(type=family, **FAMILIES[family])))
+    path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
+    images = photograph((65, 96))
+    assert list(run_onnx(path, images)) == [f'stride_{stride}' for stride in backbone.strides]
+    assert_agrees(compare(path, BackboneGraph(backbone), backbone, [images], None))
+
+
+def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):
+    leaf = DETECTOR
+    model = models.tiny(leaf)
+    changed = onnx.load(models.file_for_any_size(leaf))
+    for tensor in changed.graph.initializer:
+        if len(tensor.dims) == 4:
+            values = onnx.numpy_helper.to_array(tensor) * 1.02
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    onnx.save(changed, tmp_path / 'changed.onnx')
+    errors = compare(
+        tmp_path / 'changed.onnx', make_graph(model), model, [photograph(SIZE)], sample_of(leaf)
+    )
+    with pytest.raises(UserError, match='nothing was written'):
+        refuse_disagreement(errors, dict(image='photograph.jpg'))
+
+
+def test_a_model_without_a_graph_is_refused_with_the_heads_that_have_one():
+    with pytest.raises(UserError, match='RetinaHead'):
+        make_graph(torch.nn.Linear(1, 1))

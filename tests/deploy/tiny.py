@@ -1,0 +1,41 @@
+"""Small graphs that the tests of several runtimes share."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import torch
+from torch import Tensor
+
+from mmeffvit.deploy.export import export_backbone
+from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.registry import MODELS
+from tests.backbones.parity import randomised
+
+SIZE = (64, 96)
+SWIFTFORMER = dict(
+    type='mmeffvit.SwiftFormer',
+    arch=dict(channels=(16, 24, 32, 40), depths=(1, 1, 1, 1)),
+    out_indices=(0, 1),
+)
+
+
+def build(config: dict) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return randomised(MODELS.build(config))
+
+
+def graph(config: dict = SWIFTFORMER) -> BackboneGraph:
+    return BackboneGraph(build(config)).eval()
+
+
+def images(batch: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(batch, 3, *SIZE, generator=generator) * 255
+
+
+@cache
+def onnx_file() -> Path:
+    """The two first stages of a SwiftFormer, for images of any size; written once a session."""
+    path = Path(mkdtemp(prefix='mmeffvit_'), 'tiny.onnx')
+    return export_backbone(build(SWIFTFORMER), path, metadata=dict(note='kept'))
