@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: help demo test learn lint environment clean
+.PHONY: help demo test learn bench docs lint environment clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -16,6 +16,12 @@ test: environment  ## run every test, in two processes of one thread each
 
 learn: environment  ## overfit a few images with every head, and print what each reaches
 	$(RUN) -m tests.learning
+
+bench: environment  ## time ours beside timm, and write benchmarks/results
+	$(RUN) -m benchmarks
+
+docs: environment  ## build the documentation into site/, strictly
+	$(RUN) -m mkdocs build --strict
 
 lint: environment  ## check style and formatting
 	$(RUN) -m ruff check .

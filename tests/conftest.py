@@ -4,13 +4,14 @@ import logging
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 from mmengine.logging import MMLogger
+
+from mmeffvit.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
@@ -26,21 +27,12 @@ def _fixed_seed() -> None:
 @pytest.fixture(scope='session')
 def timm() -> ModuleType:
     """timm, as it is installed, or from the folder where the set-up puts it apart."""
-    apart = Path(sys.prefix, 'parity')
-    if find_spec('timm') is None and apart.is_dir():
-        # this torchvision is built for another torch: its operators never load, and importing it
-        # asks only for their schemas
-        library = torch.library.Library('torchvision', 'DEF')
-        for name in ('nms', 'qnms'):
-            library.define(f'{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
-        timm_library.append(library)
-        sys.path.append(str(apart))
-    return pytest.importorskip('timm', reason='timm is not installed: `make environment` does it')
+    from benchmarks.peers import import_timm
 
-
-timm_library: list[
-    torch.library.Library
-] = []  # a library that is collected takes its schemas along
+    try:
+        return import_timm()
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Speed and memory of our backbones beside their peers: ``python -m benchmarks``."""

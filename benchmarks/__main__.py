@@ -1,0 +1,93 @@
+"""``python -m benchmarks [PART ...]``: measure, and write the report."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+# read when torch is imported
+os.environ['OMP_NUM_THREADS'] = '1'
+os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # the profiler says when it starts and stops
+
+import torch
+
+from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.errors import UserError
+
+from .machine import ROOT, describe, folder_name
+from .part import CLOCKS, Settings
+from .parts import PARTS
+from .report import write_report
+from .runner import rows_of, run_part, say
+from .timing import single_thread
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog='python -m benchmarks', description=__doc__)
+    parser.add_argument(
+        'parts', nargs='*', metavar='PART', help=f'{", ".join(PARTS)}, or report (default: all)'
+    )
+    parser.add_argument('--device', choices=('cpu', 'cuda'), default='cpu')
+    parser.add_argument(
+        '--quick', action='store_true', help='see that it works; no numbers to keep'
+    )
+    parser.add_argument(
+        '--clock',
+        choices=CLOCKS,
+        default='wall',
+        help='processor: the time that the thread itself runs, for a machine that others use too',
+    )
+    parser.add_argument('--fresh', action='store_true', help='measure again what is there')
+    parser.add_argument(
+        '--out',
+        type=Path,
+        metavar='DIR',
+        help='folder of the results (default: benchmarks/results/MACHINE, with --quick '
+        'work_dirs/benchmarks/MACHINE)',
+    )
+    parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
+    args = parser.parse_args()
+    with exit_with_message(args.debug):
+        settings = Settings(args.device, args.quick, args.clock)
+        return measure(args.parts, settings, args.out, fresh=args.fresh)
+
+
+def measure(names: list[str], settings: Settings, out: Path | None, *, fresh: bool) -> int:
+    """Run the parts, and write the report of all that the folder holds.
+
+    Raises:
+        UserError: If a part is unknown, or cannot run on the device.
+    """
+    chosen = choose(names, settings)
+    single_thread()
+    machine = describe(settings.device, settings.clock)
+    base = ROOT / ('work_dirs/benchmarks' if settings.quick else 'benchmarks/results')
+    folder = out or base / folder_name(machine)
+    failed = 0
+    for name in chosen:
+        rows = rows_of(name, folder, machine, fresh=fresh)
+        failed += run_part(name, PARTS[name], settings, rows)
+    say(f'report: {write_report(folder)}')
+    if failed:
+        say(f'{failed} rows failed; the same command tries them again')
+    return int(failed > 0)
+
+
+def choose(names: list[str], settings: Settings) -> list[str]:
+    """The parts to run; 'report' is none."""
+    device = settings.device
+    if device == 'cuda' and settings.clock != 'wall':
+        raise UserError('--clock processor does not see a GPU work; leave it out')
+    if device == 'cuda' and not torch.cuda.is_available():
+        raise UserError('--device cuda: torch finds no GPU; choose --device cpu')
+    possible = [name for name, part in PARTS.items() if device in part.DEVICES]
+    for name in names:
+        if name != 'report' and name not in possible:
+            raise UserError(
+                f'{name!r} is no part on {device}; choose {", ".join(possible)} or report'
+            )
+    return [name for name in names if name != 'report'] if names else possible
+
+
+if __name__ == '__main__':
+    sys.exit(main())

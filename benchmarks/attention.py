@@ -1,0 +1,180 @@
+"""Attention layers alone, from a thousand to 64 thousand tokens."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.layers.attention import (
+    EfficientAdditiveAttention,
+    LocalGlobalAttention,
+    MobileAttention,
+    SeparableSelfAttention,
+    SingleHeadSelfAttention,
+    TalkingHeadAttention,
+)
+
+from .fit import exponent
+from .part import Cases, Rows, Settings, Target, measured, milliseconds, ratio, table
+from .store import Row, rounded
+from .timing import waiting_for
+
+TITLE = 'Attention layers alone'
+DEVICES = ('cpu', 'cuda')
+CHANNELS = 128
+ATTENDED = 28  # SHViT attends to a part of 1 / 4.67
+WIDTHS = (256, 1024)  # of EfficientFormerV2: queries and keys, values
+HEADS = 8
+SIDES = (32, 64, 128, 256)  # of square maps: 1k, 4k, 16k and 64k tokens
+SECONDS = 12.0
+MAX_SCORES = 2**31  # bytes of one matrix of scores; several live at once
+MAX_OPERATIONS = 2e11  # of attention on a CPU thread, a few seconds
+DOT_PRODUCT = 'scaled dot product'
+
+
+class DotProductAttention(nn.Module):
+    """Multi-head attention with torch's fused kernel, which never stores the scores.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), at a cost quadratic in H W.
+    """
+
+    def __init__(self, channels: int, head_channels: int = 32) -> None:
+        super().__init__()
+        self.head_channels = head_channels
+        self.qkv = nn.Conv2d(channels, 3 * channels, 1)
+        self.out = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # three times (B, heads, N, channels of a head)
+        query, key, value = (
+            # strided queries and keys would make the kernel five times slower
+            m.unflatten(1, (-1, self.head_channels)).transpose(2, 3).contiguous()
+            for m in self.qkv(x).flatten(2).chunk(3, dim=1)
+        )
+        mixed = F.scaled_dot_product_attention(query, key, value)
+        return self.out(mixed.transpose(2, 3).reshape(x.shape))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An attention layer of C channels, and what of it grows with the square of the tokens.
+
+    Args:
+        build: Makes it, for a square map of so many rows.
+        linear: Whether its cost is meant to be linear.
+        heads: Matrices of scores that it stores, tokens x tokens each.
+        multiply_adds: Per pair of tokens, where no matrix of scores is stored.
+    """
+
+    build: Callable[[int], nn.Module]
+    linear: bool = True
+    heads: int = 0
+    multiply_adds: int = 0
+
+    def left_out(self, tokens: int, device: str) -> str | None:
+        """Why it does not run on so many tokens, or None."""
+        stored = 4 * self.heads * tokens**2
+        if stored > MAX_SCORES:
+            return f'its scores take {stored / 2**30:.0f} GiB'
+        operations = 2 * self.multiply_adds * tokens**2
+        if device == 'cpu' and operations > MAX_OPERATIONS:
+            return f'it takes {operations / 1e12:.1f} T operations'
+        return None
+
+
+# fmt: off
+LAYERS = {
+    'separable (MobileViTv2)':     Layer(lambda side: SeparableSelfAttention(CHANNELS)),
+    'additive (SwiftFormer)':      Layer(lambda side: EfficientAdditiveAttention(CHANNELS)),
+    'mobile (MobiAtt)':            Layer(lambda side: LocalGlobalAttention(
+        CHANNELS, *WIDTHS, MobileAttention())),
+    'talking heads (EFv2)':        Layer(lambda side: LocalGlobalAttention(
+        CHANNELS, *WIDTHS, TalkingHeadAttention(HEADS, (side, side))), linear=False, heads=HEADS),
+    'single head (SHViT)':         Layer(lambda side: SingleHeadSelfAttention(
+        CHANNELS, ATTENDED), linear=False, heads=1),
+    DOT_PRODUCT:                   Layer(lambda side: DotProductAttention(
+        CHANNELS), linear=False, multiply_adds=2 * CHANNELS),
+}
+# fmt: on
+
+
+def cases(settings: Settings) -> Cases:
+    sides = SIDES[:2] if settings.quick else SIDES
+    return {f'{side**2} tokens': partial(measure, side, settings) for side in sides}
+
+
+def measure(side: int, settings: Settings) -> Row:
+    torch.manual_seed(0)
+    tokens = side**2
+    left_out = {name: layer.left_out(tokens, settings.device) for name, layer in LAYERS.items()}
+    left_out = {name: reason for name, reason in left_out.items() if reason}
+    x = torch.randn(1, CHANNELS, side, side, device=settings.device)
+    runs = {
+        name: waiting_for(settings.device, partial(layer.build(side).eval().to(settings.device), x))
+        for name, layer in LAYERS.items()
+        if name not in left_out
+    }
+    with torch.inference_mode():
+        samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=1)
+    return dict(tokens=tokens, left_out=left_out, seconds=rounded(samples))
+
+
+def exponents(rows: Rows) -> dict[str, tuple[float, int]]:
+    """The exponent of every layer that ran on two sizes, and the most tokens it ran on."""
+    found = {}
+    for name in LAYERS:
+        points = [
+            (row['tokens'], statistics.median(row['seconds'][name]))
+            for row in rows.values()
+            if name in row['seconds']
+        ]
+        if len(points) > 1:
+            tokens, costs = zip(*points, strict=True)
+            found[name] = exponent(tokens, costs), max(tokens)
+    return found
+
+
+def render(rows: Rows) -> list[str]:
+    rows = measured(rows)
+    fitted = exponents(rows)
+    heading = ['layer', *(f'{row["tokens"]} tokens, ms' for row in rows.values()), 'exponent']
+    lines = []
+    for name in LAYERS:
+        cells = [cell(name, row) for row in rows.values()]
+        value, most = fitted.get(name, (None, 0))
+        lines.append([name, *cells, '' if value is None else f'{value:.2f} up to {most}'])
+    notes = [
+        f'- {name} at {row["tokens"]} tokens was not run: {reason}'
+        for row in rows.values()
+        for name, reason in row['left_out'].items()
+    ]
+    text = (
+        f'One map of {CHANNELS} channels; projections belong to the layers, and to those of '
+        'EfficientFormerV2 the convolution on the values. In brackets how many times faster than '
+        "torch's scaled_dot_product_attention with its projections. Exponents are least-squares "
+        'fits of log time over log tokens.'
+    )
+    return [text, '', *table(heading, lines), *([''] if notes else []), *notes]
+
+
+def cell(name: str, row: Row) -> str:
+    """Median and minimum, then the ratio to the dot product."""
+    if name not in row['seconds']:
+        return 'not run'
+    text = milliseconds(row['seconds'][name])
+    if name == DOT_PRODUCT or DOT_PRODUCT not in row['seconds']:
+        return text
+    return f'{text}, {ratio(row, name, DOT_PRODUCT).median:.2f} x'
+
+
+def targets(rows: Rows) -> list[Target]:
+    return [
+        Target(f'exponent of {name} at most 1.05', f'{value:.3f}', value <= 1.05)
+        for name, (value, _) in exponents(measured(rows)).items()
+        if LAYERS[name].linear
+    ]

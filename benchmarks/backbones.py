@@ -1,0 +1,110 @@
+"""Backbones in eager mode, batch 1: ours as trained, fused and packed, timm's in both layouts."""
+
+import copy
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.deploy import fuse, optimize_for_cpu
+
+from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
+from .peers import QUICK, VARIANTS, Variant, assert_same_maps, build_pair
+from .store import Row, rounded
+from .timing import waiting_for
+
+TITLE = 'Backbones, eager'
+DEVICES = ('cpu', 'cuda')
+# side of the training images first, then: height and width in pixels, seconds per row
+LARGER = (((512, 512), 6.0), ((800, 1344), 12.0))
+NATIVE_SECONDS = 4.0
+LAST = ' channels_last'
+CANDIDATES = ('timm', f'timm{LAST}', 'ours', 'fused', 'packed')
+ON_A_GPU = CANDIDATES[:-1]
+
+
+def cases(settings: Settings) -> Cases:
+    if settings.quick:
+        return {
+            key(v, (v.side,) * 2): partial(measure, v, (v.side,) * 2, NATIVE_SECONDS, settings)
+            for v in QUICK
+        }
+    return {
+        key(v, size): partial(measure, v, size, seconds, settings)
+        for v in VARIANTS
+        for size, seconds in (((v.side, v.side), NATIVE_SECONDS), *LARGER)
+    }
+
+
+def key(variant: Variant, size: tuple[int, int]) -> str:
+    return f'{variant} {size[0]}x{size[1]}'
+
+
+def measure(variant: Variant, size: tuple[int, int], seconds: float, settings: Settings) -> Row:
+    ours, theirs = build_pair(variant, size)
+    fused = fuse(ours)
+    models = {'timm': theirs, f'timm{LAST}': channels_last(theirs), 'ours': ours, 'fused': fused}
+    if settings.device == 'cpu':
+        models['packed'] = optimize_for_cpu(ours)
+    x = torch.randn(1, 3, *size)
+    with torch.inference_mode():
+        for name in set(models) - {'timm'}:
+            assert_same_maps(models[name](x), theirs(x), f'{variant}, {name}')
+        candidates = {
+            name: waiting_for(
+                settings.device,
+                partial(model.to(settings.device), image(x, name, settings.device)),
+            )
+            for name, model in models.items()
+        }
+        # seconds for each: one round warms up, and more than three would take too long
+        samples = settings.time(candidates, seconds, min_rounds=3, warm_up=1)
+    return dict(model=str(variant), size=size, seconds=rounded(samples))
+
+
+def channels_last(model: nn.Module) -> nn.Module:
+    return copy.deepcopy(model).to(memory_format=torch.channels_last)
+
+
+def image(x: Tensor, candidate: str, device: str) -> Tensor:
+    layout = torch.channels_last if candidate.endswith(LAST) else torch.contiguous_format
+    return x.to(device, memory_format=layout)
+
+
+def render(rows: Rows) -> list[str]:
+    rows = measured(rows)
+    names = CANDIDATES if any('packed' in row['seconds'] for row in rows.values()) else ON_A_GPU
+    heading = ['model', 'image', *(f'{name}, ms' for name in names), 'ours : timm', 'fused : timm']
+    best = names[-1]
+    heading += [f'{best} : timm', f'{best} : timm in its better layout']
+    lines = []
+    for row in rows.values():
+        cells = [row['model'], '{} x {}'.format(*row['size'])]
+        cells += [milliseconds(row['seconds'][name]) for name in names]
+        cells += [ratio(row, name, 'timm') for name in ('ours', 'fused', best)]
+        lines.append([*cells, f'{against_better(row, best):.2f}'])
+    return [*table(heading, lines), '', *SAYS]
+
+
+SAYS = (
+    '`ours` is as trained, `fused` is `mmeffvit.deploy.fuse(ours)`, `packed` is '
+    '`mmeffvit.deploy.optimize_for_cpu(ours)`: fused, with activations and sums in oneDNN.',
+)
+
+
+def against_better(row: Row, name: str) -> float:
+    """How many times faster than timm's in the memory layout that it is faster in."""
+    return ratio(row, name, 'timm').median / max(1.0, ratio(row, f'timm{LAST}', 'timm').median)
+
+
+def targets(rows: Rows) -> list[Target]:
+    rows = measured(rows)
+    found = []
+    for name in ('fused', 'packed'):
+        speeds = {
+            key: ratio(row, name, 'timm').median
+            for key, row in rows.items()
+            if name in row['seconds']
+        }
+        found += at_least(f'ours {name} : timm, eager', speeds, 1.3, 1.0)
+    return found

@@ -1,0 +1,122 @@
+"""Deployed backbones, batch 1: ours fused and exported, timm's exported, both in ONNX Runtime.
+
+Beside them timm's in eager mode, and a matrix product: the rate of the machine in the same rounds.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from mmeffvit.engine.complexity import count
+
+from . import ort
+from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
+from .peers import QUICK, SMALL, VARIANTS, Variant, assert_same_maps, build_pair
+from .store import Row, rounded
+from .timing import geometric_mean
+
+TITLE = 'Deployed backbones'
+DEVICES = ('cpu',)
+SECONDS = 5.0
+LARGE = (512, 512)  # one variant of each family
+CANDIDATES = ('timm eager', 'timm ONNX', 'ours ONNX')
+GEMM = 'GEMM'
+GEMM_SIDE = 1024
+
+
+def cases(settings: Settings) -> Cases:
+    sizes = [(v, (v.side, v.side)) for v in (QUICK if settings.quick else VARIANTS)]
+    if not settings.quick:
+        sizes += [(v, LARGE) for v in SMALL]
+    return {f'{v} {size[0]}x{size[1]}': partial(measure, v, size, settings) for v, size in sizes}
+
+
+def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
+    ours, theirs = build_pair(variant, size)
+    x = torch.randn(1, 3, *size)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        theirs_file = ort.export(theirs, tuple(x.shape), Path(folder, 'timm.onnx'))
+        ours_file = ort.export_ours(ours, size, Path(folder, 'ours.onnx'))
+        runs: dict[str, Callable[[], object]] = {
+            'timm eager': partial(theirs, x),
+            'timm ONNX': ort.runner(ort.load(theirs_file), x),
+            'ours ONNX': ort.runner(ort.load(ours_file), x),
+        }
+        expected = theirs(x)
+        for name, run in runs.items():
+            assert_same_maps(run(), expected, f'{variant}, {name}')
+        runs[GEMM] = ort.matmul(*[GEMM_SIDE] * 3)
+        samples = settings.time(runs, SECONDS)
+    macs = count(variant.target, shape=size).total.multiply_adds
+    return dict(model=str(variant), size=size, multiply_adds=macs, seconds=rounded(samples))
+
+
+def gemm_rate(row: Row) -> float:
+    """Multiply-adds per second of a large matrix product in ONNX Runtime, in the same rounds."""
+    return GEMM_SIDE**3 / statistics.median(row['seconds'][GEMM])
+
+
+def gemm_share(row: Row, candidate: str) -> float:
+    """Which share of that rate a backbone reaches."""
+    rate = row['multiply_adds'] / statistics.median(row['seconds'][candidate])
+    return rate / gemm_rate(row)
+
+
+def render(rows: Rows) -> list[str]:
+    rows = measured(rows)
+    heading = ['model', 'image', *(f'{name}, ms' for name in CANDIDATES)]
+    heading += ['ours ONNX : timm eager', 'ours ONNX : timm ONNX']
+    lines = []
+    for row in rows.values():
+        cells = [row['model'], '{} x {}'.format(*row['size'])]
+        cells += [milliseconds(row['seconds'][name]) for name in CANDIDATES]
+        peers = ('timm eager', 'timm ONNX')
+        lines.append([*cells, *(ratio(row, 'ours ONNX', peer) for peer in peers)])
+    return [*table(heading, lines), '', *means(rows), '', *gemm_table(rows)]
+
+
+def means(rows: Rows) -> list[str]:
+    against = {
+        peer: [ratio(r, 'ours ONNX', peer).median for r in rows.values()]
+        for peer in ('timm eager', 'timm ONNX')
+    }
+    shown = [f'{geometric_mean(v):.2f} : {peer}' for peer, v in against.items() if v]
+    return [f'Geometric means of ours ONNX: {", ".join(shown)}.'] if shown else []
+
+
+def gemm_table(rows: Rows) -> list[str]:
+    lines = [
+        [
+            row['model'],
+            '{} x {}'.format(*row['size']),
+            f'{row["multiply_adds"] / 1e9:.3f}',
+            f'{2 * gemm_rate(row) / 1e9:.1f}',
+            *(f'{gemm_share(row, name):.0%}' for name in ('ours ONNX', 'timm ONNX')),
+        ]
+        for row in rows.values()
+    ]
+    heading = ['model', 'image', 'multiply-adds, G', 'GEMM, GFLOP/s']
+    heading += ['ours ONNX, share', 'timm ONNX, share']
+    return [
+        'Share of the rate that ONNX Runtime reaches in the same rounds on a product of two '
+        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per multiply-add, element-wise '
+        'operations not counted.',
+        '',
+        *table(heading, lines),
+    ]
+
+
+def targets(rows: Rows) -> list[Target]:
+    rows = measured(rows)
+    eager, exported = (
+        {key: ratio(row, 'ours ONNX', peer).median for key, row in rows.items()}
+        for peer in ('timm eager', 'timm ONNX')
+    )
+    return [
+        *at_least('deployed, ours ONNX : timm eager', eager, 3.0),
+        *at_least('deployed, ours ONNX : timm ONNX', exported, 1.15, 1.0),
+    ]

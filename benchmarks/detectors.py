@@ -1,0 +1,116 @@
+"""Whole detectors and segmentors on one image, with all that follows the network.
+
+The host's model as it is trained, the same fused, and the exported file in ONNX Runtime, all with
+their initial weights.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.deploy import fuse
+from mmeffvit.deploy.export import ExportOptions, export_graph
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.engine.build import build_model, isolated, own_model_config
+from mmeffvit.engine.complexity import DEFAULT_SHAPES
+from mmeffvit.engine.config import load_config
+from mmeffvit.engine.counting.forward import data_samples
+from mmeffvit.engine.counting.target import tested_shape
+
+from . import ort
+from .machine import ROOT
+from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
+from .store import Row, rounded
+
+TITLE = 'Whole detectors and segmentors'
+DEVICES = ('cpu',)
+SECONDS = 12.0
+LEAVES = (
+    'maskrcnn_swiftformer_xs_shapes',
+    'retinanet_swiftformer_l1',
+    'ssdlite_mobilevitv2_100',
+    'pspnet_mobilevitv2_050_ade20k',
+)
+CANDIDATES = ('host', 'fused', 'ONNX')
+BACKGROUND = 4.0  # logit: with equal ones for all classes, every box of SSDLite would be kept
+
+
+def cases(settings: Settings) -> Cases:
+    leaves = LEAVES[:1] if settings.quick else LEAVES
+    return {leaf: partial(measure, leaf, settings) for leaf in leaves}
+
+
+def measure(leaf: str, settings: Settings) -> Row:
+    config = load_config(ROOT / 'configs' / f'{leaf}.py')
+    scope = config.default_scope
+    size = tuple(tested_shape(config) or DEFAULT_SHAPES[scope])
+    with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model = build_model(own_model_config(config))
+        model.init_weights()
+        quieten(model)
+        model.eval()
+        image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
+        path = export_graph(make_graph(model), Path(folder, 'model.onnx'), ExportOptions(size, 1))
+        # the hosts read images as blue, green, red; the exported graph takes red, green, blue
+        run_onnx = ort.runner(ort.load(path), image.flip(0)[None].float())
+        runs = {
+            'host': partial(predict, model, image),
+            'fused': partial(predict, fuse(model), image),
+            'ONNX': run_onnx,
+        }
+        # warms up, too
+        objects = {name: count_objects(run()) for name, run in runs.items()}
+        samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=0)
+    return dict(size=size, objects=objects, seconds=rounded(samples))
+
+
+def quieten(model: nn.Module) -> None:
+    """Let untrained heads with a softmax over many classes and background keep few boxes."""
+    head = getattr(model, 'bbox_head', None)
+    if type(head).__name__ == 'SSDLiteHead':
+        for predictor in head.predictors:
+            # every anchor has 4 numbers of its box, then a logit per class; background is the last
+            bias = predictor[-1].bias
+            nn.init.constant_(bias.view(-1, 4 + head.cls_out_channels)[:, -1], BACKGROUND)
+
+
+def predict(model: nn.Module, image: Tensor) -> Any:
+    """What a tester of the host does with one image."""
+    samples = data_samples(tuple(image.shape[1:]), type(model))
+    return model.test_step(dict(inputs=[image], data_samples=samples))
+
+
+def count_objects(results: Any) -> int | None:
+    """How many objects were found; None for a label map."""
+    first = results[0]
+    if hasattr(first, 'pred_sem_seg'):
+        return None
+    if hasattr(first, 'pred_instances'):
+        return len(first.pred_instances)
+    labels = [
+        r for r in results if isinstance(r, Tensor) and r.ndim == 2 and not r.is_floating_point()
+    ]
+    return int((labels[0] >= 0).sum()) if labels else None
+
+
+def render(rows: Rows) -> list[str]:
+    heading = ['config', 'image', *(f'{name}, ms' for name in CANDIDATES)]
+    heading += ['fused : host', 'ONNX : host', 'ONNX : fused', 'objects']
+    lines = []
+    for key, row in measured(rows).items():
+        cells = [key, '{} x {}'.format(*row['size'])]
+        cells += [milliseconds(row['seconds'][name]) for name in CANDIDATES]
+        cells += [ratio(row, 'fused', 'host'), ratio(row, 'ONNX', 'host')]
+        found = [row['objects'][name] for name in CANDIDATES]
+        objects = '' if None in found else ', '.join(map(str, found))
+        lines.append([*cells, ratio(row, 'ONNX', 'fused'), objects])
+    text = (
+        'One image of noise, initial weights. Host: test_step as trained; fused: the same after '
+        'mmeffvit.deploy.fuse; ONNX: the exported file, post-processing included. Objects are '
+        'those that each found.'
+    )
+    return [text, '', *table(heading, lines)]

@@ -1,0 +1,73 @@
+"""The rate of matrix products and convolutions in ONNX Runtime: what this machine can give."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from . import ort
+from .part import Cases, Rows, Settings, measured, milliseconds, table
+from .store import Row, rounded
+
+TITLE = 'Rates of single operators in ONNX Runtime'
+DEVICES = ('cpu',)
+SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator.
+
+    Args:
+        build: Makes a call that runs it.
+        multiply_adds: Of one call.
+    """
+
+    build: Callable[[], Callable[[], object]]
+    multiply_adds: int
+
+
+def matmul(rows: int, inner: int, columns: int) -> Operator:
+    return Operator(partial(ort.matmul, rows, inner, columns), rows * inner * columns)
+
+
+def conv(channels: int, out_channels: int, side: int, kernel: int, groups: int = 1) -> Operator:
+    build = partial(ort.conv, channels, out_channels, side, kernel, groups)
+    return Operator(build, side**2 * kernel**2 * channels // groups * out_channels)
+
+
+REFERENCE = 'product 1024 x 1024 x 1024'
+# shapes of the backbones at 224 x 224
+OPERATORS = {
+    REFERENCE: matmul(1024, 1024, 1024),
+    'product 3136 x 48 x 192': matmul(3136, 48, 192),
+    'product 196 x 192 x 768': matmul(196, 192, 768),
+    'convolution 1 x 1, 48 to 192 channels, 56 x 56': conv(48, 192, 56, 1),
+    'convolution 1 x 1, 192 to 768 channels, 14 x 14': conv(192, 768, 14, 1),
+    'convolution 3 x 3, 64 to 64 channels, 56 x 56': conv(64, 64, 56, 3),
+    'depth-wise convolution 3 x 3, 192 channels, 28 x 28': conv(192, 192, 28, 3, groups=192),
+}
+
+
+def cases(settings: Settings) -> Cases:
+    return {'operators': partial(measure, settings)}
+
+
+def measure(settings: Settings) -> Row:
+    runs = {name: operator.build() for name, operator in OPERATORS.items()}
+    samples = settings.time(runs, SECONDS, min_rounds=10)
+    macs = {name: operator.multiply_adds for name, operator in OPERATORS.items()}
+    return dict(multiply_adds=macs, seconds=rounded(samples))
+
+
+def render(rows: Rows) -> list[str]:
+    lines = []
+    for row in measured(rows).values():
+        rates = {
+            name: 2 * row['multiply_adds'][name] / statistics.median(times)
+            for name, times in row['seconds'].items()
+        }
+        for name, times in row['seconds'].items():
+            share = rates[name] / rates[REFERENCE]
+            lines.append([name, milliseconds(times), f'{rates[name] / 1e9:.1f}', f'{share:.0%}'])
+    return table(['operator', 'ms', 'GFLOP/s', 'share of the first'], lines)

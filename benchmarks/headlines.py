@@ -1,0 +1,104 @@
+"""Ratios that the papers put first, as this machine has them: ours against ours."""
+
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from mmeffvit.deploy import fuse
+
+from . import ort
+from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
+from .peers import Variant, build_ours, randomise
+from .store import Row, rounded
+
+TITLE = "The papers' headline ratios"
+DEVICES = ('cpu',)
+SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class Headline:
+    """How many times faster one model is than another.
+
+    Args:
+        fast: The model that the paper proposes.
+        slow: What it compares with.
+        published: The paper's ratio and how it was measured; empty where it prints none.
+        side: Pixels of the square image; None is that of the training images of each.
+        batch: Images at once.
+        mobile: The first one has Mobile-Attention.
+    """
+
+    fast: Variant
+    slow: Variant
+    published: str = ''
+    side: int | None = None
+    batch: int = 1
+    mobile: bool = False
+
+    def __str__(self) -> str:
+        batch = f', batch {self.batch}' if self.batch > 1 else ''
+        return f'{self.fast}{"_mobiatt" * self.mobile} : {self.slow}{batch}'
+
+
+SHVIT = 'arXiv:2401.16456, abstract: 8.1 on a CPU, 3.3 on a GPU, 2.4 on an iPhone 12'
+MOBIATT = 'Mobile Attention (ICML 2024), table 3: {}, Core ML on an iPhone 12'
+SWIFTFORMER = 'arXiv:2303.15446, table 2: {}, Core ML on an iPhone 14'
+mobilevitv2 = partial(Variant, 'mobilevitv2', side=256)
+swiftformer = partial(Variant, 'swiftformer')
+efficientformerv2 = partial(Variant, 'efficientformerv2')
+# fmt: off
+HEADLINES = (
+    Headline(Variant('shvit', 's4', 256), mobilevitv2('100'), SHVIT),
+    # the paper's CPU works on 16 images at once
+    Headline(Variant('shvit', 's4', 256), mobilevitv2('100'), SHVIT, batch=16),
+    Headline(swiftformer('s'), mobilevitv2('100'), SWIFTFORMER.format('1.7 ms / 0.8 ms = 2.1')),
+    Headline(swiftformer('l1'), mobilevitv2('150'), SWIFTFORMER.format('3.4 ms / 1.1 ms = 3.1')),
+    Headline(swiftformer('xs'), efficientformerv2('s0')),
+    Headline(swiftformer('s'), efficientformerv2('s1')),
+    Headline(swiftformer('l1'), efficientformerv2('s2')),
+    Headline(efficientformerv2('s2'), efficientformerv2('s2'),
+             MOBIATT.format('6.5 ms / 4.7 ms = 1.38'), side=512, mobile=True),
+    Headline(efficientformerv2('l'), efficientformerv2('l'),
+             MOBIATT.format('10.3 ms / 7.7 ms = 1.34'), side=512, mobile=True),
+)
+# fmt: on
+
+
+def cases(settings: Settings) -> Cases:
+    chosen = HEADLINES[4:5] if settings.quick else HEADLINES
+    return {str(h): partial(measure, h, settings) for h in chosen}
+
+
+def measure(headline: Headline, settings: Settings) -> Row:
+    torch.manual_seed(0)
+    runs = {}
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        for name, variant in (('fast', headline.fast), ('slow', headline.slow)):
+            side = headline.side or variant.side
+            mobile = dict(attention='mobile') if headline.mobile and name == 'fast' else {}
+            model = fuse(randomise(build_ours(variant, (side, side), **mobile)))
+            x = torch.randn(headline.batch, 3, side, side)
+            path = ort.export(model, tuple(x.shape), Path(folder, f'{name}.onnx'))
+            runs[f'{name} eager'] = partial(model, x)
+            runs[f'{name} ONNX'] = ort.runner(ort.load(path), x)
+        samples = settings.time(runs, SECONDS)
+    return dict(published=headline.published, seconds=rounded(samples))
+
+
+def render(rows: Rows) -> list[str]:
+    heading = ['faster : slower', 'eager, fused', 'ONNX Runtime', 'ONNX Runtime, ms', 'published']
+    lines = []
+    for key, row in measured(rows).items():
+        cells = [ratio(row, f'fast {how}', f'slow {how}') for how in ('eager', 'ONNX')]
+        times = [milliseconds(row['seconds'][f'{name} ONNX']) for name in ('fast', 'slow')]
+        lines.append([key, *cells, ' : '.join(times), row['published'] or 'no ratio'])
+    text = (
+        'Backbones without a classifier, at the size of their training images, with '
+        'Mobile-Attention at 512 x 512. Published ratios are of whole classifiers on other '
+        'hardware; the paper of SwiftFormer does not compare with EfficientFormerV2.'
+    )
+    return [text, '', *table(heading, lines)]

@@ -1,0 +1,83 @@
+"""What a measurement was made on."""
+
+import datetime
+import os
+import platform
+import re
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from mmeffvit.version import __version__
+
+from .peers import import_timm
+
+ROOT = Path(__file__).resolve().parents[1]
+FLAGS = ('avx2', 'fma', 'avx512f', 'avx512_vnni', 'amx_tile')  # what kernels are chosen by
+
+
+def describe(device: str, clock: str) -> dict[str, str]:
+    """Machine and versions; measurements with different ones do not belong in one table."""
+    cpu = cpu_info()
+    found = {
+        'cpu': cpu.get('model name', platform.processor() or platform.machine()),
+        'cores': str(len(os.sched_getaffinity(0))),
+        'flags': ' '.join(flag for flag in FLAGS if flag in cpu.get('flags', '').split()),
+        'clock': clock,
+        'kernels of torch': torch.backends.cpu.get_cpu_capability(),
+        'python': platform.python_version(),
+        'mmeffvit': __version__,
+        'torch': torch.__version__,
+        'timm': import_timm().__version__,
+        'onnxruntime': installed('onnxruntime'),
+    }
+    if device == 'cuda':
+        found['gpu'] = torch.cuda.get_device_name()
+    return found
+
+
+def cpu_info() -> dict[str, str]:
+    """The first processor of /proc/cpuinfo; empty where the system has none."""
+    path = Path('/proc/cpuinfo')
+    lines = path.read_text().split('\n\n')[0].splitlines() if path.is_file() else []
+    pairs = (line.partition(':') for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return 'not installed'
+
+
+def folder_name(machine: dict[str, str]) -> str:
+    """The machine as the name of a folder."""
+    name = machine.get('gpu') or f'{machine["cpu"]} {machine["cores"]} cores'
+    return re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')
+
+
+def circumstances() -> dict[str, str | float]:
+    """What may differ from row to row: the code, the day, and what else the machine does."""
+    return {
+        'commit': commit(),
+        'date': datetime.datetime.now().astimezone().isoformat(timespec='seconds'),
+        'load': round(os.getloadavg()[0], 2),
+    }
+
+
+def commit() -> str:
+    """The checkout's commit, with a + if the package differs from it; empty without git."""
+
+    def git(*arguments: str) -> str:
+        run = subprocess.run(['git', *arguments], cwd=ROOT, capture_output=True, text=True)
+        return run.stdout.strip()
+
+    try:
+        return git('rev-parse', '--short', 'HEAD') + '+' * bool(
+            git('status', '--porcelain', 'mmeffvit')
+        )
+    except FileNotFoundError:
+        return ''

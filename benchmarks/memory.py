@@ -1,0 +1,50 @@
+"""The most memory that tensors made in a step hold at once."""
+
+import gc
+import json
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+HOW = (
+    'the highest sum of what torch allocated and had not freed during the step: activations, '
+    'gradients and the work space of operators, without what was there before (parameters, the '
+    'images); on a CPU from the allocations that the profiler records, on a GPU from the counters '
+    'of the allocator. What oneDNN allocates by itself inside a kernel is in neither.'
+)
+
+
+def peak_bytes(step: Callable[[], object], device: str) -> int:
+    """Run ``step`` once, and return the highest number of bytes that its allocations held."""
+    gc.collect()
+    if device == 'cuda':
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step()
+    return highest_sum(allocations(profiler))
+
+
+def allocations(profiler: profile) -> list[int]:
+    """Bytes of every allocation, and negative of every release, in the order they happened."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, 'trace.json')
+        profiler.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text())['traceEvents']
+    memory = [event for event in events if event['name'] == '[memory]']
+    memory.sort(key=lambda event: event['ts'])
+    return [event['args']['Bytes'] for event in memory]
+
+
+def highest_sum(changes: Iterable[int]) -> int:
+    highest = current = 0
+    for change in changes:
+        current += change
+        highest = max(highest, current)
+    return highest

@@ -1,0 +1,103 @@
+"""ONNX Runtime on one thread of the CPU."""
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper
+from torch import Tensor, nn
+
+from mmeffvit.backbones import Backbone
+from mmeffvit.deploy.export import OPSET, export_backbone
+from mmeffvit.deploy.graphs.base import Preprocessing
+
+
+def export(model: nn.Module, shape: tuple[int, ...], path: Path) -> Path:
+    """Export a model to ONNX for inputs of one shape, with torch's exporter.
+
+    Args:
+        model: In eval mode; returns maps.
+        shape: Of the input, (B, 3, H, W).
+        path: The file to write.
+    """
+    logging.getLogger('torch.onnx').setLevel(logging.ERROR)
+    silent = contextlib.redirect_stdout(io.StringIO())
+    with torch.no_grad(), warnings.catch_warnings(), silent:
+        warnings.simplefilter('ignore')
+        program = torch.onnx.export(
+            model.eval(), (torch.zeros(shape),), dynamo=True, opset_version=OPSET
+        )
+    program.save(path)
+    return path
+
+
+def export_ours(backbone: Backbone, size: tuple[int, int], path: Path) -> Path:
+    """Export a backbone of ours, fused, for one image of one size.
+
+    It takes what timm's takes: the mean and the deviation are left out of the file.
+    """
+    return export_backbone(
+        backbone, path, size, batch=1, opset=OPSET, preprocessing=Preprocessing()
+    )
+
+
+def load(model: Path | bytes) -> onnxruntime.InferenceSession:
+    """Load a file, or the bytes of one, with every optimisation of the graph."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    source = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
+
+
+def runner(session: onnxruntime.InferenceSession, x: Tensor) -> Callable[[], list[Tensor]]:
+    """A call that runs the session on ``x`` and returns its outputs."""
+    (name,) = (i.name for i in session.get_inputs())
+    feed = {name: x.numpy()}
+    return lambda: [torch.from_numpy(output) for output in session.run(None, feed)]
+
+
+def matmul(rows: int, inner: int, columns: int) -> Callable[[], object]:
+    """A call that multiplies (rows, inner) by constant (inner, columns), as layers do."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((inner, columns), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node('MatMul', ['x', 'w'], ['y'])],
+        'matmul',
+        [helper.make_tensor_value_info('x', TensorProto.FLOAT, [rows, inner])],
+        [helper.make_tensor_value_info('y', TensorProto.FLOAT, [rows, columns])],
+        [onnx.numpy_helper.from_array(weight, 'w')],
+    )
+    return _session_of(graph, torch.from_numpy(rng.standard_normal((rows, inner), np.float32)))
+
+
+def conv(channels: int, out_channels: int, side: int, kernel: int, groups: int = 1) -> Callable:
+    """A call that runs a convolution on a square map, with padding that keeps its size."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((out_channels, channels // groups, kernel, kernel), np.float32)
+    node = helper.make_node(
+        'Conv', ['x', 'w'], ['y'], group=groups, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2
+    )
+    graph = helper.make_graph(
+        [node],
+        'conv',
+        [helper.make_tensor_value_info('x', TensorProto.FLOAT, [1, channels, side, side])],
+        [helper.make_tensor_value_info('y', TensorProto.FLOAT, [1, out_channels, side, side])],
+        [onnx.numpy_helper.from_array(weight, 'w')],
+    )
+    x = rng.standard_normal((1, channels, side, side), np.float32)
+    return _session_of(graph, torch.from_numpy(x))
+
+
+def _session_of(graph: onnx.GraphProto, x: Tensor) -> Callable[[], object]:
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', OPSET)])
+    model.ir_version = 10
+    return runner(load(model.SerializeToString()), x)

@@ -1,0 +1,112 @@
+"""What every part of the benchmark shares: settings, and how its rows become text."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .store import Row
+from .timing import QUICK, Budget, Ratio, Samples, geometric_mean, interleave, speed_up
+
+Cases = dict[str, Callable[[], Row]]  # how to measure each row, by its key
+Rows = Mapping[str, Row]
+CLOCKS = {'wall': time.perf_counter, 'processor': time.thread_time}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure.
+
+    Args:
+        device: 'cpu' or 'cuda'.
+        quick: Only see that everything works: few rounds, one small model, small images.
+        clock: 'wall', or 'processor' for the time that the thread itself runs, which says more on
+            a busy machine and misses what the thread waits for.
+    """
+
+    device: str = 'cpu'
+    quick: bool = False
+    clock: str = 'wall'
+
+    def time(
+        self,
+        candidates: Mapping[str, Callable[[], object]],
+        seconds: float,
+        *,
+        min_rounds: int = 5,
+        max_rounds: int = 50,
+        warm_up: int = 2,
+    ) -> Samples:
+        """Time the candidates in turns for about so many seconds."""
+        budget = QUICK if self.quick else Budget(seconds, min_rounds, max_rounds, warm_up)
+        return interleave(candidates, budget, CLOCKS[self.clock])
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the project set out to reach.
+
+    Args:
+        name: What is measured, and the bound.
+        value: What was measured.
+        reached: Whether it keeps the bound.
+    """
+
+    name: str
+    value: str
+    reached: bool
+
+    def __str__(self) -> str:
+        return (
+            f'- {"reached" if self.reached else "**missed**"}: {self.name}; measured {self.value}'
+        )
+
+
+def at_least(
+    name: str, ratios: Mapping[str, float], mean: float, each: float | None = None
+) -> list[Target]:
+    """The targets of a geometric mean and of the lowest of ``ratios``, if there are any."""
+    if not ratios:
+        return []
+    average = geometric_mean(list(ratios.values()))
+    targets = [Target(f'{name}, geometric mean at least {mean}', f'{average:.2f}', average >= mean)]
+    if each is not None:
+        worst = min(ratios, key=ratios.__getitem__)
+        lowest = ratios[worst]
+        value = f'{lowest:.2f} ({worst})'
+        targets.append(Target(f'{name}, none below {each}', value, lowest >= each))
+    return targets
+
+
+def measured(rows: Rows) -> dict[str, Row]:
+    """The rows without those that failed."""
+    return {key: row for key, row in rows.items() if 'error' not in row}
+
+
+def ratio(row: Row, ours: str, peer: str) -> Ratio:
+    """How many times faster the candidate ``ours`` of a row is than ``peer``."""
+    return speed_up(row['seconds'][ours], row['seconds'][peer])
+
+
+def milliseconds(times: Sequence[float]) -> str:
+    """Median and, in brackets, minimum."""
+    return f'{digits(1e3 * statistics.median(times))} ({digits(1e3 * min(times))})'
+
+
+def digits(value: float) -> str:
+    """Three digits that mean something, or all before the point."""
+    return f'{value:.0f}' if value >= 100 else f'{value:#.3g}'.rstrip('.')
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """A Markdown table."""
+    lines = [heading, ['---'] * len(heading), *rows]
+    return [f'| {" | ".join(map(str, cells))} |' for cells in lines]
+
+
+def summary(row: Row) -> str:
+    """The medians of a row in one line, for who waits."""
+    if 'error' in row:
+        return f'failed: {row["error"]}'
+    medians = {k: statistics.median(v) for k, v in row.get('seconds', {}).items() if v}
+    return ', '.join(f'{name} {digits(1e3 * value)} ms' for name, value in medians.items())

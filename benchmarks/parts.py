@@ -1,0 +1,27 @@
+"""The parts of the benchmark, in the order they run."""
+
+from types import ModuleType
+
+from . import (
+    attention,
+    backbones,
+    compiled,
+    deployed,
+    detectors,
+    gemm,
+    headlines,
+    throughput,
+    training,
+)
+
+PARTS: dict[str, ModuleType] = {
+    'backbones': backbones,
+    'training': training,
+    'deployed': deployed,
+    'detectors': detectors,
+    'gemm': gemm,
+    'attention': attention,
+    'headlines': headlines,
+    'compiled': compiled,
+    'throughput': throughput,
+}

@@ -1,0 +1,66 @@
+"""Markdown of what was measured on a machine."""
+
+from pathlib import Path
+
+from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.errors import UserError
+
+from .part import Rows, Target, table
+from .parts import PARTS
+from .plot import draw
+from .store import read
+
+HOW = (
+    'Candidates of a row ran in turns (A, B, C, A, B, C) in one process and one thread, after a '
+    'warm-up, without garbage collection. Times are the median and, in brackets, the minimum over '
+    'the rounds. A ratio such as "ours : timm" says how many times faster ours is: the ratio of '
+    'the medians, and in brackets the first and the last decile of the ratios of single rounds.'
+)
+
+
+def write_report(folder: Path) -> Path:
+    """Write ``README.md`` and the plot beside the JSON files of ``folder``, and return its path.
+
+    Raises:
+        UserError: If nothing was measured there.
+    """
+    contents = {
+        name: read(folder / f'{name}.json') for name in PARTS if (folder / f'{name}.json').is_file()
+    }
+    if not contents:
+        raise UserError(f'{folder} holds no measurements; parts are {", ".join(PARTS)}')
+    machine = next(iter(contents.values()))['machine']
+    rows = {name: content['rows'] for name, content in contents.items()}
+    plot = draw(rows.get('deployed', {}), folder)
+    path = folder / 'README.md'
+    AtomicLocalBackend().put(markdown(machine, rows, plot).encode(), path)
+    return path
+
+
+def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None = None) -> str:
+    """The report: machine, targets, and a section for every part."""
+    lines = ['# Benchmark', '', *table(['machine', ''], machine.items()), '', HOW]
+    found: list[Target] = []
+    sections: list[str] = []
+    for name, rows in parts.items():
+        part = PARTS[name]
+        found += part.targets(rows) if hasattr(part, 'targets') else []
+        sections += ['', f'## {part.TITLE}', '', *part.render(rows), '', *provenance(rows)]
+    if found:
+        lines += ['', '## Targets', '', *map(str, found)]
+    if plot is not None:
+        lines += ['', f'![Published accuracy over measured latency]({plot.name})']
+    return '\n'.join([*lines, *sections]) + '\n'
+
+
+def provenance(rows: Rows) -> list[str]:
+    """When and at which commit, how busy the machine was, and which rows failed."""
+    commits = sorted({row['commit'] for row in rows.values()})
+    days = sorted({row['date'][:10] for row in rows.values()})
+    load = max((row['load'] for row in rows.values()), default=0)
+    lines = [
+        f'Measured on {", ".join(days)} at commit {", ".join(commits)} (+: with changes); highest '
+        f'load average after a row {load}.'
+    ]
+    failed = [f'- {key} failed: {row["error"]}' for key, row in rows.items() if 'error' in row]
+    return [*lines, '', *failed] if failed else lines

@@ -1,0 +1,75 @@
+"""Rows of measurements in a JSON file that is whole after every row."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.errors import UserError
+
+Row = dict[str, Any]
+
+
+class Rows:
+    """The rows of one part, by key, in the order they were measured.
+
+    Args:
+        path: The file; its rows are read if it is there.
+        machine: What the rows are measured on.
+        fresh: Start without the rows of the file.
+
+    Raises:
+        UserError: If the file is damaged, or was measured on something else.
+    """
+
+    def __init__(self, path: Path, machine: dict[str, str], *, fresh: bool = False) -> None:
+        self.path = path
+        self.machine = machine
+        self.rows: dict[str, Row] = {}
+        if path.is_file() and not fresh:
+            content = read(path)
+            different = [
+                f'{key} {content["machine"].get(key)}, now {machine.get(key)}'
+                for key in sorted({*content['machine'], *machine})
+                if content['machine'].get(key) != machine.get(key)
+            ]
+            if different:
+                raise UserError(
+                    f'{path} was measured with {"; ".join(different)}: --fresh starts anew, '
+                    '--out FOLDER writes elsewhere'
+                )
+            self.rows = content['rows']
+
+    def has(self, key: str) -> bool:
+        """Whether the row was measured; one that failed is tried again."""
+        return key in self.rows and 'error' not in self.rows[key]
+
+    def add(self, key: str, row: Row) -> None:
+        self.rows.pop(key, None)
+        self.rows[key] = row
+        AtomicLocalBackend().put(str(self).encode(), self.path)
+
+    def __str__(self) -> str:
+        """JSON with a line per row, so that a changed row is a changed line."""
+        lines = [f'  {json.dumps(key)}: {json.dumps(row)}' for key, row in self.rows.items()]
+        rows = ',\n'.join(lines)
+        return f'{{\n "machine": {json.dumps(self.machine)},\n "rows": {{\n{rows}\n }}\n}}\n'
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a file of rows.
+
+    Raises:
+        UserError: If it is not one.
+    """
+    try:
+        content = json.loads(path.read_text())
+        content['machine'].items(), content['rows'].items()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{path} holds no measurements ({error!r}): move it away') from error
+    return content
+
+
+def rounded(samples: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Times in seconds with five digits: more would be noise in the file."""
+    return {name: [float(f'{t:.5g}') for t in times] for name, times in samples.items()}

@@ -1,0 +1,143 @@
+"""Time several candidates in turns, so that a busy moment of the machine hits all of them."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+Samples = dict[str, list[float]]  # seconds of every round, by candidate
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to measure.
+
+    Args:
+        seconds: Start no further round after this many seconds.
+        min_rounds: Rounds that run whatever they take.
+        max_rounds: Rounds that are enough.
+        warm_up: Rounds before the first that counts.
+    """
+
+    seconds: float = 4.0
+    min_rounds: int = 5
+    max_rounds: int = 50
+    warm_up: int = 2
+
+
+QUICK = Budget(seconds=0.5, min_rounds=2, max_rounds=5, warm_up=1)
+
+
+def interleave(
+    candidates: Mapping[str, Callable[[], object]],
+    budget: Budget,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Samples:
+    """Run A, B, C, A, B, C and so on, and time each call.
+
+    Args:
+        candidates: What to time; each call ends when its work has.
+        budget: How many rounds.
+        clock: Seconds since some moment.
+
+    Raises:
+        ValueError: If there is no candidate, or no round to run.
+    """
+    if not candidates or min(budget.min_rounds, budget.max_rounds) < 1:
+        raise ValueError(f'{len(candidates)} candidates in {budget}: there is nothing to time')
+    for _ in range(budget.warm_up):
+        for run in candidates.values():
+            run()
+    samples: Samples = {name: [] for name in candidates}
+    with no_garbage_collection():
+        start = clock()
+        for finished in range(budget.max_rounds):
+            if finished >= budget.min_rounds and clock() - start >= budget.seconds:
+                break
+            for name, run in candidates.items():
+                before = clock()
+                run()
+                samples[name].append(clock() - before)
+    return samples
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Collect now and not in between: a collection would fall on whoever runs then."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times faster one candidate is than another.
+
+    Args:
+        median: Ratio of the medians; above 1 the first is faster.
+        best: Ratio of the shortest times.
+        low: First decile of the ratios of the single rounds.
+        high: Last decile.
+    """
+
+    median: float
+    best: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f'{self.median:.2f} ({self.low:.2f} to {self.high:.2f})'
+
+
+def speed_up(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
+    """How many times faster ``ours`` is; both are seconds of the same rounds.
+
+    Raises:
+        ValueError: If the rounds are not the same.
+    """
+    rounds = [theirs / own for own, theirs in zip(ours, peer, strict=True)]
+    return Ratio(
+        statistics.median(peer) / statistics.median(ours),
+        min(peer) / min(ours),
+        quantile(rounds, 0.1),
+        quantile(rounds, 0.9),
+    )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which ``share`` of ``values`` lie, between two of them by interpolation."""
+    ordered = sorted(values)
+    position = share * (len(ordered) - 1)
+    index = min(int(position), len(ordered) - 2) if len(ordered) > 1 else 0
+    upper = ordered[min(index + 1, len(ordered) - 1)]
+    return ordered[index] + (position - index) * (upper - ordered[index])
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return statistics.geometric_mean(values)
+
+
+def single_thread() -> None:
+    """Let torch work in one thread, as ONNX Runtime does here."""
+    torch.set_num_threads(1)
+
+
+def waiting_for(device: str, run: Callable[[], object]) -> Callable[[], object]:
+    """``run``, returning when the device has done it."""
+    if device == 'cpu':
+        return run
+
+    def synchronised() -> None:
+        run()
+        torch.cuda.synchronize()
+
+    return synchronised

@@ -1,0 +1,54 @@
+"""The peak is that of the tensors that live at once."""
+
+import torch
+from torch import nn
+
+from benchmarks.memory import highest_sum, peak_bytes
+
+ROWS, WIDTH = 64, 256
+MAP = 4 * ROWS * WIDTH  # bytes of one float32 tensor
+SLACK = 4096  # scalars, and what the allocator rounds up to
+
+
+def test_the_peak_is_the_highest_sum_and_not_the_total():
+    assert highest_sum([5, 3, -5, 4, -7]) == 8
+
+
+def test_a_released_tensor_is_not_part_of_the_peak():
+    x = torch.randn(ROWS, WIDTH)
+
+    def step() -> None:
+        y = x + 1  # one
+        y = y * 2  # two, until the first is released
+        y = y - 3
+
+    assert 2 * MAP <= peak_bytes(step, 'cpu') <= 2 * MAP + SLACK
+
+
+def test_the_peak_of_a_training_step_counts_what_backward_needs_and_its_gradients():
+    depth = 6
+    x = torch.randn(ROWS, WIDTH)
+    model = nn.Sequential(*[nn.Sigmoid() for _ in range(depth)])
+    x.requires_grad_()
+
+    def step() -> None:
+        model(x).sum().backward()
+        x.grad = None
+
+    # every sigmoid keeps its output; in its first step, backward adds the gradient of the last
+    # output, which is an expanded scalar and stored nowhere, and makes that of the one before
+    peak = peak_bytes(step, 'cpu')
+    assert (depth + 1) * MAP <= peak <= (depth + 2) * MAP + SLACK
+
+
+def test_a_step_that_stores_less_has_a_lower_peak():
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    deep = nn.Sequential(*[nn.Sigmoid() for _ in range(8)])
+
+    def step(model: nn.Module) -> None:
+        model(x).sum().backward()
+        x.grad = None
+
+    longer = peak_bytes(lambda: step(deep), 'cpu')
+    shorter = peak_bytes(lambda: step(deep[:4]), 'cpu')
+    assert abs(longer - shorter - 4 * MAP) <= SLACK

@@ -1,0 +1,84 @@
+"""Parts measure real models, and refuse to compare different ones."""
+
+import pytest
+import torch
+
+from benchmarks import attention, backbones, throughput
+from benchmarks.__main__ import choose
+from benchmarks.part import Settings
+from benchmarks.parts import PARTS
+from benchmarks.peers import SMALL, Variant, assert_same_maps, build_pair
+from mmeffvit.errors import UserError
+
+QUICK = Settings(quick=True)
+SMALLEST = Variant('shvit', 's1', 64)
+
+
+@pytest.mark.parametrize('variant', SMALL, ids=str)
+def test_ours_and_timms_are_built_with_equal_maps(timm, variant):
+    ours, theirs = build_pair(variant, (64, 128))  # compares them itself
+    assert not ours.training
+    assert not theirs.training
+    assert type(theirs).__module__.startswith('timm')
+
+
+def test_maps_that_differ_are_not_timed():
+    x = torch.rand(1, 2, 3, 3) + 1
+    assert_same_maps([x], [x + 1e-5], 'near')
+    with pytest.raises(RuntimeError, match='far: map 0 differs'):
+        assert_same_maps([x], [x + 1e-3], 'far')
+    with pytest.raises(RuntimeError, match='map 0 differs by nan'):
+        assert_same_maps([x * float('nan')], [x], 'broken')
+
+
+def test_a_backbone_is_timed_with_its_peer(timm):
+    row = backbones.measure(SMALLEST, (64, 64), 1.0, QUICK)
+    assert set(row['seconds']) == set(backbones.CANDIDATES)
+    assert all(t > 0 for times in row['seconds'].values() for t in times)
+    assert len({len(times) for times in row['seconds'].values()}) == 1
+
+
+def test_the_dot_product_layer_is_attention_with_a_softmax_over_all_tokens():
+    layer = attention.DotProductAttention(8, head_channels=4).double()
+    x = torch.randn(2, 8, 3, 5, dtype=torch.float64)
+    query, key, value = layer.qkv(x).flatten(2).unflatten(1, (3, 2, 4)).unbind(1)
+    weights = (query.transpose(2, 3) @ key / 2).softmax(dim=-1)  # (B, heads, N, N)
+    mixed = (value @ weights.transpose(2, 3)).flatten(1, 2).view_as(x)
+    torch.testing.assert_close(layer(x), layer.out(mixed))
+
+
+def test_layers_that_do_not_fit_are_left_out_with_a_reason():
+    reasons = {name: layer.left_out(256**2, 'cpu') for name, layer in attention.LAYERS.items()}
+    assert reasons['talking heads (EFv2)'] == 'its scores take 128 GiB'
+    assert reasons['single head (SHViT)'] == 'its scores take 16 GiB'
+    assert reasons[attention.DOT_PRODUCT] == 'it takes 2.2 T operations'
+    assert all(reasons[n] is None for n, layer in attention.LAYERS.items() if layer.linear)
+    assert attention.LAYERS[attention.DOT_PRODUCT].left_out(256**2, 'cuda') is None
+
+
+@pytest.mark.parametrize('mode', ['eager', 'eager AMP'])
+def test_mixed_precision_is_on_in_its_mode_only(mode):
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        result = throughput.call(torch.nn.Conv2d(3, 4, 1), x, mode)()
+    assert result.dtype == (torch.bfloat16 if mode == 'eager AMP' else torch.float32)
+
+
+def test_parts_of_the_gpu_are_not_run_on_the_cpu():
+    assert choose([], QUICK) == [name for name in PARTS if name != 'throughput']
+    assert choose(['report'], QUICK) == []
+    with pytest.raises(UserError, match="'throughput' is no part on cpu; choose backbones, "):
+        choose(['throughput'], QUICK)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason='there is a GPU')
+def test_a_gpu_that_is_missing_is_named():
+    with pytest.raises(UserError, match='torch finds no GPU'):
+        choose([], Settings('cuda'))
+
+
+def test_all_cases_of_a_part_have_names_of_their_own_and_quick_ones_are_fewer():
+    for name, part in PARTS.items():
+        everything, quick = part.cases(Settings()), part.cases(QUICK)
+        assert len(quick) <= len(everything), name
+        assert quick, name
