@@ -325,7 +325,7 @@ def evaluate_and_dump(runner: Runner, scope: str, out: Path) -> dict[str, float]
     if scope == 'mmdet':
         from mmdet.evaluation import DumpDetResults as DumpResults
     else:
-        from mmengine.evaluator import DumpResults
+        from .dump import DumpLabelMaps as DumpResults
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f'{out.stem}.partial{out.suffix}')
     runner.test_evaluator.metrics.append(DumpResults(out_file_path=str(partial)))

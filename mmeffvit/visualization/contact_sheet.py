@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import torch
 from mmengine.runner import Runner
-from mmengine.structures import InstanceData
+from mmengine.structures import BaseDataElement, InstanceData, PixelData
 from torch import Tensor
 
 TITLE_HEIGHT = 28  # pixels
@@ -53,19 +53,36 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
             large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
             # both are in the pixels of the image as it lies on the disk
             for instances in (sample.gt_instances, sample.pred_instances):
-                _enlarge(instances, enlarge, large.shape[:2])
+                scale_instances(instances, enlarge, large.shape[:2])
             visualizer.add_datasample('sheet', large, data_sample=sample, pred_score_thr=score_thr)
             yield visualizer.get_image()
 
 
-def _enlarge(instances: InstanceData, factor: float, size: tuple[int, int]) -> None:
+def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) -> None:
+    """Fit the annotations of a sample to its image made larger or smaller, in place.
+
+    Args:
+        sample: Of either host, in the pixels of the image as it was.
+        factor: What the sides were multiplied by.
+        size: Height and width now, in pixels.
+    """
+    if 'gt_instances' in sample:
+        scale_instances(sample.gt_instances, factor, size)
+    if 'gt_sem_seg' in sample and hasattr(sample.gt_sem_seg, 'data'):  # of mmseg, (1, H, W)
+        labels = sample.gt_sem_seg.data[0].cpu().numpy().astype(np.int32)
+        scaled = cv2.resize(labels, size[::-1], interpolation=cv2.INTER_NEAREST)
+        sample.gt_sem_seg = PixelData(data=torch.from_numpy(scaled)[None])
+
+
+def scale_instances(instances: InstanceData, factor: float, size: tuple[int, int]) -> None:
+    """The same for boxes and masks."""
     boxes = instances.bboxes
     instances.bboxes = getattr(boxes, 'tensor', boxes) * factor
-    masks = instances.masks
+    masks = instances.get('masks')
     if isinstance(masks, Tensor):  # a prediction
         scaled = [cv2.resize(m.astype(np.uint8), size[::-1]) for m in masks.cpu().numpy()]
         instances.masks = np.stack(scaled).astype(bool) if scaled else np.zeros((0, *size), bool)
-    else:  # ground truth, in a class of the host
+    elif masks is not None:  # ground truth, in a class of the host
         instances.masks = masks.resize(size)
 
 

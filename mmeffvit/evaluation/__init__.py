@@ -1,0 +1,1 @@
+"""What the hosts' metrics do not say of a results file."""

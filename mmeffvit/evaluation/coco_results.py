@@ -1,0 +1,179 @@
+"""Results files of detectors: COCO's JSON, and the pickles of ``tools/test.py --out``."""
+
+import io
+import json
+import pickle
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pycocotools.coco import COCO
+from torch import Tensor
+
+from mmeffvit.errors import UserError
+
+FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # of a detection, by type of evaluation
+Detection = dict[str, Any]
+
+
+def read_ground_truth(path: str | Path) -> COCO:
+    """Read an annotation file in the format of COCO.
+
+    Annotations are numbered anew from 1, since the metric takes the id 0 for "no match".
+
+    Raises:
+        UserError: If the file is missing or holds no annotations of objects.
+    """
+    content = read_json(path)
+    wanted = ('images', 'annotations', 'categories')
+    if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in wanted):
+        raise UserError(f'{path} is no annotation file of COCO: it needs {", ".join(wanted)}')
+    for number, annotation in enumerate(content['annotations'], 1):
+        annotation['id'] = number
+        annotation.setdefault('iscrowd', 0)
+    content.setdefault('info', {})  # pycocotools copies it
+    coco = COCO()
+    coco.dataset = content
+    with redirect_stdout(io.StringIO()):
+        coco.createIndex()
+    return coco
+
+
+def read_json(path: str | Path) -> Any:
+    try:
+        return json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise UserError(f'{str(path)!r} does not exist') from None
+    except ValueError as error:  # of the text's encoding as well
+        raise UserError(f'{path} is no JSON: {error}') from error
+
+
+def read_detections(
+    path: str | Path, truth: COCO, classes: Sequence[str] | None = None
+) -> list[Detection]:
+    """Read detections as COCO's results format has them.
+
+    Args:
+        path: A list of detections as JSON, or a ``.pkl`` of mmdet, as ``tools/test.py --out``
+            writes.
+        truth: The annotations that the detections belong to.
+        classes: Names of the classes in the order of the model's labels, which a pickle does not
+            hold; None takes all categories of the annotation file. They are sorted as mmdet
+            sorts them, in the order of the file.
+
+    Raises:
+        UserError: If the file is missing or of another kind, or speaks of images or categories
+            that ``truth`` lacks.
+    """
+    if Path(path).suffix in ('.pkl', '.pickle'):
+        found = from_samples(read_pickle(path), category_ids(truth, classes), path)
+    else:
+        found = read_json(path)
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise UserError(f'{path} is no results file: it must hold a list of detections')
+    if not found:
+        raise UserError(f'{path} holds no detection at all: there is nothing to analyse')
+    check_references(found, truth, path)
+    return found
+
+
+def check_references(found: list[Detection], truth: COCO, path: str | Path) -> None:
+    needed = {'image_id', 'category_id', 'score'}
+    for detection in found:
+        if missing := sorted(needed - set(detection)):
+            raise UserError(f'{path} has a detection without {", ".join(missing)}: {detection}')
+    for key, known in (('image_id', truth.imgs), ('category_id', truth.cats)):
+        strangers = {detection[key] for detection in found} - set(known)
+        if strangers:
+            raise UserError(
+                f'{path} has {key} {min(strangers)}, which the annotation file lacks '
+                f'({len(strangers)} such): name the annotation file of these results'
+            )
+
+
+def category_ids(truth: COCO, classes: Sequence[str] | None) -> list[int]:
+    """The category of every label."""
+    categories = truth.dataset['categories']
+    names = [category['name'] for category in categories]
+    if unknown := [name for name in classes or () if name not in names]:
+        raise UserError(f'no category is named {", ".join(unknown)}; there are {", ".join(names)}')
+    return [c['id'] for c in categories if classes is None or c['name'] in classes]
+
+
+def from_samples(samples: Any, labels: Sequence[int], path: str | Path) -> list[Detection]:
+    """The detections in the data samples of mmdet."""
+    if not isinstance(samples, list) or not all(
+        isinstance(sample, dict) and 'pred_instances' in sample for sample in samples
+    ):
+        raise UserError(f'{path} holds no predictions of a detector: write it by `tools/test.py`')
+    found: list[Detection] = []
+    for sample in samples:
+        instances = sample['pred_instances']
+        corners = np.asarray(instances['bboxes'], dtype=float).reshape(-1, 4)
+        boxes = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+        masks = instances.get('masks', [None] * len(boxes))
+        rows = zip(boxes, instances['scores'], instances['labels'], masks, strict=True)
+        for box, score, label, mask in rows:
+            if label >= len(labels):
+                raise UserError(
+                    f'{path} has label {int(label)}, and there are {len(labels)} classes'
+                )
+            detection = dict(image_id=sample['img_id'], category_id=labels[int(label)])
+            detection |= dict(bbox=box.tolist(), score=float(score))
+            found.append(detection if mask is None else detection | dict(segmentation=mask))
+    return found
+
+
+def select(found: Sequence[Detection], iou_type: str, score_thr: float = 0.0) -> list[Detection]:
+    """Copies of the detections as the metric wants them for boxes or for masks.
+
+    For masks the box is left out: pycocotools would take the area of the box for that of the mask.
+
+    Raises:
+        UserError: If a detection has no box or no mask.
+    """
+    field = FIELDS[iou_type]
+    if any(field not in detection for detection in found):
+        raise UserError(f'--types {iou_type} needs {field!r} in every detection of the results')
+    other = {'bbox', 'segmentation'} - {field}
+    return [
+        {key: value for key, value in detection.items() if key not in other}
+        for detection in found
+        if detection['score'] >= score_thr
+    ]
+
+
+class ResultsUnpickler(pickle.Unpickler):
+    """Reads tensors, arrays and plain values; whatever else a file asks for is refused."""
+
+    TORCH = ('torch.storage', '_load_from_bytes'), ('torch._utils', '_rebuild_tensor_v2')
+    VALUES = ('collections', 'OrderedDict'), ('_codecs', 'encode')
+    NUMPY = tuple(
+        (module, name)
+        for module in ('numpy', 'numpy.core.multiarray', 'numpy._core.multiarray')
+        for name in ('ndarray', 'dtype', 'scalar', '_reconstruct')
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == self.TORCH[0]:
+            return load_storage  # torch's own would unpickle anything
+        if (module, name) in (*self.TORCH, *self.VALUES, *self.NUMPY):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f'it asks for {module}.{name}')
+
+
+def load_storage(content: bytes) -> Tensor:
+    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
+
+
+def read_pickle(path: str | Path) -> Any:
+    try:
+        with Path(path).open('rb') as file:
+            return ResultsUnpickler(file).load()
+    except FileNotFoundError:
+        raise UserError(f'{str(path)!r} does not exist') from None
+    except (pickle.UnpicklingError, EOFError, AttributeError, ValueError) as error:
+        raise UserError(f'{path} is refused: {error}; write it by `tools/test.py --out`') from error

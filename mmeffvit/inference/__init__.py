@@ -1,0 +1,1 @@
+"""A trained model on pictures and videos of one's own."""

@@ -1,0 +1,198 @@
+"""A model of a config with the weights of a run, ready for pictures."""
+
+import re
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset, Compose, pseudo_collate
+from mmengine.device import get_device
+from mmengine.registry import DATASETS, TRANSFORMS, VISUALIZERS, DefaultScope
+from mmengine.structures import BaseDataElement
+from mmengine.visualization import Visualizer
+from torch import nn
+
+from mmeffvit.engine.build import build_model, own_model_config
+from mmeffvit.engine.config import load_config
+from mmeffvit.engine.data_checks.images import Unreadable, read_size
+from mmeffvit.engine.hosts import require_host_of
+from mmeffvit.engine.launch import read_run_checkpoint
+from mmeffvit.engine.preflight import check_checkpoint, check_classes, datasets_in
+from mmeffvit.errors import UserError
+
+VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
+OPACITY = 0.6  # of label maps: the photograph shows through
+ANNOTATIONS = re.compile(r'Load\w*Annotation')
+LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
+
+
+@dataclass
+class Predictor:
+    """A model in test mode, its test pipeline, and the host's visualizer.
+
+    Args:
+        model: On its device.
+        scope: 'mmdet' or 'mmseg'.
+        classes: Names by label.
+        dataset: The config's test data set, not read; None if it has none.
+        loader: The transform that reads an image file.
+        pipeline: The transforms after it, without those that read annotations.
+        visualizer: Draws what the model finds.
+    """
+
+    model: nn.Module
+    scope: str
+    classes: tuple[str, ...]
+    dataset: BaseDataset | None
+    loader: Any
+    pipeline: Compose
+    visualizer: Visualizer
+
+    def read(self, path: Path) -> np.ndarray:
+        """Read an image as the config does: (H, W, 3) BGR.
+
+        Raises:
+            Unreadable: If it does not decode to its end.
+        """
+        read_size(path)
+        try:
+            return self.loader(dict(img_path=str(path)))['img']
+        except Exception as error:  # whatever the decoders raise
+            raise Unreadable(f'{path} ({error})') from error
+
+    def prepare(self, image: np.ndarray, path: Path, image_id: int) -> dict[str, Any]:
+        """Run the test pipeline on an image of (H, W, 3)."""
+        size = image.shape[:2]
+        return self.pipeline(
+            dict(img=image, img_path=str(path), img_id=image_id, img_shape=size, ori_shape=size)
+        )
+
+    @torch.no_grad()
+    def predict(self, batch: Sequence[dict[str, Any]]) -> list[BaseDataElement]:
+        """What the model finds in prepared images, on the CPU."""
+        return [sample.cpu() for sample in self.model.test_step(pseudo_collate(batch))]
+
+    def draw(self, image: np.ndarray, sample: BaseDataElement, score_thr: float) -> np.ndarray:
+        """Draw predictions into an image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR."""
+        options = dict(pred_score_thr=score_thr) if self.scope == 'mmdet' else {}
+        picture = np.ascontiguousarray(image.clip(0, 255).astype(np.uint8)[..., ::-1])
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', message='.*out of bounds')  # of boxes at the border
+            self.visualizer.add_datasample('', picture, sample, draw_gt=False, **options)
+        return np.ascontiguousarray(self.visualizer.get_image()[..., ::-1])
+
+
+def load_predictor(
+    config_path: str,
+    checkpoint: str,
+    *,
+    device: str = 'auto',
+    cfg_options: Mapping[str, Any] | None = None,
+) -> Predictor:
+    """Build the model of a config and load a checkpoint of a run into it.
+
+    Args:
+        config_path: The config file, of either host.
+        checkpoint: A checkpoint of a run with this config.
+        device: 'auto' for an accelerator where there is one, or a name such as 'cpu' or 'cuda:1'.
+        cfg_options: Dotted keys and values that replace the config's.
+
+    Raises:
+        UserError: If the config, the checkpoint or the device cannot be used.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    config = load_config(config_path, cfg_options)
+    scope = require_host_of(config)
+    place = resolve_device(device)
+    content = read_run_checkpoint(checkpoint)
+    # as init_default_scope, which complains where another host worked before
+    DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)
+    dataset = test_dataset(config)
+    model = build_model(own_model_config(config))
+    check_classes(model, dataset, 'test')
+    check_checkpoint(model, content, checkpoint, dataset)
+    meta = {**(getattr(dataset, 'metainfo', None) or {}), **trained_on(content)}
+    if not meta.get('classes'):
+        raise UserError(f'neither {checkpoint} nor {config_path} names the classes of the model')
+    loader, pipeline = inference_pipeline(config)
+    return Predictor(
+        model=model.to(place).eval(),
+        scope=scope,
+        classes=tuple(meta['classes']),
+        dataset=dataset,
+        loader=loader,
+        pipeline=pipeline,
+        visualizer=build_visualizer(config, scope, meta),
+    )
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of a name.
+
+    Raises:
+        UserError: If there is none, or it does not work here.
+    """
+    try:
+        device = torch.device(get_device() if name == 'auto' else name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f'device {name!r} cannot be used ({reason}): auto, cpu, cuda:0 ...') from (
+            error
+        )
+    return device
+
+
+def test_dataset(config: Config) -> BaseDataset | None:
+    """The config's first test data set, built without reading it; else that for validation."""
+    loader = config.get('test_dataloader') or config.get('val_dataloader') or {}
+    for settings in datasets_in(loader.get('dataset')):
+        return DATASETS.build({**deepcopy(settings), 'pipeline': [], 'lazy_init': True})
+    return None
+
+
+test_dataset.__test__ = False  # pytest takes it for one of its own
+
+
+def trained_on(checkpoint: Mapping) -> dict[str, Any]:
+    """Classes and palette that a run saved with its weights."""
+    meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
+    return {key.lower(): value for key, value in meta.items()}
+
+
+def inference_pipeline(config: Config) -> tuple[Any, Compose]:
+    """The transform that reads an image, and those after it but for annotations.
+
+    Raises:
+        UserError: If the test pipeline does not begin with an image file.
+    """
+    loader = config.get('test_dataloader') or config.get('val_dataloader') or {}
+    for settings in datasets_in(loader.get('dataset')):
+        steps = [step for step in settings.pipeline if not ANNOTATIONS.search(str(step['type']))]
+        if steps and LOADER.search(str(steps[0]['type'])):
+            return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])
+    raise UserError(
+        f'the test pipeline of {config.filename} does not begin with LoadImageFromFile: there is '
+        'no telling how it takes a picture'
+    )
+
+
+def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Visualizer:
+    """The config's visualizer, else the host's, that writes nothing itself."""
+    settings = dict(config.get('visualizer') or dict(type=f'{scope}.{VISUALIZER[scope]}'))
+    # the hosts keep visualizers by name, and would give back one with other settings
+    settings.update(name=f'predict_{time.time_ns()}', vis_backends=None, save_dir=None)
+    if scope == 'mmseg':
+        settings.setdefault('alpha', OPACITY)
+    visualizer = VISUALIZERS.build(settings)
+    # a list for both hosts: mmseg knows no palette by name
+    colours = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
+    visualizer.dataset_meta = {'palette': colours, **meta}
+    return visualizer

@@ -1,0 +1,209 @@
+"""From files to pictures and results."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.engine.data_checks.images import progress
+from mmeffvit.errors import UserError
+
+from .coco_ids import CocoIds, find_ids
+from .frames import Frame, count_frames, read_frames
+from .inputs import Source, find_inputs
+from .model import Predictor, load_predictor
+from .writers import CocoWriter, LabelMapWriter, PictureWriter, Writer, picture_name
+
+SCORE_THR = 0.3  # of pictures
+
+
+@dataclass
+class PredictOptions:
+    """What the command line says.
+
+    Args:
+        out: A ``.json`` file for a detector, a folder for a segmentor; None writes no results.
+        pictures: Folder of the pictures; None draws none.
+        score_thr: Smallest score, in [0, 1]; None draws from 0.3 on and writes all.
+        device: See :func:`mmeffvit.inference.model.load_predictor`.
+        batch_size: Images a step. A segmentor takes images of one size only together.
+        cfg_options: Dotted keys and values that replace the config's.
+    """
+
+    out: Path | None = None
+    pictures: Path | None = None
+    score_thr: float | None = None
+    device: str = 'auto'
+    batch_size: int = 1
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def predict(
+    config_path: str, checkpoint: str, inputs: Sequence[str], options: PredictOptions
+) -> int:
+    """Predict on files, folders, globs and videos, and write results as they come.
+
+    Args:
+        config_path: The config, of either host.
+        checkpoint: A checkpoint of a run with this config.
+        inputs: See :func:`mmeffvit.inference.inputs.find_inputs`.
+        options: See :class:`PredictOptions`.
+
+    Returns:
+        The exit code: 1 if an input could not be read, else 0.
+
+    Raises:
+        UserError: If nothing can be predicted.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    check_options(options)
+    found = find_inputs(inputs)
+    predictor = load_predictor(
+        config_path, checkpoint, device=options.device, cfg_options=options.cfg_options
+    )
+    ids = find_ids(predictor.dataset, predictor.classes)
+    check_outputs(predictor.scope, found.sources, options)
+    writers = make_writers(predictor, ids, options)
+    failures: list[str] = []
+
+    def report(text: str) -> None:
+        failures.append(text)
+        print(f'skipped: {text}', file=sys.stderr, flush=True)
+
+    for text in found.absent:
+        report(text)
+    frames = read_frames(found.sources, predictor.read, report)
+    frames = progress(frames, 'predicting', count_frames(found.sources))
+    done = run(predictor, ids, frames, writers, options)
+    summarise(done, failures, predictor, ids, options)
+    return 1 if failures else 0
+
+
+def check_options(options: PredictOptions) -> None:
+    if options.score_thr is not None and not 0 <= options.score_thr <= 1:
+        raise UserError(f'--score-thr is {options.score_thr}; give a score from 0 to 1')
+    if options.batch_size < 1:
+        raise UserError(f'--batch-size is {options.batch_size}; give 1 or more')
+    if options.out is None and options.pictures is None:
+        raise UserError('--no-pictures without --out would write nothing: give --out')
+
+
+def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions) -> None:
+    """Find out before the first image whether every result has a file of its own.
+
+    Raises:
+        UserError: If ``--out`` is of the wrong kind, or an input or a result would be overwritten.
+    """
+    if options.out is not None and (options.out.suffix == '.json') != (scope == 'mmdet'):
+        wanted = 'a .json file, for a detector' if scope == 'mmdet' else 'a folder, for a segmentor'
+        raise UserError(f'--out is {str(options.out)!r}; name {wanted}')
+    taken: dict[Path, Path] = {source.path: source.path for source in sources}
+    for source in sources:
+        targets = []
+        if options.pictures is not None:
+            targets.append(options.pictures / picture_name(source.name, source.is_video))
+        if options.out is not None and scope == 'mmseg' and not source.is_video:
+            targets.append(options.out / source.name.with_suffix('.png'))
+        for target in targets:
+            other = taken.setdefault(target.resolve(), source.path)
+            if target.resolve() == other or other != source.path:
+                raise UserError(
+                    f'{target} would be written for {source.path} and is of {other} already: '
+                    'choose other folders for --out-dir and --out, or fewer inputs'
+                )
+
+
+def make_writers(predictor: Predictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
+    writers: list[Writer] = []
+    if options.pictures is not None:
+        writers.append(PictureWriter(options.pictures))
+    if options.out is not None and predictor.scope == 'mmdet':
+        writers.append(CocoWriter(options.out, ids, options.score_thr or 0.0))
+    elif options.out is not None:
+        writers.append(LabelMapWriter(options.out, label_offset(predictor)))
+    return writers
+
+
+def label_offset(predictor: Predictor) -> int:
+    """1 where 0 means nothing in the data set's own label maps, as in those of ADE20K."""
+    return int(bool(getattr(predictor.dataset, 'reduce_zero_label', False)))
+
+
+def run(
+    predictor: Predictor,
+    ids: CocoIds,
+    frames: Iterable[Frame],
+    writers: Sequence[Writer],
+    options: PredictOptions,
+) -> int:
+    """Predict and write; stopped halfway, leave what is finished.
+
+    Returns:
+        The number of images and frames.
+    """
+    drawn_from = SCORE_THR if options.score_thr is None else options.score_thr
+    number = 0
+    try:
+        for batch in batches(prepared(predictor, ids, frames), predictor.scope, options.batch_size):
+            samples = predictor.predict([data for _, data in batch])
+            for (frame, _), sample in zip(batch, samples, strict=True):
+                picture = None
+                if options.pictures is not None:
+                    picture = predictor.draw(frame.image, sample, drawn_from)
+                for writer in writers:
+                    writer.write(frame, sample, picture)
+                number += 1
+    except BaseException:
+        for writer in writers:
+            writer.abandon()
+        raise
+    for writer in writers:
+        writer.close()
+    return number
+
+
+Prepared = tuple[Frame, dict[str, Any]]
+
+
+def prepared(predictor: Predictor, ids: CocoIds, frames: Iterable[Frame]) -> Iterator[Prepared]:
+    """Every frame with what its test pipeline makes of it."""
+    for frame in frames:
+        path = frame.source.path
+        image_id = ids.image_id(path, is_image=frame.number is None)
+        data = predictor.prepare(frame.image, path, image_id)
+        data['data_samples'].set_metainfo(dict(img_id=image_id))
+        yield frame, data
+
+
+def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[Prepared]]:
+    """Up to ``size`` neighbours each; of one shape for a segmentor, which does not pad."""
+    batch: list[Prepared] = []
+    for item in items:
+        shape = item[1]['inputs'].shape
+        other = batch and scope == 'mmseg' and batch[0][1]['inputs'].shape != shape
+        if len(batch) == size or other:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def summarise(
+    done: int, failures: Sequence[str], predictor: Predictor, ids: CocoIds, options: PredictOptions
+) -> None:
+    """Say what was done, where it lies and what its numbers mean."""
+    print(f'{done} images and frames' + (f', {len(failures)} skipped' if failures else ''))
+    if options.pictures is not None:
+        print(f'pictures: {options.pictures}')
+    if options.out is None:
+        return
+    print(f'results: {options.out}')
+    if predictor.scope == 'mmdet':
+        print(f'category ids: {ids.said}')
+        print(f'image ids: {options.out.with_name(options.out.stem + ".images.json")}')
+    else:
+        start = label_offset(predictor)
+        last = start + len(predictor.classes) - 1
+        print(f'values: {start} is {predictor.classes[0]}, {last} is {predictor.classes[-1]}')

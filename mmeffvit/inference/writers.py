@@ -1,0 +1,192 @@
+"""Results on the disk: each file whole under its name, or under another name until it is."""
+
+import json
+from pathlib import Path
+from typing import Protocol
+
+import cv2
+import numpy as np
+from mmengine.structures import BaseDataElement
+
+from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.errors import UserError
+
+from .coco_ids import CocoIds
+from .frames import Frame
+
+KEPT = ('.jpg', '.jpeg', '.png')  # types of pictures that stay as they are
+
+
+class Writer(Protocol):
+    """Takes results one after another."""
+
+    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+        """Take the results of one image, and the picture of them if there is one."""
+
+    def close(self) -> None:
+        """Finish: everything is there."""
+
+    def abandon(self) -> None:
+        """Stop before the end: leave what is done."""
+
+
+class CocoWriter:
+    """COCO results in one JSON file, and beside it which image has which id.
+
+    They grow in ``FILE.json.partial``, one result a line, which becomes ``FILE.json`` at the end.
+
+    Args:
+        path: ``FILE.json``; the images are listed in ``FILE.images.json``.
+        ids: Of images and categories.
+        score_thr: Smallest score that is written.
+    """
+
+    def __init__(self, path: Path, ids: CocoIds, score_thr: float) -> None:
+        self.path, self.ids, self.score_thr = path, ids, score_thr
+        self.images: list[dict] = []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.partial = path.with_name(f'{path.name}.partial')
+        self.file = self.partial.open('w')
+        self.separator = '[\n'
+
+    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+        """Append every detection of an image."""
+        height, width = frame.image.shape[:2]
+        image_id = sample.img_id
+        self.images.append(
+            dict(id=image_id, file_name=frame.name.as_posix(), height=height, width=width)
+        )
+        for row in coco_results(sample, self.ids.categories, self.score_thr):
+            self.file.write(self.separator + json.dumps(dict(image_id=image_id, **row)))
+            self.separator = ',\n'
+        self.file.flush()
+
+    def close(self) -> None:
+        """Move the whole file to its name."""
+        self.abandon()
+        images = self.path.with_name(f'{self.path.stem}.images.json')
+        AtomicLocalBackend().put(json.dumps(self.images, indent=1).encode(), images)
+        self.partial.replace(self.path)
+
+    def abandon(self) -> None:
+        """End the list: what is in the partial file can be read."""
+        self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
+        self.file.close()
+
+
+def coco_results(sample: BaseDataElement, categories: list[int], score_thr: float) -> list[dict]:
+    """The detections of an image as COCO writes them, masks run-length encoded.
+
+    Args:
+        sample: With ``pred_instances`` on the CPU, in pixels of the image on the disk.
+        categories: The id of every label.
+        score_thr: Smallest score that is kept.
+    """
+    from mmdet.structures.mask import encode_mask_results
+
+    found = sample.pred_instances
+    found = found[found.scores >= score_thr]
+    masks = encode_mask_results(found.masks.numpy()) if 'masks' in found else None
+    rows = []
+    for i, (left, top, right, bottom) in enumerate(found.bboxes.tolist()):
+        row = dict(
+            category_id=categories[int(found.labels[i])],
+            bbox=[left, top, right - left, bottom - top],
+            score=float(found.scores[i]),
+        )
+        if masks is not None:
+            size, counts = masks[i]['size'], masks[i]['counts'].decode()
+            row['segmentation'] = dict(size=list(map(int, size)), counts=counts)
+        rows.append(row)
+    return rows
+
+
+class LabelMapWriter:
+    """One grey PNG per image, with the values that the data set's own label maps have.
+
+    Args:
+        folder: Gets them under the names of the images.
+        offset: What is added to a label: 1 if the data set counts its classes from 1.
+    """
+
+    def __init__(self, folder: Path, offset: int) -> None:
+        self.folder, self.offset = folder, offset
+
+    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+        """Write the label map of an image."""
+        labels = sample.pred_sem_seg.data[0].numpy() + self.offset  # (H, W)
+        kind = np.uint8 if labels.max() < 256 else np.uint16
+        put_image(self.folder / frame.name.with_suffix('.png'), labels.astype(kind))
+
+    def close(self) -> None:
+        """Every file is there already."""
+
+    abandon = close
+
+
+class PictureWriter:
+    """Pictures under the names of the images, and one ``.mp4`` per video.
+
+    Args:
+        folder: Gets them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.video: cv2.VideoWriter | None = None
+        self.path: Path | None = None  # of the video
+
+    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+        """Write an image, or append to the video."""
+        path = self.folder / picture_name(frame.source.name, frame.number is not None)
+        if self.path not in (None, path):
+            self.close()
+        if frame.number is None:
+            put_image(path, picture)
+            return
+        if self.video is None:
+            self.open(path, frame.rate, picture.shape[:2])
+        self.video.write(picture)
+
+    def open(self, path: Path, rate: float, size: tuple[int, int]) -> None:
+        """Begin a video of (H, W) pixels.
+
+        Raises:
+            UserError: If OpenCV cannot write one here.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, codec = path, cv2.VideoWriter_fourcc(*'mp4v')
+        self.video = cv2.VideoWriter(str(partial_video(path)), codec, rate, size[::-1])
+        if not self.video.isOpened():
+            raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
+
+    def close(self) -> None:
+        """Move the video that is complete to its name."""
+        if self.video is not None:
+            self.abandon()
+            partial_video(self.path).replace(self.path)
+            self.path = None
+
+    def abandon(self) -> None:
+        """End the video: its partial file can be played."""
+        if self.video is not None:
+            self.video.release()
+            self.video = None
+
+
+def partial_video(path: Path) -> Path:
+    return path.with_name(f'{path.stem}.partial{path.suffix}')  # the suffix chooses the container
+
+
+def picture_name(name: Path, is_video: bool) -> Path:
+    """What the picture of an input is called: as the input, if its type can be written."""
+    if is_video:
+        return name.with_suffix('.mp4')
+    return name if name.suffix.lower() in KEPT else name.with_name(f'{name.name}.png')
+
+
+def put_image(path: Path, image: np.ndarray) -> None:
+    """Write an image; it appears under its name when it is whole."""
+    done, content = cv2.imencode(path.suffix, image)
+    assert done, path
+    AtomicLocalBackend().put(content.tobytes(), path)

@@ -1,0 +1,161 @@
+"""One attention map over one image, with its caption and its colour scale."""
+
+import math
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from .grid import Canvas
+
+PANEL_SIDE = 220  # pixels of the longer side of a picture
+LINE_HEIGHT = 15  # pixels
+BAR_HEIGHT = 8  # pixels
+OPACITY = 0.7  # of the colours over the grey image
+COLOUR_MAP = cv2.COLORMAP_VIRIDIS  # perceptually uniform, and readable without colour vision
+FONT = cv2.FONT_HERSHEY_SIMPLEX
+FONT_SCALE = 0.38
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """An image and where it lies on the input of the network.
+
+    Args:
+        pixels: The image as it lies on the disk, RGB.
+        canvas: The input of the network.
+        content: Height and width of the part of the canvas that the image fills, from the top
+            left; the rest is padding.
+    """
+
+    pixels: np.ndarray
+    canvas: Canvas
+    content: tuple[float, float]
+
+    def small(self) -> np.ndarray:
+        """The image at the size of a panel."""
+        height, width = self.pixels.shape[:2]
+        factor = PANEL_SIDE / max(height, width)
+        size = (max(1, round(width * factor)), max(1, round(height * factor)))
+        return cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
+
+
+def colours(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+    """Colours of a map between two limits: (H, W) -> (H, W, 3) uint8, RGB."""
+    low, high = limits
+    scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)
+    levels = (scaled.clip(0, 1) * 255).round().astype(np.uint8)
+    return cv2.cvtColor(cv2.applyColorMap(levels, COLOUR_MAP), cv2.COLOR_BGR2RGB)
+
+
+def limits_of(*maps: np.ndarray, stretch: bool = False) -> tuple[float, float]:
+    """Ends of a colour scale: all values, 0 and twice the mean lie between them.
+
+    So an even map has the middle colour, not the brightest, and noise does not fill the scale.
+    ``stretch`` takes the least and the greatest value as they are.
+    """
+    low = min(float(m.min()) for m in maps)
+    high = max(float(m.max()) for m in maps)
+    if stretch:
+        return low, high
+    doubled = [2 * float(m.mean()) for m in maps]
+    return min(0.0, low, *doubled), max(0.0, high, *doubled)
+
+
+def landmark(values: np.ndarray) -> float:
+    """What a reader compares a map with: 0 where it is signed, else its mean, the equal share."""
+    return 0.0 if values.min() < 0 else float(values.mean())
+
+
+def draw_map(
+    photograph: Photograph,
+    values: np.ndarray,
+    caption: tuple[str, str],
+    limits: tuple[float, float],
+) -> np.ndarray:
+    """Draw a map over the image, with two lines above it and the colour scale below."""
+    small = photograph.small()
+    spread = photograph.canvas.spread(values, photograph.content, small.shape[:2])
+    grey = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    blend = cv2.addWeighted(colours(spread, limits), OPACITY, grey, 1 - OPACITY, 0)
+    mark_query(blend, photograph)
+    width = small.shape[1]
+    scale = draw_scale(limits, landmark(values), width)
+    return np.concatenate([*heading(caption, width), blend, scale])
+
+
+def draw_scale(limits: tuple[float, float], mark: float, width: int) -> np.ndarray:
+    """A bar of colours with a tick at ``mark``, above its ends and the mark in numbers."""
+    low, high = limits
+    bar = colours(np.linspace(low, high, width)[None].repeat(BAR_HEIGHT, axis=0), limits)
+    precision = digits(limits)
+    first, middle, last = (f'{value:.{precision}g}' for value in (low, mark, high))
+    numbers = text_line(first, width)
+    write(numbers, last, width - text_width(last) - 1)
+    if low < mark < high:
+        place = round((mark - low) / (high - low) * (width - 1))
+        bar[:, max(0, place - 1) : place + 1] = 255
+        left = place - text_width(middle) // 2
+        right = left + text_width(middle)
+        if text_width(first) + 6 <= left and right <= width - text_width(last) - 6:
+            write(numbers, middle, left)
+    return np.concatenate([bar, numbers])
+
+
+def digits(limits: tuple[float, float]) -> int:
+    """Significant digits that tell the ends of a scale apart, from 3 to 7."""
+    low, high = limits
+    if high <= low:
+        return 3
+    return min(7, 2 + max(1, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low)))))
+
+
+def draw_image(photograph: Photograph, caption: tuple[str, str]) -> np.ndarray:
+    """Draw the image itself, in a panel of the same size as a map's."""
+    picture = photograph.small()
+    mark_query(picture, photograph)
+    width = picture.shape[1]
+    below = np.full((BAR_HEIGHT + LINE_HEIGHT, width, 3), 255, np.uint8)
+    return np.concatenate([*heading(caption, width), picture, below])
+
+
+def mark_query(picture: np.ndarray, photograph: Photograph) -> None:
+    """Draw a ring around the query point, if there is one."""
+    if photograph.canvas.query is None:
+        return
+    centre = tuple(
+        int(place / part * pixels)
+        for place, part, pixels in zip(
+            photograph.canvas.query, photograph.content[::-1], picture.shape[1::-1], strict=True
+        )
+    )
+    for thickness, colour in ((4, (0, 0, 0)), (2, (255, 255, 255))):
+        cv2.circle(picture, centre, 5, colour, thickness, cv2.LINE_AA)
+
+
+def heading(lines: tuple[str, str], width: int) -> list[np.ndarray]:
+    """Lines of text as wide as a panel; one that is too long loses its beginning."""
+    return [text_line(fitted(line, width), width) for line in lines]
+
+
+def fitted(text: str, width: int) -> str:
+    """``text``, or as much of its end as fits after three dots."""
+    shown = text
+    while text and text_width(shown) > width:
+        text = text[1:]
+        shown = f'...{text}'
+    return shown
+
+
+def text_line(text: str, width: int) -> np.ndarray:
+    line = np.full((LINE_HEIGHT, width, 3), 255, np.uint8)
+    write(line, text, 1)
+    return line
+
+
+def write(line: np.ndarray, text: str, left: int) -> None:
+    cv2.putText(line, text, (left, 11), FONT, FONT_SCALE, (0, 0, 0), 1, cv2.LINE_AA)
+
+
+def text_width(text: str) -> int:
+    return cv2.getTextSize(text, FONT, FONT_SCALE, 1)[0][0]

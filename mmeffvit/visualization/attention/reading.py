@@ -1,0 +1,50 @@
+"""What is read from one attention layer in one forward pass."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from .grid import Canvas
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The maps of a layer for one image, float32 on the CPU.
+
+    Args:
+        mechanism: Short name of the kind of attention.
+        title: What the maps are, in words.
+        maps: The maps to draw by caption, each (H, W).
+        arrays: The raw values by name, with H and W as their last dimensions.
+        queried: The maps depend on the query point.
+        shared_scale: The maps are compared with each other: one colour scale for all.
+    """
+
+    mechanism: str
+    title: str
+    maps: dict[str, Tensor]
+    arrays: dict[str, Tensor]
+    queried: bool = False
+    shared_scale: bool = False
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the maps."""
+        rows, columns = next(iter(self.maps.values())).shape
+        return rows, columns
+
+
+def rows_of_queries(query: Tensor, canvas: Canvas) -> Tensor:
+    """Queries as rows: that of the query point alone where there is one, else all.
+
+    Shape:
+        (B, C, H, W) -> (B, N', C), N' 1 or H W.
+    """
+    index = canvas.query_index(tuple(query.shape[2:]))
+    rows = query.flatten(2).transpose(1, 2)
+    return rows if index is None else rows[:, index : index + 1]
+
+
+def over_queries(canvas: Canvas) -> str:
+    """How a map came from the rows of queries, for titles."""
+    return 'mean over all queries' if canvas.query is None else 'of the query point'

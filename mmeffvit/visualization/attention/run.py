@@ -1,0 +1,150 @@
+"""From images and a model to contact sheets and raw arrays of its attention."""
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from mmeffvit.backbones.base import MIN_SIDE
+from mmeffvit.engine.build import isolated
+from mmeffvit.engine.config import load_config
+from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.engine.hosts import require_host_of
+from mmeffvit.errors import UserError
+
+from .overlay import Photograph
+from .reading import Reading
+from .recorder import attention_layers, record_attention
+from .sheet import draw_sheets
+from .subject import Size, Subject, backbone_subject, config_subject, read_image
+
+
+def visualize_attention(
+    target: str,
+    images: Sequence[str],
+    out: str | Path,
+    *,
+    checkpoint: str | None = None,
+    query: tuple[int, int] | None = None,
+    layers: Sequence[str] = (),
+    size: Size | None = None,
+    stretch: bool = False,
+) -> list[Path]:
+    """Draw and save the attention maps of a model for every image.
+
+    Args:
+        target: A config file, or a backbone such as 'SHViT:s4'.
+        images: Image files.
+        out: Folder for ``NAME.GROUP.png``, one per group of layers, and ``NAME.npz``.
+        checkpoint: Of a run with the config, or released weights of the backbone.
+        query: x and y of a query point in pixels of the images.
+        layers: Names or patterns of layers, see :func:`.recorder.attention_layers`.
+        size: Height and width in pixels to resize to; None takes what the config tests at, or for
+            a backbone the images as they are.
+        stretch: Colours from the least to the greatest value of each map.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UserError: If an argument, an image or the checkpoint cannot be used.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    paths = check_images(images, query)
+    if size is not None and min(size) < MIN_SIDE:
+        raise UserError(f'--size is {size[0]} {size[1]}; both start at {MIN_SIDE} pixels')
+    written = []
+    is_config = target.endswith('.py') or Path(target).is_file()
+    scope = require_host_of(load_config(target)) if is_config else 'mmengine'
+    with isolated(scope):
+        subject = (
+            config_subject(target, checkpoint, size)
+            if is_config
+            else backbone_subject(target, checkpoint, size)
+        )
+        check_layers(subject, layers)
+        if checkpoint is None:
+            print('no --checkpoint: the weights are random, and so is what they attend to')
+        for path in paths:
+            photograph, readings = look(subject, path, query, layers)
+            if query is not None and not any(reading.queried for reading in readings.values()):
+                print('--query has no effect: these layers have one map for all queries')
+            files = save(photograph, readings, path, Path(out), subject.remark, stretch)
+            print(*files, sep='\n', flush=True)
+            written += files
+    return written
+
+
+def check_images(images: Sequence[str], query: tuple[int, int] | None) -> list[Path]:
+    """Read all images once: what is wrong with the last is said before the first is drawn.
+
+    Raises:
+        UserError: If one cannot be read, two have one name, or the query point is outside.
+    """
+    paths = [Path(image) for image in images]
+    repeated = [stem for stem, count in Counter(path.stem for path in paths).items() if count > 1]
+    if repeated:
+        raise UserError(f'several images are called {repeated[0]!r}; draw them in separate runs')
+    for path in paths:
+        height, width = read_image(path).shape[:2]
+        if query is not None and not (0 <= query[0] < width and 0 <= query[1] < height):
+            raise UserError(
+                f'--query {query[0]} {query[1]} is outside of {path}, which has x below {width} '
+                f'and y below {height}'
+            )
+    return paths
+
+
+def check_layers(subject: Subject, layers: Sequence[str]) -> None:
+    try:
+        attention_layers(subject.model, layers)
+    except ValueError as error:
+        raise UserError(f'--layers: {error}' if layers else str(error)) from error
+
+
+@torch.no_grad()
+def look(
+    subject: Subject, path: Path, query: tuple[int, int] | None, layers: Sequence[str]
+) -> tuple[Photograph, dict[str, Reading]]:
+    """Run one image through the model and read its attention layers."""
+    photograph, inputs = subject.photograph(path, query)
+    with record_attention(subject.model, photograph.canvas, layers) as readings:
+        subject.forward(inputs)
+    return photograph, readings
+
+
+def save(
+    photograph: Photograph,
+    readings: dict[str, Reading],
+    path: Path,
+    out: Path,
+    remark: str,
+    stretch: bool,
+) -> list[Path]:
+    """Write the contact sheets and the arrays of one image; returns the files."""
+    backend = AtomicLocalBackend()
+    written = []
+    query = photograph.canvas.query
+    sheets = draw_sheets(photograph, readings, path.name, f'; {remark}', stretch=stretch)
+    for group, sheet in sheets:
+        encoded = cv2.imencode('.png', cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))[1]
+        written.append(out / f'{path.stem}.{group}.png')
+        backend.put(encoded.tobytes(), written[-1])
+    arrays = {
+        f'{layer}/{name}': array.numpy()
+        for layer, reading in readings.items()
+        for name, array in reading.arrays.items()
+    }
+    arrays['input_size'] = np.array([photograph.canvas.height, photograph.canvas.width])
+    arrays['content_size'] = np.array(photograph.content)
+    if query is not None:
+        arrays['query'] = np.array(query)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    written.append(out / f'{path.stem}.npz')
+    backend.put(buffer.getvalue(), written[-1])
+    return written

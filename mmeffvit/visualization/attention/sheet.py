@@ -1,0 +1,107 @@
+"""Contact sheets of the attention maps of one image."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from mmeffvit.visualization.contact_sheet import montage
+
+from .overlay import Photograph, draw_image, draw_map, limits_of
+from .reading import Reading
+
+COLUMNS = 5  # of a sheet with one map per layer
+STAGE = re.compile(r'^(.*?stages\.\d+)\.')
+
+
+def draw_sheets(
+    photograph: Photograph,
+    readings: Mapping[str, Reading],
+    name: str,
+    remark: str,
+    *,
+    stretch: bool = False,
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Draw all maps: one sheet per mechanism, or per stage where a layer has several maps.
+
+    Args:
+        photograph: The image.
+        readings: What was read from it by layer.
+        name: Name of the image, for captions.
+        remark: End of every title.
+        stretch: Colours from the least to the greatest value, see :func:`.overlay.limits_of`.
+
+    Yields:
+        The name of the group of layers, and its sheet.
+    """
+    groups: dict[str, dict[str, Reading]] = {}
+    for layer, reading in readings.items():
+        groups.setdefault(group_of(layer, reading), {})[layer] = reading
+    for group, members in groups.items():
+        first = next(iter(members.values()))
+        draw = draw_rows if len(first.maps) > 1 else draw_flow
+        shown = photograph if first.queried else without_query(photograph)
+        pictures, columns = draw(shown, members, name, stretch)
+        yield group, montage(pictures, columns, f'{first.title}{remark}')
+
+
+def group_of(layer: str, reading: Reading) -> str:
+    """Name of the sheet that a layer is on: its mechanism, after its stage if it fills rows."""
+    if len(reading.maps) == 1:
+        return reading.mechanism
+    stage = STAGE.match(layer)
+    return f'{stage[1]}.{reading.mechanism}' if stage else reading.mechanism
+
+
+def draw_flow(
+    photograph: Photograph, readings: Mapping[str, Reading], name: str, stretch: bool
+) -> tuple[list[np.ndarray], int]:
+    """The image, then one map per layer."""
+    pictures = [draw_image(photograph, (name, size_of(photograph)))]
+    for layer, reading in readings.items():
+        (values,) = reading.maps.values()
+        array = values.numpy()
+        rows, columns = reading.grid
+        caption = (short(layer), f'{stride_of(photograph, reading)}, {rows} x {columns} cells')
+        pictures.append(draw_map(photograph, array, caption, limits_of(array, stretch=stretch)))
+    return pictures, COLUMNS
+
+
+def draw_rows(
+    photograph: Photograph, readings: Mapping[str, Reading], name: str, stretch: bool
+) -> tuple[list[np.ndarray], int]:
+    """A row per layer: the image, then the maps of the layer."""
+    columns = 1 + max(len(reading.maps) for reading in readings.values())
+    pictures = []
+    for layer, reading in readings.items():
+        arrays = {caption: values.numpy() for caption, values in reading.maps.items()}
+        shared = limits_of(*arrays.values(), stretch=stretch)
+        rows, cells = reading.grid
+        row = [draw_image(photograph, (name, f'{size_of(photograph)}, {rows} x {cells} cells'))]
+        for caption, array in arrays.items():
+            limits = shared if reading.shared_scale else limits_of(array, stretch=stretch)
+            heading = (f'{short(layer)}, {stride_of(photograph, reading)}', caption)
+            row.append(draw_map(photograph, array, heading, limits))
+        blank = np.full_like(row[0], 255)
+        pictures += row + [blank] * (columns - len(row))
+    return pictures, columns
+
+
+def short(layer: str) -> str:
+    """The name of a layer from its stage on, without the attributes that all layers share."""
+    inside = layer[layer.find('stages.') :] if 'stages.' in layer else layer
+    return re.sub(r'(\.attention|\.mixer)+$', '', inside)
+
+
+def without_query(photograph: Photograph) -> Photograph:
+    return replace(photograph, canvas=replace(photograph.canvas, query=None))
+
+
+def stride_of(photograph: Photograph, reading: Reading) -> str:
+    return f'stride {photograph.canvas.stride(reading.grid)}'
+
+
+def size_of(photograph: Photograph) -> str:
+    height, width = photograph.pixels.shape[:2]
+    return f'{width} x {height} pixels'

@@ -1,0 +1,213 @@
+"""A model to look into, and the images as its config or its backbone wants them."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import Compose, pseudo_collate
+from mmengine.device import get_device
+from torch import Tensor, nn
+
+from mmeffvit.backbones import Backbone
+from mmeffvit.backbones.base import MIN_SIDE
+from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.engine.build import build_model, own_model_config
+from mmeffvit.engine.checks.sample import settings_of
+from mmeffvit.engine.config import load_config
+from mmeffvit.engine.counting.target import build_backbone, parse_backbone
+from mmeffvit.engine.preflight import check_checkpoint, datasets_in
+from mmeffvit.errors import UserError
+
+from .grid import Canvas
+from .overlay import Photograph
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model in eval mode with its weights.
+
+    Args:
+        model: A backbone, or a detector or segmentor around one.
+        prepare: From the path of an image to the batch that the backbone gets, and how much of
+            its height and width the image fills.
+        forward: Runs the batch through what has attention in it.
+        remark: Where the weights come from.
+    """
+
+    model: nn.Module
+    prepare: Callable[[Path], tuple[Tensor, tuple[float, float]]]
+    forward: Callable[[Tensor], Any]
+    remark: str
+
+    def photograph(
+        self, path: Path, query: tuple[float, float] | None
+    ) -> tuple[Photograph, Tensor]:
+        """Read an image; the query point is in its own pixels.
+
+        Raises:
+            UserError: If the image is too small for the model.
+        """
+        pixels = read_image(path)
+        inputs, content = self.prepare(path)
+        height, width = inputs.shape[2:]
+        if min(height, width) < MIN_SIDE:
+            raise UserError(
+                f'{path} is {width} x {height} pixels for the model, which needs {MIN_SIDE} on '
+                'each side; give --size'
+            )
+        canvas = Canvas(height, width)
+        if query is not None:
+            x, y = query
+            scaled = (x * content[1] / pixels.shape[1], y * content[0] / pixels.shape[0])
+            canvas = replace(canvas, query=scaled)
+        return Photograph(pixels, canvas, content), inputs
+
+
+def read_image(path: Path) -> np.ndarray:
+    """Read an image as RGB.
+
+    Raises:
+        UserError: If there is no such file, or it is no image.
+    """
+    if not path.is_file():
+        raise UserError(f'image {str(path)!r} does not exist')
+    pixels = cv2.imread(str(path))
+    if pixels is None:
+        raise UserError(f'{path} is no image that OpenCV can read')
+    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+
+
+def config_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
+    """The model of a config, whose host is imported; images go through its test pipeline.
+
+    Args:
+        target: The config file.
+        checkpoint: Of a run with this config, or released weights of its backbone, or None.
+        size: Height and width for the pipeline to resize to, or None for its own.
+
+    Raises:
+        UserError: If there is no model in it, or it cannot be built.
+    """
+    config = load_config(target)
+    if 'model' not in config:
+        raise UserError(f'{target} has no model')
+    try:
+        model = build_model(own_model_config(config))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{target}: {error}') from error
+    remark = load_into(model, checkpoint)
+    model.to(get_device()).eval()
+    pipeline = make_pipeline(config, size)
+    prepare = partial(prepare_by_pipeline, pipeline=pipeline, model=model)
+    return Subject(model, prepare, model.extract_feat, remark)
+
+
+def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
+    """A backbone by itself; images are normalised as its released weights expect.
+
+    Raises:
+        UserError: If it is not one of ours.
+    """
+    model = build_backbone(parse_backbone(target))
+    if not isinstance(model, Backbone):
+        raise UserError(f'{target} is no backbone of mmeffvit, whose attention alone is known')
+    remark = load_into(model, checkpoint)
+    model.to(get_device()).eval()
+    return Subject(model, partial(prepare_plainly, model=model, size=size), model, remark)
+
+
+def load_into(model: nn.Module, checkpoint: str | None) -> str:
+    """Load a checkpoint, and say what the weights are.
+
+    A checkpoint of a run holds the whole model and must fit it; any other is converted as released
+    weights of the backbone.
+
+    Raises:
+        UserError: If it is a run's of another model.
+        mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit.
+    """
+    if checkpoint is None:
+        return 'random weights'
+    path = Path(checkpoint)
+    backbone = model if isinstance(model, Backbone) else model.backbone
+    if backbone is not model and path.is_file() and path.suffix != '.safetensors':
+        content = load_torch_file(path)
+        state = content.get('state_dict', content) if isinstance(content, dict) else {}
+        if any(key.removeprefix('module.').startswith('backbone.') for key in state):
+            check_checkpoint(model, content, checkpoint, None)  # loads, strictly
+            return f'weights: {path.name}'
+    if not isinstance(backbone, Backbone):
+        raise UserError(
+            f'{checkpoint} is no checkpoint of a run with this config, and '
+            f'{type(backbone).__name__} has no released weights that are known'
+        )
+    backbone.load_pretrained(checkpoint)
+    return f'weights: {path.name}'
+
+
+def make_pipeline(config: Config, size: Size | None) -> Compose:
+    """The test pipeline of a config without annotations, resizing to ``size`` if one is given.
+
+    Raises:
+        UserError: If there is no test pipeline, or nothing in it resizes.
+    """
+    dataset = next(datasets_in((config.get('test_dataloader') or {}).get('dataset')), {})
+    pipeline = [
+        deepcopy(step) for step in dataset.get('pipeline') or () if 'Annotations' not in name(step)
+    ]
+    if not pipeline:
+        raise UserError(f'{config.filename} has no test_dataloader.dataset.pipeline for images')
+    if size is not None:
+        height, width = size
+        resizes = list(settings_of(pipeline, 'Resize'))
+        if not resizes:
+            raise UserError(f'--size: the test pipeline of {config.filename} has no Resize')
+        for resize in resizes:
+            resize.pop('scale_factor', None)
+            resize['scale'] = (width, height)
+        for pad in settings_of(pipeline, 'Pad'):
+            if 'size' in pad:
+                pad['size'] = (width, height)
+    return Compose(pipeline)
+
+
+def name(step: dict) -> str:
+    """The name of the type of a transform, which may be a class."""
+    return getattr(step['type'], '__name__', str(step['type']))
+
+
+def prepare_by_pipeline(
+    path: Path, *, pipeline: Compose, model: nn.Module
+) -> tuple[Tensor, tuple[float, float]]:
+    """Run the test pipeline and the data preprocessor on one file."""
+    results: dict[str, Any] = dict(img_path=str(path), img_id=0)
+    content, padded = (0, 0), False
+    for step in pipeline.transforms:
+        results = step(results)
+        # a pipeline may pad, which enters the shape of the image
+        padded = padded or type(step).__name__ == 'Pad'
+        if not padded and 'img_shape' in results:
+            content = tuple(results['img_shape'][:2])
+    inputs = model.data_preprocessor(pseudo_collate([results]), False)['inputs']
+    return inputs, content
+
+
+def prepare_plainly(
+    path: Path, *, model: Backbone, size: Size | None
+) -> tuple[Tensor, tuple[float, float]]:
+    """Resize to ``size`` if one is given, and normalise; an image of any size fits."""
+    image = read_image(path)
+    if size is not None:
+        image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR)
+    normalised = (image - np.array(model.input_mean)) / np.array(model.input_std)
+    inputs = torch.from_numpy(normalised).float().permute(2, 0, 1)[None]
+    return inputs.to(next(model.parameters()).device), image.shape[:2]

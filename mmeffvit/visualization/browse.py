@@ -1,0 +1,213 @@
+"""What a config's pipeline feeds to its model, as pictures."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS
+from mmengine.runner import Runner
+from mmengine.structures import BaseDataElement
+from mmengine.visualization import Visualizer
+from torch import Tensor, nn
+
+from mmeffvit.engine.build import isolated, own_model_config
+from mmeffvit.engine.config import load_config
+from mmeffvit.engine.hooks import seed_all
+from mmeffvit.engine.hosts import require_host_of
+from mmeffvit.engine.preflight import check_data, datasets_in
+from mmeffvit.errors import UserError
+from mmeffvit.inference.model import build_visualizer
+from mmeffvit.inference.writers import put_image
+
+from .contact_sheet import GAP, montage, scale_sample
+
+PER_SHEET = 12
+COLUMNS = 3
+SIDE = 420  # pixels of the longer side of a picture on the sheet
+WARM_UP = 8  # samples after which transforms that mix in earlier images have some
+
+
+@dataclass
+class BrowseOptions:
+    """What the command line says.
+
+    Args:
+        out: Folder of the sheets.
+        split: 'train', 'val' or 'test'.
+        number: Samples that are drawn.
+        seed: Of the order and of the augmentation.
+        original: Put the image on the disk to the left of what becomes of it.
+        cfg_options: Dotted keys and values that replace the config's.
+    """
+
+    out: Path
+    split: str = 'train'
+    number: int = PER_SHEET
+    seed: int = 0
+    original: bool = False
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def browse(config_path: str, options: BrowseOptions) -> list[Path]:
+    """Draw what the model gets from the data loader and its data preprocessor.
+
+    Pictures are cut, padded, resized and mixed as in training; their colours are those before
+    normalisation. Padding is what the model takes for zero: the mean colour.
+
+    Args:
+        config_path: The config, of either host.
+        options: See :class:`BrowseOptions`.
+
+    Returns:
+        The sheets.
+
+    Raises:
+        UserError: If the config, its data or an option cannot be used.
+    """
+    if options.number < 1:
+        raise UserError(f'--number is {options.number}; give 1 or more')
+    config = load_config(config_path, options.cfg_options)
+    scope = require_host_of(config)
+    if not config.get(f'{options.split}_dataloader'):
+        raise UserError(f'{config_path} has no {options.split}_dataloader')
+    check_data(config, (options.split,))
+    with isolated(scope):
+        pictures = draw_samples(config, scope, options)
+        title = describe(config, options)
+        print(title)
+        return write_sheets(list(pictures), Path(config_path).stem, title, options)
+
+
+def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator[np.ndarray]:
+    """The pictures: (H, W, 3) uint8 RGB each."""
+    settings = loader_settings(config, options)
+    try:
+        loader = Runner.build_dataloader(settings, seed=options.seed)
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{config.filename}: {options.split} data: {error}') from error
+    visualizer = build_visualizer(config, scope, loader.dataset.metainfo)
+    preprocessor = MODELS.build(own_model_config(config).data_preprocessor)
+    seed_all(options.seed)
+    mixes = 'max_cached_images' in str(settings)
+    skipped = WARM_UP if mixes and options.split == 'train' else 0
+    late = options.split != 'train' and reads_annotations_last(settings)
+    samples = fed(loader, preprocessor, training=options.split == 'train')
+    for image, sample in islice(samples, skipped, skipped + options.number):
+        yield picture_of(image, sample, visualizer, late=late, original=options.original)
+
+
+def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
+    """The config's loader, in this process."""
+    settings = deepcopy(dict(config[f'{options.split}_dataloader']))
+    settings.update(num_workers=0, persistent_workers=False)
+    settings.pop('prefetch_factor', None)
+    settings['batch_size'] = min(settings.get('batch_size', 1), options.number)
+    return settings
+
+
+def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
+    """Whether annotations stay in the pixels of the image on the disk, as for testing."""
+    for dataset in datasets_in(settings['dataset']):
+        names = [str(step['type']).split('.')[-1] for step in dataset.get('pipeline', ())]
+        resized = [i for i, name in enumerate(names) if 'Resize' in name]
+        return bool(resized and 'LoadAnnotations' in names[resized[0] :])
+    return False
+
+
+def fed(
+    loader: torch.utils.data.DataLoader, preprocessor: nn.Module, *, training: bool
+) -> Iterator[tuple[np.ndarray, BaseDataElement]]:
+    """Image by image what comes out of the preprocessor: (H, W, 3) uint8 RGB, and its sample.
+
+    A set that is smaller than what is asked for comes again.
+    """
+    while True:
+        for batch in loader:
+            data = preprocessor(batch, training)
+            for image, sample in zip(data['inputs'], data['data_samples'], strict=True):
+                yield to_picture(image, preprocessor), sample
+
+
+def to_picture(image: Tensor, preprocessor: nn.Module) -> np.ndarray:
+    """Undo normalisation: (3, H, W) float -> (H, W, 3) uint8 RGB."""
+    if getattr(preprocessor, '_enable_normalize', False):
+        image = image * preprocessor.std + preprocessor.mean
+    # the hosts name the flag with and without an underscore
+    to_rgb = getattr(preprocessor, '_channel_conversion', None)
+    to_rgb = getattr(preprocessor, 'channel_conversion', False) if to_rgb is None else to_rgb
+    pixels = image.round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
+    return np.ascontiguousarray(pixels if to_rgb else pixels[..., ::-1])
+
+
+def picture_of(
+    image: np.ndarray,
+    sample: BaseDataElement,
+    visualizer: Visualizer,
+    *,
+    late: bool,
+    original: bool,
+) -> np.ndarray:
+    """Draw the annotations into an image that is made to fit the sheet.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        sample: Has the annotations.
+        visualizer: The host's.
+        late: The annotations are in pixels of the image on the disk.
+        original: Put that image to the left.
+    """
+    if late:
+        height, width = sample.img_shape[:2]
+        image = cv2.resize(image[:height, :width], tuple(sample.ori_shape[1::-1]))
+    factor = SIDE / max(image.shape[:2])
+    image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+    scale_sample(sample, factor, image.shape[:2])
+    with warnings.catch_warnings():
+        warnings.filterwarnings('ignore', message='.*out of bounds')
+        visualizer.add_datasample('', image, sample, draw_pred=False)
+    picture = visualizer.get_image()
+    return beside_original(picture, sample.img_path) if original else picture
+
+
+def beside_original(picture: np.ndarray, path: str) -> np.ndarray:
+    image = cv2.imread(path)[..., ::-1]
+    factor = SIDE / max(image.shape[:2])
+    image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+    height = max(image.shape[0], picture.shape[0])
+    pair = [
+        np.pad(part, ((0, height - part.shape[0]), (0, 0), (0, 0)), constant_values=255)
+        for part in (image, np.full((1, GAP, 3), 255, np.uint8), picture)
+    ]
+    return np.concatenate(pair, axis=1)
+
+
+def describe(config: Config, options: BrowseOptions) -> str:
+    """The title of a sheet: which data these are, and what is done to whole batches."""
+    title = f'{Path(config.filename).stem}, {options.split}, seed {options.seed}'
+    augments = own_model_config(config).data_preprocessor.get('batch_augments') or ()
+    if augments and options.split == 'train':
+        title += ', batches by ' + ', '.join(str(augment['type']) for augment in augments)
+    return title + (', left: on the disk' if options.original else '')
+
+
+def write_sheets(
+    pictures: list[np.ndarray], name: str, title: str, options: BrowseOptions
+) -> list[Path]:
+    columns = COLUMNS - 1 if options.original else COLUMNS
+    sheets = range(0, len(pictures), PER_SHEET)
+    paths = []
+    for number, start in enumerate(sheets, 1):
+        suffix = f'_{number}' if len(sheets) > 1 else ''
+        paths.append(options.out / f'{name}_{options.split}{suffix}.png')
+        sheet = montage(pictures[start : start + PER_SHEET], columns, title)
+        put_image(paths[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+        print(paths[-1])
+    return paths

@@ -1,0 +1,190 @@
+"""Training curves of work dirs, from the scalars that the runner leaves there."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from mmeffvit.errors import UserError
+
+from .figures import put_figure
+
+AUXILIARY = re.compile(r'^(d\d+|enc|dn)[._]')  # losses of inner decoder layers
+NOT_METRICS = re.compile(r'^(step|epoch|iter|(data_)?time|memory)$|_(s|m|l)$')
+MAIN_METRICS = re.compile(r'(mAP|mIoU)$')
+STYLES = ('-', '--', ':', '-.')
+FEW = 20  # points that are marked
+SMOOTHED_TO = 50  # means that a curve of many points is told by
+WIDE = 10  # a range that needs a logarithmic axis
+MANY = 12  # lines that a legend can name
+
+
+@dataclass
+class History:
+    """What a work dir says of its training, however often it was resumed.
+
+    Args:
+        name: Of the config that the run left there, else of the folder.
+        train: Rows of losses and learning rates, by iteration in ``step``.
+        val: Rows of metrics, by epoch or iteration in ``step``.
+    """
+
+    name: str
+    train: list[dict] = field(default_factory=list)
+    val: list[dict] = field(default_factory=list)
+
+    @property
+    def val_unit(self) -> str:
+        """What ``step`` counts in ``val``."""
+        epochs = max((row.get('epoch', 0) for row in self.train), default=0)
+        last = max((row['step'] for row in self.val), default=0)
+        return 'epoch' if epochs and last <= epochs else 'iteration'
+
+    def keys(self, rows: Iterable[dict]) -> list[str]:
+        """The names in the rows, in the order they appear."""
+        return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def read_history(work_dir: Path) -> History:
+    """Join the runs in a work dir: where a later one begins, it replaces what was after that.
+
+    Raises:
+        UserError: If no run left scalars there.
+    """
+    configs = sorted(work_dir.glob('*.py'))
+    history = History(configs[0].stem if len(configs) == 1 else work_dir.resolve().name)
+    paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folders are named by their time
+    for path in paths:
+        rows = [row for row in map(parse, path.read_text().splitlines()) if row]
+        train = [row for row in rows if 'loss' in row or 'lr' in row]
+        val = [row for row in rows if row not in train]
+        history.train = continued(history.train, train)
+        history.val = continued(history.val, val)
+    if not history.train and not history.val:
+        raise UserError(
+            f'no scalars in {work_dir}/*/vis_data/scalars.json: name a work dir of tools/train.py, '
+            'after its first log line'
+        )
+    return history
+
+
+def parse(line: str) -> dict | None:
+    """A row, or None for a line that a killed run did not finish."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) and 'step' in row else None
+
+
+def continued(before: list[dict], after: list[dict]) -> list[dict]:
+    start = min((row['step'] for row in after), default=float('inf'))
+    return [row for row in before if row['step'] < start] + after
+
+
+def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
+    """Draw losses, learning rate and metrics of one or more work dirs into one picture.
+
+    Args:
+        work_dirs: Folders of ``tools/train.py``; several are laid over each other.
+        out: The PNG.
+
+    Raises:
+        UserError: If one holds no scalars.
+    """
+    histories = [read_history(work_dir) for work_dir in work_dirs]
+    if len({history.name for history in histories}) < len(histories):
+        for history, work_dir in zip(histories, work_dirs, strict=True):
+            history.name = str(work_dir)
+    figure = Figure(figsize=(13, 8.5), layout='constrained')
+    FigureCanvasAgg(figure)
+    total, parts, rate, metrics = figure.subplots(2, 2).flat
+    figure.suptitle(', '.join(dict.fromkeys(history.name for history in histories)))
+    for number, history in enumerate(histories):
+        style = STYLES[number % len(STYLES)]
+        draw_total(total, history, f'C{number}')
+        draw_parts(parts, history, style, named=number == 0)
+        draw_line(rate, history.train, 'lr', color=f'C{number}', label=history.name)
+        draw_metrics(metrics, history, number if len(histories) > 1 else None)
+    finish(total, 'loss', 'iteration', log=True, legend=len(histories) > 1)
+    finish(parts, 'parts of the loss', 'iteration', log=True)
+    finish(rate, 'learning rate', 'iteration', legend=len(histories) > 1)
+    units = ' or '.join(dict.fromkeys(h.val_unit for h in histories if h.val))
+    finish(metrics, 'validation', units or 'no validation yet')
+    put_figure(figure, out)
+    print(out)
+
+
+def draw_line(axes: Axes, rows: list[dict], key: str, **style: object) -> None:
+    points = [(row['step'], row[key]) for row in rows if isinstance(row.get(key), int | float)]
+    if points:
+        marker = 'o' if len(points) < FEW else None
+        axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, **style)
+
+
+def draw_total(axes: Axes, history: History, color: str) -> None:
+    """The loss where it is finite, with its moving mean if it has many points."""
+    points = [(row['step'], row['loss']) for row in history.train if 'loss' in row]
+    points = [point for point in points if math.isfinite(point[1])]
+    if not points:
+        return
+    steps, losses = map(np.array, zip(*points, strict=True))
+    half = len(losses) // (2 * SMOOTHED_TO)
+    if half == 0:
+        marker = 'o' if len(losses) < FEW else None
+        axes.plot(steps, losses, color=color, marker=marker, markersize=4, label=history.name)
+        return
+    axes.plot(steps, losses, color=color, alpha=0.3, linewidth=1)
+    axes.plot(steps, moving_mean(losses, half), color=color, label=history.name)
+
+
+def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
+    """Mean of the ``half`` values before and after each: fewer at both ends, as many on each side.
+
+    A mean of the past alone would lie above a loss that falls.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    centres = np.arange(len(values))
+    reach = np.minimum(half, np.minimum(centres, centres[::-1]))
+    return (sums[centres + reach + 1] - sums[centres - reach]) / (2 * reach + 1)
+
+
+def draw_parts(axes: Axes, history: History, style: str, *, named: bool) -> None:
+    keys = [k for k in history.keys(history.train) if 'loss' in k and k != 'loss']
+    keys = [key for key in keys if not AUXILIARY.search(key)] or keys
+    for number, key in enumerate(keys[:MANY]):
+        label = key if named else None
+        draw_line(axes, history.train, key, color=f'C{number % 10}', linestyle=style, label=label)
+
+
+def draw_metrics(axes: Axes, history: History, run: int | None) -> None:
+    """The metrics of one run, or the main ones of run number ``run`` among several."""
+    keys = [key for key in history.keys(history.val) if not NOT_METRICS.search(key)]
+    if run is not None:
+        keys = [key for key in keys if MAIN_METRICS.search(key)] or keys
+    for number, key in enumerate(keys[:MANY]):
+        # COCO's metrics are -1 where there is nothing to find
+        rows = [row for row in history.val if row.get(key, -1) != -1]
+        style = dict(color=f'C{number % 10}', label=key)
+        if run is not None:
+            style = dict(color=f'C{run % 10}', linestyle=STYLES[number % len(STYLES)])
+            style['label'] = f'{key}, {history.name}'
+        draw_line(axes, rows, key, **style)
+
+
+def finish(axes: Axes, title: str, unit: str, *, log: bool = False, legend: bool = True) -> None:
+    axes.set_title(title)
+    axes.set_xlabel(unit)
+    axes.grid(alpha=0.3)
+    low, high = axes.dataLim.intervaly
+    if log and high > WIDE * low > 0:
+        axes.set_yscale('log')
+    if legend and axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize='small')

@@ -1,0 +1,97 @@
+"""Curves of COCO's error analysis, one picture with a panel for every size."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich.progress import track
+
+from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.evaluation.coco_curves import CURVES, SIZES
+from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
+from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
+
+COLOURS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
+
+
+def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) -> None:
+    """Draw precision over recall as errors are left out, at four sizes.
+
+    Args:
+        analysis: What to draw.
+        path: The PNG to write.
+        name: A class; None draws the mean over classes.
+    """
+    curves, areas = analysis.curves(name), analysis.areas(name)
+    figure = Figure(figsize=(11, 8.5), layout='constrained')  # no state of pyplot is touched
+    FigureCanvasAgg(figure)
+    things = 'boxes' if analysis.iou_type == 'bbox' else 'masks'
+    figure.suptitle(f'{things}, {name or f"mean of {len(analysis.classes)} classes"}')
+    rows = slice(None) if name is None else [analysis.classes.index(name)]
+    totals = analysis.objects[rows].sum(axis=0)
+    for i, axes in enumerate(figure.subplots(2, 2).flat):
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel='recall', ylabel='precision')
+        axes.set_title(f'{SIZES[i]}: {totals[i]} objects', fontsize='medium')
+        if totals[i]:
+            fill(axes, curves[:, :, i], areas[:, i])
+    file = io.BytesIO()
+    figure.savefig(file, format='png', dpi=80)
+    AtomicLocalBackend().put(file.getvalue(), path)
+
+
+def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:
+    """Fill between neighbours of (7, N) curves, and give their areas in the legend."""
+    recalls = np.linspace(0, 1, curves.shape[1])
+    below = np.zeros_like(recalls)
+    for curve, area, label, colour in zip(curves, areas, CURVES, COLOURS, strict=True):
+        edge = dict(edgecolor='black', linewidth=0.5)
+        text = f'{area:.3f} {label}'
+        axes.fill_between(recalls, below, curve, facecolor=colour, label=text, **edge)
+        below = curve
+    axes.legend(loc='lower left', fontsize='small', framealpha=0.9)
+
+
+def analyze_and_print(
+    results: str,
+    annotations: str,
+    out_dir: Path,
+    *,
+    types: Sequence[str] = ('bbox',),
+    classes: Sequence[str] | None = None,
+    areas: Sequence[float] = AREAS,
+    score_thr: float = 0.0,
+    per_class: bool = False,
+) -> list[ErrorAnalysis]:
+    """Analyse a results file, write tables and curves, and print the tables.
+
+    Args:
+        results: COCO's JSON or a pickle of mmdet; see :func:`read_detections`.
+        annotations: The annotation file.
+        out_dir: Gets a folder for every type, with ``errors.md``, ``errors.json``, ``errors.png``
+            and, where asked for, ``classes/NAME.png``.
+        types: Of 'bbox' and 'segm'.
+        classes: Names in the order of the labels of a pickle.
+        areas: Where medium and large objects begin, in pixels.
+        score_thr: Detections with a lower score are left out.
+        per_class: Also draw every class.
+
+    Raises:
+        mmeffvit.errors.UserError: If a file is missing or does not fit.
+    """
+    truth = read_ground_truth(annotations)
+    found = read_detections(results, truth, classes)
+    analyses = []
+    for iou_type in types:
+        analysis = analyze_errors(truth, found, iou_type, areas=areas, score_thr=score_thr)
+        folder = out_dir / iou_type
+        analysis.save(folder)
+        draw_curves(analysis, folder / 'errors.png')
+        for name in track(analysis.classes if per_class else (), description='pictures'):
+            draw_curves(analysis, folder / 'classes' / f'{name.replace("/", "_")}.png', name)
+        print(f'{analysis}\n{folder}: errors.md, errors.json, errors.png\n')
+        analyses.append(analysis)
+    return analyses

@@ -1,0 +1,17 @@
+"""Figures on the disk."""
+
+from io import BytesIO
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from mmeffvit.engine.files import AtomicLocalBackend
+
+DPI = 80
+
+
+def put_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG; it appears under its name when it is whole."""
+    content = BytesIO()
+    figure.savefig(content, format='png', dpi=DPI)
+    AtomicLocalBackend().put(content.getvalue(), path)

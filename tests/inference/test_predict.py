@@ -1,0 +1,232 @@
+"""Every head predicts; inputs of all kinds are found, and what cannot be read is named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from mmeffvit.errors import UserError
+from mmeffvit.inference.predict import PredictOptions, predict
+from tests.conftest import run_tool
+from tests.inference.untrained import FEW, Untrained, save_untrained
+from tests.learning.cases import CASES
+
+BY_HEAD = {case.head: case for case in CASES}
+DETECTORS = [case.head for case in CASES if case.data == 'shapes']
+SEGMENTORS = [case.head for case in CASES if case.data != 'shapes']
+
+
+@pytest.fixture(scope='session')
+def untrained(tmp_path_factory, request):
+    """A function from the name of a head to its files, written once."""
+    folder, made = tmp_path_factory.mktemp('untrained'), {}
+
+    def get(head: str) -> Untrained:
+        if head not in made:
+            data = request.getfixturevalue('shapes' if head in DETECTORS else 'ade_mini')
+            made[head] = save_untrained(BY_HEAD[head], folder / head.replace(' ', '_'), data)
+        return made[head]
+
+    return get
+
+
+@pytest.fixture(scope='module')
+def photos(ade_mini, tmp_path_factory) -> Path:
+    """Two small photographs of one size."""
+    folder = tmp_path_factory.mktemp('photos')
+    for path in (ade_mini / 'images' / 'training').glob('*.jpg'):
+        with Image.open(path) as photo:
+            photo.resize((120, 90)).save(folder / path.name)
+    return folder
+
+
+def run(files: Untrained, *inputs: Path | str, **options: object) -> int:
+    options = PredictOptions(device='cpu', **options)
+    return predict(str(files.config), str(files.checkpoint), list(map(str, inputs)), options)
+
+
+@pytest.mark.parametrize('head', DETECTORS)
+def test_every_detector_writes_coco_results_and_pictures(head, untrained, shapes, tmp_path, capsys):
+    images = sorted((shapes / 'val2017').glob('*.png'))
+    options = dict(out=tmp_path / 'found.json', pictures=tmp_path / 'pictures', batch_size=3)
+    assert run(untrained(head), *images, score_thr=0.0, **options) == 0
+    found = json.loads((tmp_path / 'found.json').read_text())
+    annotations = json.loads((shapes / 'annotations/instances_val2017.json').read_text())
+    known = {image['file_name']: image['id'] for image in annotations['images']}
+    listed = json.loads((tmp_path / 'found.images.json').read_text())
+    assert {image['file_name']: image['id'] for image in listed} == known
+    assert 0 < len(found) <= FEW * len(images)
+    assert {row['image_id'] for row in found} <= set(known.values())
+    assert {row['category_id'] for row in found} <= {1, 2, 3, 4}
+    assert all(0 <= row['score'] <= 1 and len(row['bbox']) == 4 for row in found)
+    assert all(('segmentation' in row) == (head == 'Mask R-CNN') for row in found)
+    for image in images:
+        drawn, original = (
+            cv2.imread(str(tmp_path / 'pictures' / image.name)),
+            cv2.imread(str(image)),
+        )
+        assert drawn.shape == original.shape
+        assert (drawn != original).any()
+    assert not list(tmp_path.rglob('*partial*'))
+    assert 'instances_val2017.json' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('head', SEGMENTORS)
+def test_every_segmentor_writes_label_maps_and_pictures(head, untrained, photos, tmp_path, capsys):
+    options = dict(out=tmp_path / 'maps', pictures=tmp_path / 'pictures', batch_size=2)
+    assert run(untrained(head), photos, **options) == 0
+    for image in sorted(photos.glob('*.jpg')):
+        with (
+            Image.open(image) as original,
+            Image.open(tmp_path / f'maps/{image.stem}.png') as labels,
+        ):
+            assert labels.size == original.size
+            values = np.asarray(labels)
+        assert values.ndim == 2
+        assert 1 <= values.min() <= values.max() <= 150  # as in ADE20K's own label maps
+        assert (tmp_path / 'pictures' / image.name).is_file()
+    assert 'values: 1 is wall, 150 is flag' in capsys.readouterr().out
+
+
+def test_results_do_not_depend_on_the_batch(untrained, shapes, tmp_path):
+    written = []
+    for size in (1, 4):
+        out = tmp_path / f'{size}.json'
+        assert run(untrained('RetinaNet'), shapes / 'val2017', out=out, batch_size=size) == 0
+        written.append(json.loads(out.read_text()))
+    assert len(written[0]) == len(written[1]) > 0
+    for one, four in zip(*written, strict=True):
+        assert one['image_id'] == four['image_id']
+        assert one['score'] == pytest.approx(four['score'], abs=1e-4)  # other sums, other rounding
+
+
+def test_the_score_threshold_holds_for_results(untrained, shapes, tmp_path):
+    out = tmp_path / 'found.json'
+    assert run(untrained('Mask R-CNN'), shapes / 'val2017', out=out) == 0
+    scores = [row['score'] for row in json.loads(out.read_text())]
+    between = sorted(scores)[len(scores) // 2]
+    assert run(untrained('Mask R-CNN'), shapes / 'val2017', out=out, score_thr=between) == 0
+    kept = [row['score'] for row in json.loads(out.read_text())]
+    assert kept == [score for score in scores if score >= between]
+
+
+def test_images_without_annotations_get_running_numbers(untrained, shapes, tmp_path):
+    stranger = tmp_path / 'in' / '000000.png'  # named as an image of the annotation file
+    stranger.parent.mkdir()
+    shutil.copy(shapes / 'train2017' / '000000.png', stranger)
+    out = tmp_path / 'found.json'
+    assert run(untrained('RetinaNet'), stranger, shapes / 'val2017/000003.png', out=out) == 0
+    listed = json.loads((tmp_path / 'found.images.json').read_text())
+    assert [image['id'] for image in listed] == [4, 3]  # the file has 0 to 3
+
+
+def test_a_config_without_data_gets_running_categories(untrained, shapes, tmp_path, capsys):
+    away = {'test_dataloader.dataset.ann_file': 'gone.json'}
+    out = tmp_path / 'found.json'
+    image = shapes / 'val2017/000000.png'
+    assert run(untrained('RetinaNet'), image, out=out, cfg_options=away) == 0
+    assert 'category ids: label + 1 (no annotation file' in capsys.readouterr().out
+
+
+def write_video(path: Path, count: int) -> Path:
+    video = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'mp4v'), 10, (96, 64))
+    assert video.isOpened()
+    for shade in range(count):
+        video.write(np.full((64, 96, 3), 20 * shade, np.uint8))
+    video.release()
+    return path
+
+
+@pytest.mark.parametrize('head', ['Mask R-CNN', 'SegFormer'])
+def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_path):
+    clip = write_video(tmp_path / 'clip.mp4', 4)
+    out = tmp_path / ('found.json' if head in DETECTORS else 'maps')
+    pictures = tmp_path / 'pictures'
+    assert run(untrained(head), clip, out=out, pictures=pictures, batch_size=3) == 0
+    drawn = cv2.VideoCapture(str(pictures / 'clip.mp4'))
+    assert drawn.get(cv2.CAP_PROP_FRAME_COUNT) == 4
+    assert drawn.get(cv2.CAP_PROP_FPS) == 10
+    assert drawn.get(cv2.CAP_PROP_FRAME_WIDTH) == 96
+    names = [f'clip.mp4/{number:06d}.png' for number in range(4)]
+    if head in DETECTORS:
+        listed = json.loads((tmp_path / 'found.images.json').read_text())
+        assert [image['file_name'] for image in listed] == names
+    else:
+        assert sorted(str(path.relative_to(out)) for path in out.rglob('*.png')) == names
+
+
+@pytest.mark.slow
+def test_unreadable_inputs_are_named_skipped_and_told_by_the_exit_code(untrained, shapes, tmp_path):
+    photos = tmp_path / 'photos'
+    (photos / 'deep').mkdir(parents=True)
+    shutil.copy(shapes / 'val2017/000000.png', photos / 'deep/good.png')
+    shutil.copy(shapes / 'val2017/000001.png', photos / 'zlast.PNG')
+    cut = (shapes / 'val2017/000002.png').read_bytes()
+    (photos / 'cut.png').write_bytes(cut[: len(cut) // 2])
+    (photos / 'empty.jpg').touch()
+    (photos / 'clip.mp4').write_bytes(b'no video')
+    (photos / 'notes.txt').touch()
+    files = untrained('RetinaNet')
+    command = ('predict', files.config, files.checkpoint)
+    options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-pictures')
+    done = run_tool(*command, f'{photos}/**/*', 'no.jpg', *options, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout
+    skipped = [line for line in done.stdout.splitlines() if line.startswith('skipped: ')]
+    for name in ('cut.png', 'empty.jpg', 'clip.mp4', 'no.jpg', 'notes.txt'):
+        assert sum(name in line for line in skipped) == 1, done.stdout
+    assert len(skipped) == 5
+    listed = json.loads((tmp_path / 'found.images.json').read_text())
+    assert {image['file_name'] for image in listed} == {'good.png', 'zlast.PNG'}
+    with pytest.raises(UserError, match=r'no image or video in .*\.bmp'):
+        run(files, f'{photos}/*.bmp', out=tmp_path / 'found.json')
+
+
+def test_what_cannot_work_is_said_before_the_first_image(untrained, shapes, tmp_path):
+    detector, segmentor = untrained('RetinaNet'), untrained('PSPNet')
+    image = tmp_path / 'one.png'
+    shutil.copy(shapes / 'val2017/000000.png', image)
+    before = image.read_bytes()
+    for match, files, options in (
+        ('name a .json file', detector, dict(out=tmp_path / 'maps')),
+        ('name a folder', segmentor, dict(out=tmp_path / 'maps.json')),
+        ('of .*one.png already', detector, dict(pictures=tmp_path)),
+        ('of .*one.png already', segmentor, dict(out=tmp_path)),
+        ('would write nothing', detector, {}),
+        ('score-thr is 30', detector, dict(out=tmp_path / 'a.json', score_thr=30)),
+        ('batch-size is 0', detector, dict(out=tmp_path / 'a.json', batch_size=0)),
+    ):
+        with pytest.raises(UserError, match=match):
+            run(files, image, **options)
+    with pytest.raises(UserError, match='was trained on the classes wall'):
+        run(Untrained(detector.config, segmentor.checkpoint), image, pictures=tmp_path / 'p')
+    options = PredictOptions(pictures=tmp_path / 'p', device='cuda:99')
+    with pytest.raises(UserError, match="'cuda:99' cannot be used"):
+        predict(str(detector.config), str(detector.checkpoint), [str(image)], options)
+    assert image.read_bytes() == before
+    twin = tmp_path / 'one.jpg'
+    Image.open(image).convert('RGB').save(twin)
+    with pytest.raises(UserError, match=r'one\.png would be written for'):
+        run(segmentor, image, twin, out=tmp_path / 'maps')
+
+
+def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, monkeypatch):
+    from mmeffvit.inference.model import Predictor
+
+    predict_batch, calls = Predictor.predict, []
+
+    def interrupted(self: Predictor, batch: list) -> list:
+        calls.append(batch)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return predict_batch(self, batch)
+
+    monkeypatch.setattr(Predictor, 'predict', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
+    assert not (tmp_path / 'found.json').exists()
+    found = json.loads((tmp_path / 'found.json.partial').read_text())
+    assert {row['image_id'] for row in found} == {0, 1}

@@ -1,0 +1,61 @@
+"""Small untrained models of every head, in files as a run leaves them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+
+from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.engine.build import build_model, own_model_config
+from mmeffvit.engine.config import load_config
+from mmeffvit.inference.model import test_dataset
+from tests.conftest import ROOT
+from tests.learning.overfit import Case
+
+FEW = 5  # detections per image: drawing takes longer than finding
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """A config on the disk and a checkpoint with random weights for it."""
+
+    config: Path
+    checkpoint: Path
+
+
+def save_untrained(case: Case, folder: Path, data_root: Path) -> Untrained:
+    """Write the config of a case, with small images and every score kept, and its random weights.
+
+    Args:
+        case: A head with its small model.
+        folder: Gets both files.
+        data_root: What the config's own data root is replaced by.
+    """
+    options = {'data_root': str(data_root), 'model.backbone.init_cfg': None, **case.options}
+    config = load_config(ROOT / 'configs' / f'{case.leaf}.py', options)
+    dataset = config.test_dataloader.dataset
+    for step in dataset.pipeline:
+        if step['type'] == 'Resize':
+            step['scale'] = (case.side, case.side)
+    if config.default_scope == 'mmdet':
+        dataset.metainfo = dict(classes=CLASSES)
+        keep_every_score(config)
+    folder.mkdir(parents=True)
+    config.dump(folder / 'config.py')
+    torch.manual_seed(0)
+    init_default_scope(config.default_scope)
+    model = build_model(own_model_config(config))
+    if config.default_scope == 'mmdet':
+        model.init_weights()
+    meta = dict(dataset_meta=dict(test_dataset(config).metainfo), seed=np.int64(0))
+    torch.save(dict(meta=meta, state_dict=model.state_dict()), folder / 'epoch_1.pth')
+    return Untrained(folder / 'config.py', folder / 'epoch_1.pth')
+
+
+def keep_every_score(config: Config) -> None:
+    """Let a model without training find something, but not much."""
+    settings = config.model.test_cfg.get('rcnn', config.model.test_cfg)
+    settings.score_thr, settings.max_per_img = 0.0, FEW

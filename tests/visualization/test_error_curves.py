@@ -1,0 +1,70 @@
+"""Pictures and tables of the error analysis, and the tool that makes them."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.evaluation.coco_curves import CURVES, SIZES
+from mmeffvit.evaluation.coco_errors import ErrorAnalysis
+from mmeffvit.visualization.error_curves import COLOURS, analyze_and_print, draw_curves
+from tests.conftest import run_tool
+
+
+def colours_in(path) -> set[tuple[int, ...]]:
+    picture = cv2.imread(str(path))[..., ::-1]
+    return {tuple(colour) for colour in np.unique(picture.reshape(-1, 3), axis=0).tolist()}
+
+
+def test_every_error_has_its_colour_in_the_picture(tmp_path):
+    steps = np.linspace(0.1, 1.0, 7)[:, None, None, None]
+    precision = np.broadcast_to(steps, (7, 101, 1, 4))
+    analysis = ErrorAnalysis('bbox', ('cat',), np.ones((1, 4), int), precision)
+    draw_curves(analysis, tmp_path / 'cat.png', 'cat')
+    wanted = {tuple(round(255 * part) for part in to_rgb(colour)) for colour in COLOURS}
+    assert len(wanted) == 7
+    assert wanted <= colours_in(tmp_path / 'cat.png')
+
+
+@pytest.fixture
+def results(shapes, tmp_path) -> tuple:
+    """The held-out shapes, all found but for one, which is called something else."""
+    annotations = shapes / 'annotations' / 'instances_val2017.json'
+    content = json.loads(annotations.read_text())
+    fields = ('image_id', 'category_id', 'bbox', 'segmentation')
+    found = [{k: item[k] for k in fields} | dict(score=0.5) for item in content['annotations']]
+    found[0]['category_id'] = found[0]['category_id'] % 4 + 1
+    path = tmp_path / 'found.json'
+    path.write_text(json.dumps(found))
+    return path, annotations
+
+
+def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path, capsys):
+    path, annotations = results
+    out = tmp_path / 'out'
+    analyze_and_print(path, annotations, out, types=('bbox', 'segm'), per_class=True)
+    printed = capsys.readouterr().out
+    for kind, things in (('bbox', 'boxes'), ('segm', 'masks')):
+        folder = out / kind
+        assert (folder / 'errors.md').read_text() in printed
+        assert f'# Errors of {things}' in printed
+        content = json.loads((folder / 'errors.json').read_text())
+        assert set(content) == {*CLASSES, 'mean'}
+        assert set(content['mean']) == set(SIZES)
+        assert list(content['mean']['all']) == list(CURVES)
+        assert content['mean']['large'] == dict.fromkeys(CURVES)  # no shape is that large
+        assert content['mean']['all']['C50'] < content['mean']['all']['FN'] == 1
+        assert cv2.imread(str(folder / 'errors.png')).shape == (680, 880, 3)
+        pictures = {file.stem for file in (folder / 'classes').iterdir()}
+        assert pictures == set(CLASSES)
+
+
+@pytest.mark.slow
+def test_the_tool_says_what_is_wrong_with_a_call(results, tmp_path):
+    path, _ = results
+    run = run_tool('analyze_errors', path, tmp_path / 'out', '--ann', 'no.json')
+    assert run.returncode == 2
+    assert "error: 'no.json' does not exist" in run.stdout

@@ -1,0 +1,69 @@
+#!/usr/bin/env python
+"""Draw where the attention layers of a backbone look, alone or inside a detector or segmentor."""
+
+import argparse
+
+from arguments import add_debug
+
+from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.visualization.attention.run import visualize_attention
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        'target',
+        metavar='CONFIG_OR_BACKBONE',
+        help='a config of mmdet or mmseg, or a backbone such as SHViT:s4 or '
+        'EfficientFormerV2:s2:attention=mobile',
+    )
+    parser.add_argument('images', nargs='+', metavar='IMAGE', help='an image file')
+    parser.add_argument(
+        '--checkpoint',
+        metavar='FILE',
+        help='of a run with the config, or released weights of the backbone (default: random)',
+    )
+    parser.add_argument(
+        '--out', default='work_dirs/attention', help='folder for .png sheets and .npz arrays'
+    )
+    parser.add_argument(
+        '--query',
+        nargs=2,
+        type=int,
+        metavar=('X', 'Y'),
+        help='pixel of the image to look from (default: the mean over all queries)',
+    )
+    parser.add_argument(
+        '--layers',
+        nargs='+',
+        default=(),
+        metavar='NAME',
+        help="layers, or modules around them; '*' stands for anything (default: all)",
+    )
+    parser.add_argument(
+        '--size',
+        nargs=2,
+        type=int,
+        metavar=('H', 'W'),
+        help='resize to it (default: what the config tests at; for a backbone, not at all)',
+    )
+    parser.add_argument(
+        '--stretch', action='store_true', help="colours from each map's least value to its greatest"
+    )
+    add_debug(parser)
+    args = parser.parse_args()
+    with exit_with_message(args.debug):
+        visualize_attention(
+            args.target,
+            args.images,
+            args.out,
+            checkpoint=args.checkpoint,
+            query=args.query and tuple(args.query),
+            layers=args.layers,
+            size=args.size and tuple(args.size),
+            stretch=args.stretch,
+        )
+
+
+if __name__ == '__main__':
+    main()
