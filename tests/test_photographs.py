@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT, run_tool
 
 CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_l1.py'
-SCALE = '(256,192)'
+SCALE = '(192,144)'
 OPTIONS = [
     'model.backbone.init_cfg=None',  # no weights here: from scratch
     'train_dataloader.batch_size=2',

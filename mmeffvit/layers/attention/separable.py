@@ -12,8 +12,9 @@ class SeparableSelfAttention(nn.Module):
     of the P positions inside a patch: tokens of two positions never meet here. As in the official
     code, which has biases; equation 3 of the paper prints W_K for the product ``x W_K``.
 
-    The map is never cut into patches. The scores become P columns, one per position, that are zero
-    at the pixels of every other position, and one matrix product gives all P contexts.
+    The map is never cut into patches. The scores become P rows, one per position, that are zero at
+    the pixels of every other position: one matrix product gives all P contexts, and another brings
+    each back to its pixels.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -23,7 +24,7 @@ class SeparableSelfAttention(nn.Module):
         (B, C, H, W) -> (B, C, H, W), with H and W multiples of ``patch_size``.
     """
 
-    own_column: Tensor
+    own_pixels: Tensor
 
     def __init__(self, channels: int, patch_size: int = 2) -> None:
         super().__init__()
@@ -32,21 +33,27 @@ class SeparableSelfAttention(nn.Module):
         self.qkv = nn.Conv2d(channels, sum(self.sizes), 1)
         self.out = nn.Conv2d(channels, channels, 1)
         positions = patch_size**2
-        own_column = torch.eye(positions).view(patch_size, 1, patch_size, positions)
-        self.register_buffer('own_column', own_column, persistent=False)
+        own_pixels = torch.eye(positions).view(positions, 1, patch_size, 1, patch_size)
+        self.register_buffer('own_pixels', own_pixels, persistent=False)
 
     def scores(self, query: Tensor) -> Tensor:
         """Context scores: (B, 1, H, W) of logits to (B, P, N), a distribution over N patches."""
         return F.pixel_unshuffle(query, self.patch_size).flatten(2).softmax(dim=-1)
 
     def forward(self, x: Tensor) -> Tensor:
-        size, patch = x.shape[2:], self.patch_size
-        rows, columns = size[0] // patch, size[1] // patch
+        rows, columns = (side // self.patch_size for side in x.shape[2:])
         query, key, value = self.qkv(x).split(self.sizes, dim=1)
+        own = self.positions(rows, columns)  # (P, H W)
         scores = self.scores(query).unflatten(2, (rows, columns))  # (B, P, rows, columns)
-        scores = F.pixel_shuffle(scores, patch).view(-1, rows, patch, columns, patch, 1)
-        scores = scores * self.own_column  # (B, rows, p, columns, p, P)
-        context = key.flatten(2) @ scores.view(x.shape[0], -1, patch**2)  # (B, C, P)
-        context = context.view(x.shape[0], -1, 1, patch, 1, patch)
-        mixed = value.relu().view(*key.shape[:2], rows, patch, columns, patch) * context
-        return self.out(mixed.view_as(key))
+        scores = F.pixel_shuffle(scores, self.patch_size).flatten(2) * own  # (B, P, H W)
+        context = key.flatten(2) @ scores.transpose(1, 2)  # (B, C, P)
+        if key.stride(1) == 1:  # channels last: so is the product, or each would be read in leaps
+            spread = (own.transpose(0, 1) @ context.transpose(1, 2)).transpose(1, 2)
+        else:
+            spread = context @ own
+        mixed = value.relu().flatten(2) * spread  # (B, C, H W)
+        return self.out(mixed.unflatten(2, x.shape[2:]))
+
+    def positions(self, rows: int, columns: int) -> Tensor:
+        """Which pixels are at each position of their patch: (P, H W) of ones and zeros."""
+        return self.own_pixels.expand(-1, rows, -1, columns, -1).flatten(1)

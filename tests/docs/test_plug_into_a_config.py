@@ -1,0 +1,34 @@
+"""Configs of the hosts with our backbones, as the page has them, fit together."""
+
+import re
+
+import pytest
+
+from tests.docs.pages import TUTORIALS, Workplace, code_blocks, tool_commands
+
+PAGE = TUTORIALS / 'plug_into_a_config.md'
+CONFIGS = code_blocks(PAGE, 'python')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'config', CONFIGS, ids=[re.search(r"'(\w+::\w+)", config)[1] for config in CONFIGS]
+)
+def test_a_config_of_the_page_has_no_fault(config, tmp_path, monkeypatch, capsys):
+    workplace = Workplace(tmp_path, monkeypatch)
+    (tmp_path / 'mine' / 'plugged.py').write_text(config)
+    (command,) = (c for c in tool_commands(PAGE) if c[0] == 'tools/check_config.py')
+    workplace.run(command)
+    assert 'no fault' in capsys.readouterr().out
+
+
+def test_the_channels_of_the_page_are_those_of_the_backbones():
+    import mmeffvit.backbones as backbones
+
+    rows = re.findall(r'^\| `(\w+)` `(\w+)` \| ([\d, ]+) \| ([\d, ]+) \|$', PAGE.read_text(), re.M)
+    assert len(rows) == 5
+    for family, arch, channels, strides in rows:
+        options = dict(out_indices=range(len(strides.split(','))))
+        built = getattr(backbones, family)(arch, **options)
+        assert list(built.channels) == [int(number) for number in channels.split(',')]
+        assert list(built.strides) == [int(number) for number in strides.split(',')]

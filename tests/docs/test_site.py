@@ -1,0 +1,192 @@
+"""The site builds without a warning, and links work on the repository's own pages too."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+from tests.conftest import ROOT
+from tests.docs.pages import code_blocks
+
+pytest.importorskip('mkdocs', reason='the documentation is built with mkdocs')
+
+PAGES = [ROOT / 'README.md', ROOT / 'CHANGELOG.md', *sorted((ROOT / 'docs').rglob('*.md'))]
+CODE = re.compile(r'^ *```.*?^ *```|`[^`\n]+`', re.DOTALL | re.MULTILINE)
+LINK = re.compile(r'\]\(([^)\s]+)\)')
+HEADS = {  # page: how the names of its leaves begin
+    'maskrcnn': 'maskrcnn',
+    'retinanet': 'retinanet',
+    'ssdlite': 'ssdlite',
+    'deformable_detr': 'deformabledetr',
+    'rtmdet': 'rtmdet',
+    'pspnet': 'pspnet',
+    'deeplabv3': 'deeplabv3',
+    'semantic_fpn': 'semfpn',
+    'segformer': 'segformer',
+}
+MEBIBYTE = 2**20
+
+
+def local_links(page: Path) -> Iterator[str]:
+    """The links and pictures of a page that lead to files of this repository."""
+    for link in LINK.findall(CODE.sub('', page.read_text())):
+        if not re.match(r'[a-z]+:', link):
+            yield link
+
+
+def anchors(page: Path) -> set[str]:
+    """The places on a page that a link can name, as the repository's site spells them."""
+    text = re.sub(r'^```.*?^```', '', page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r'^#+ (.+)$', text, re.MULTILINE)
+    plain = [re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', heading).lower() for heading in headings]
+    return {re.sub(r'[^\w\- ]', '', heading).replace(' ', '-') for heading in plain}
+
+
+def is_broken(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition('#')
+    target = Path(os.path.normpath(page.parent / path)) if path else page
+    if not target.exists():
+        return True
+    return bool(anchor) and anchor not in anchors(target)
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
+    assert [link for link in local_links(page) if is_broken(page, link)] == []
+
+
+def test_a_link_to_nowhere_is_broken():
+    page = ROOT / 'README.md'
+    assert is_broken(page, 'docs/absent.md')
+    assert is_broken(page, 'docs/results.md#absent')
+    assert not is_broken(page, 'docs/results.md#results')
+
+
+def run_code(code: str) -> dict:
+    namespace: dict = {}
+    exec(code, namespace)
+    return namespace
+
+
+@cache
+def read_model(path: Path) -> Mapping:
+    return Config.fromfile(path).model
+
+
+def holds(config: Mapping, wanted: Mapping) -> bool:
+    """Whether ``config`` has every value of ``wanted``."""
+    return all(
+        holds(config.get(key) or {}, value) if isinstance(value, dict) else config.get(key) == value
+        for key, value in wanted.items()
+    )
+
+
+@pytest.mark.parametrize('page', HEADS)
+def test_a_set_up_on_the_page_of_a_head_is_that_of_a_leaf(page):
+    blocks = code_blocks(ROOT / 'docs' / 'heads' / f'{page}.md', 'python')
+    shown = [part for part in map(run_code, blocks) if 'model' in part]
+    leaves = sorted((ROOT / 'configs').glob(f'{HEADS[page]}_*.py'))
+    assert shown
+    for part in shown:
+        found = (path for path in leaves if holds(read_model(path), part['model']))
+        assert next(found, None), part['model']
+
+
+def test_every_leaf_is_named_on_the_page_of_its_head():
+    for page, prefix in HEADS.items():
+        text = (ROOT / 'docs' / 'heads' / f'{page}.md').read_text()
+        named = {
+            name for pattern in re.findall(r'`(\w+_[\w{},]+)`', text) for name in spell(pattern)
+        }
+        leaves = {path.stem for path in (ROOT / 'configs').glob(f'{prefix}_*.py')}
+        assert leaves <= named, leaves - named
+
+
+def spell(pattern: str) -> list[str]:
+    """The names that one with braces stands for, as the shell spells them out."""
+    braces = re.search(r'\{([^}]*)\}', pattern)
+    if braces is None:
+        return [pattern]
+    before, after = pattern[: braces.start()], pattern[braces.end() :]
+    return [name for part in braces[1].split(',') for name in spell(before + part + after)]
+
+
+def test_the_first_example_runs(capsys):
+    (code,) = code_blocks(ROOT / 'docs' / 'getting_started.md', 'python')
+    run_code(code)
+    assert '(16, 32, 64)' in capsys.readouterr().out
+
+
+@pytest.fixture(scope='module')
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp('site')
+    command = [sys.executable, '-m', 'mkdocs', 'build', '--strict', '--site-dir', str(folder)]
+    build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert build.returncode == 0, build.stderr
+    return folder
+
+
+class References(HTMLParser):
+    """What an HTML page loads and where its links lead, and the places in it."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.linked: list[str] = []
+        self.places: set[str] = set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = dict(attributes)
+        self.places.add(values.get('id') or '')
+        if tag == 'a':
+            self.linked.append(values.get('href') or '')
+        elif tag in ('img', 'script', 'link'):
+            self.loaded.append(values.get('src') or values.get('href') or '')
+
+
+@pytest.fixture(scope='module')
+def pages(site) -> dict[Path, References]:
+    # the page for addresses that do not exist is shown at any depth: its links are absolute
+    return {page: References(page) for page in site.rglob('*.html') if page.name != '404.html'}
+
+
+def test_every_link_of_the_built_site_works(site, pages):
+    broken = []
+    for page, references in pages.items():
+        for link in references.linked + references.loaded:
+            if not link or re.match(r'[a-z]+:', link):
+                continue
+            path, _, anchor = link.partition('#')
+            target = Path(os.path.normpath(page.parent / path)) if path else page
+            places = pages[target].places if target in pages else {anchor}
+            if not target.exists() or (anchor and anchor not in places):
+                broken.append(f'{page.relative_to(site)}: {link}')
+    assert broken == []
+
+
+def test_the_site_loads_nothing_from_elsewhere(pages):
+    for page, references in pages.items():
+        assert [link for link in references.loaded if '//' in link] == [], page
+
+
+def test_every_name_of_the_api_is_on_the_site_with_its_docstring(site):
+    for page in sorted((ROOT / 'docs' / 'api').glob('*.md')):
+        names = re.findall(r'^::: (.+)$', page.read_text(), re.MULTILINE)
+        html = (site / 'api' / page.name).with_suffix('.html').read_text() if names else ''
+        assert [name for name in names if f'id="{name}"' not in html] == []
+        assert html.count('doc-contents') >= len(names)
+        assert not re.search(r':(class|func|mod|data):', html)  # written as code instead
+
+
+def test_the_pictures_of_the_gallery_are_small():
+    pictures = [path for path in (ROOT / 'docs' / 'gallery').iterdir() if path.is_file()]
+    assert pictures
+    assert sum(path.stat().st_size for path in pictures) < 2.5 * MEBIBYTE
