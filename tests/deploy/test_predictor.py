@@ -126,7 +126,10 @@ def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
     expected = expected.pred_instances
     assert len(prediction['scores']) == len(expected) > 0
     np.testing.assert_allclose(prediction['scores'], expected.scores, atol=1e-4)
-    np.testing.assert_allclose(prediction['bboxes'], expected.bboxes, atol=0.05)
+    # objects of the same score may come in another order
+    boxes = np.asarray(prediction['bboxes'])[:, None] - expected.bboxes.numpy()
+    nearest = np.abs(boxes).max(axis=2)
+    assert max(nearest.min(axis=0).max(), nearest.min(axis=1).max()) < 0.05
     drawn = cv2.imread(str(tmp_path / 'vis' / 'noise.jpg'))
     assert drawn.shape == image.shape
     (shown,) = found['visualization']
