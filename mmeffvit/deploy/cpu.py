@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.layers.attention import TalkingHeadAttention
 from mmeffvit.layers.packed_conv import ACTIVATIONS, PackedConv2d
 
 from .fuse import fuse
@@ -44,6 +45,8 @@ def pack(module: nn.Module) -> nn.Module:
     """Replace every plain convolution below, and the activation after it in a sequence."""
     if type(module) is nn.Conv2d and module.padding_mode == 'zeros' and module.padding != 'same':
         return PackedConv2d(module)
+    if isinstance(module, TalkingHeadAttention):
+        return module  # its convolutions mix the scores of heads: no maps, and best left in order
     for name, child in module.named_children():
         setattr(module, name, pack(child))
     if type(module) is nn.Sequential:
