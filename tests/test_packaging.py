@@ -46,7 +46,7 @@ def test_only_torch_and_mmengine_are_required(wheel):
         'mmengine',
     ]
     extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
-    assert extras == {'det', 'seg', 'hub'}
+    assert extras == {'det', 'seg', 'hub', 'onnx', 'openvino', 'executorch', 'coreml', 'docs'}
 
 
 @pytest.mark.slow

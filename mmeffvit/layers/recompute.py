@@ -53,11 +53,11 @@ def conv_of(act: nn.Module, conv: Callable[[Tensor], Tensor], x: Tensor) -> Tens
 
 def worth_it(act: nn.Module, x: Tensor) -> bool:
     return (
-        _active.get()
+        not torch.compiler.is_compiling()  # the compiler decides itself what to make again
+        and _active.get()
         and x.requires_grad
         and torch.is_grad_enabled()
         and not isinstance(act, nn.ReLU)
-        and not torch.compiler.is_compiling()  # the compiler decides itself what to make again
     )
 
 

@@ -49,16 +49,19 @@ def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
 
 
 def test_lower_rank_changes_no_value():
-    graph = tiny.graph(MOBILEVITV2)
+    graph = SixAxesOfOneImage()
     program = export_fixed(graph, tiny.images(), 'a test')
     assert max(len(shape_of(node)) for node in calls(program)) == 6
     lower_rank(program)
     assert max(len(shape_of(node)) for node in calls(program)) == 5
     with torch.no_grad():
-        expected = graph(tiny.images())
-        found = program.module()(tiny.images())
-    for one, other in zip(expected, found, strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(program.module()(tiny.images()), graph(tiny.images()))
+
+
+class SixAxesOfOneImage(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        cut = images.view(images.shape[0], 3, 2, -1, 2, images.shape[3] // 2)
+        return (cut.relu() * 2).view(images.shape)
 
 
 class SixAxes(nn.Module):

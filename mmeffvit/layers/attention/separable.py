@@ -33,7 +33,7 @@ class SeparableSelfAttention(nn.Module):
         self.qkv = nn.Conv2d(channels, sum(self.sizes), 1)
         self.out = nn.Conv2d(channels, channels, 1)
         positions = patch_size**2
-        own_pixels = torch.eye(positions).view(positions, 1, patch_size, 1, patch_size)
+        own_pixels = torch.eye(positions).view(positions, patch_size, patch_size)
         self.register_buffer('own_pixels', own_pixels, persistent=False)
 
     def scores(self, query: Tensor) -> Tensor:
@@ -56,4 +56,5 @@ class SeparableSelfAttention(nn.Module):
 
     def positions(self, rows: int, columns: int) -> Tensor:
         """Which pixels are at each position of their patch: (P, H W) of ones and zeros."""
-        return self.own_pixels.expand(-1, rows, -1, columns, -1).flatten(1)
+        own = self.own_pixels[:, None, :, None]  # (P, 1, p, 1, p)
+        return own.expand(-1, rows, -1, columns, -1).flatten(1)
