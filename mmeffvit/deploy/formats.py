@@ -18,8 +18,8 @@ from .metadata import model_metadata
 from .openvino import to_openvino
 
 FORMATS = {
-    '.onnx': 'ONNX, for images of any size',
-    '.xml': 'OpenVINO, for images of any size',
+    '.onnx': 'ONNX, for images of any size or of one',
+    '.xml': 'OpenVINO, for images of any size or of one',
     '.pte': 'ExecuTorch with XNNPACK, for images of one size',
     '.mlpackage': 'Core ML, for images of one size',
 }

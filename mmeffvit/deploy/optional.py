@@ -13,6 +13,7 @@ from mmeffvit.errors import UserError
 EXTRAS = {  # package: extra of setup.py that installs it
     'onnx': 'onnx',
     'onnxruntime': 'onnx',
+    'onnxscript': 'onnx',
     'openvino': 'openvino',
     'executorch': 'executorch',
     'coremltools': 'coreml',

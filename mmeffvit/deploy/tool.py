@@ -109,7 +109,7 @@ def check_options(out: Path, options: ToolOptions) -> None:
     if options.image is not None and not options.image.is_file():
         raise UserError(f'--image {str(options.image)!r} does not exist')
     if out.suffix == '.onnx':
-        for package in ('onnx', 'onnxruntime'):
+        for package in ('onnx', 'onnxruntime', 'onnxscript'):
             require(package, 'the export to ONNX')
 
 

@@ -39,10 +39,11 @@ def conv_of(act: nn.Module, conv: Callable[[Tensor], Tensor], x: Tensor) -> Tens
     activated = act(x)
     if not worth_it(act, x):
         return conv(activated)
-    address, kept = activated.data_ptr(), x.detach()
+    address, shape, kept = activated.data_ptr(), activated.shape, x.detach()
 
     def pack(tensor: Tensor) -> Tensor | None:
-        return None if tensor.data_ptr() == address else tensor
+        same = tensor.data_ptr() == address and tensor.shape == shape
+        return None if same else tensor
 
     def unpack(packed: Tensor | None) -> Tensor:
         return act(kept) if packed is None else packed
