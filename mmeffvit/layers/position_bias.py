@@ -44,8 +44,13 @@ class PositionBias(nn.Module):
         """Biases between queries at every ``stride``-th row and column and all keys."""
         rows, columns = (self._distances(side, stride) for side in size)  # (queries, keys)
         image = resize_table(self.table, self.table_size, size).unflatten(1, size)
-        bias = image[:, rows[:, None, :, None], columns[None, :, None, :]]
-        return bias.flatten(3, 4).flatten(1, 2)
+        # first the lines of all columns of queries, then whole lines for all rows: values picked
+        # one by one take three times as long, and ten times in backward
+        lines = image.index_select(2, columns.flatten()).unflatten(2, columns.shape)
+        lines = lines.transpose(1, 2).flatten(1, 2)  # (heads, W' H, W)
+        first = torch.arange(columns.shape[0], device=rows.device) * size[0]
+        index = rows[:, None] + first[:, None]  # (H', W', H)
+        return lines.index_select(1, index.flatten()).view(lines.shape[0], -1, size[0] * size[1])
 
     def folded(self) -> 'PositionBias':
         return ConstantPositionBias(self)

@@ -11,6 +11,7 @@ from mmeffvit.deploy.compare import Error, compare, refuse_disagreement, run_onn
 from mmeffvit.deploy.export import ExportOptions, all_nodes, export_backbone, export_graph
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.errors import UserError
 from mmeffvit.registry import MODELS
 from tests.backbones.parity import randomised
@@ -24,6 +25,13 @@ FAMILIES = {
     'MobileViTv2': dict(arch='050', out_indices=(2,)),
     'EfficientFormerV2': dict(arch='s0', out_indices=(1, 2)),
 }
+
+
+class Normed(Graph):
+    task, output_names = 'features', ('normed',)
+
+    def results(self, x: torch.Tensor, size: tuple[int, int]) -> tuple[torch.Tensor, ...]:
+        return (self.network(x.repeat(1, 2, 1, 1)),)
 
 
 def photograph(size: tuple[int, int], batch: int = 1) -> np.ndarray:
@@ -108,6 +116,40 @@ def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
     images = photograph((65, 96))
     assert list(run_onnx(path, images)) == [f'stride_{stride}' for stride in backbone.strides]
     assert_agrees(compare(path, BackboneGraph(backbone), backbone, [images], None))
+
+
+@pytest.mark.parametrize('family', sorted(FAMILIES))
+def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
+    backbone = MODELS.build(dict(type=family, **FAMILIES[family]))
+    path = export_backbone(
+        backbone, tmp_path / 'maps.onnx', (64, 96), batch=1, preprocessing=Preprocessing()
+    )
+    nodes = list(all_nodes(onnx.load(path)))
+    names = [node.op_type for node in nodes]
+    assert not {'Shape', 'CastLike', 'Sub', 'Div'} & set(names)  # nothing to look up or normalise
+    # even maps stay as they are; only EfficientFormerV2 goes back to a higher resolution, straight
+    # from the sum of two convolution-like steps
+    assert ('Resize' in names) == (family == 'EfficientFormerV2')
+    maker = {output: node for node in nodes for output in node.output}
+    for node in nodes:
+        if node.op_type == 'Resize':
+            terms = [maker[name].op_type for name in maker[node.input[0]].input]
+            assert sorted(terms) == ['Conv', 'MaxPool']
+        if node.op_type == 'InstanceNormalization':  # its factors are in the convolution after it
+            assert all(n.op_type == 'Reshape' for n in nodes if node.output[0] in n.input)
+
+
+@pytest.mark.parametrize('factors', [True, False])
+def test_a_group_norm_is_written_with_its_factors(factors, tmp_path):
+    norm = torch.nn.GroupNorm(2, 6, affine=factors)
+    if factors:
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+    path = export_graph(Normed(norm, Preprocessing()), tmp_path / 'norm.onnx')
+    images = photograph((33, 40), batch=2)
+    (found,) = run_onnx(path, images).values()
+    expected = norm(torch.from_numpy(images).repeat(1, 2, 1, 1)).detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):

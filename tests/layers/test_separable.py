@@ -34,11 +34,13 @@ def test_attention_equals_its_equation(size, patch_size):
 def test_scores_are_a_distribution_over_the_patches_of_each_position():
     layer = SeparableSelfAttention(4)
     query = torch.randn(3, 1, 4, 6)
-    scores = layer.scores(query)
+    scores = layer.scores(query, layer.positions(2, 3))
     torch.testing.assert_close(scores.sum(dim=2), torch.ones(3, 4))
-    # of the position at row 1, column 0 of a patch, in the third patch of the first row
+    # of the position at row 1, column 0 of a patch
     corner = query[:, 0, 1::2, 0::2].flatten(1).softmax(dim=1)
-    torch.testing.assert_close(scores[:, 2, 2], corner[:, 2])
+    found = scores[:, 2].view(3, 4, 6)
+    torch.testing.assert_close(found[:, 1::2, 0::2].flatten(1), corner)
+    assert torch.count_nonzero(found) == corner.numel()  # nothing at another position
 
 
 def test_tokens_of_two_positions_never_meet():

@@ -1,7 +1,7 @@
-"""Modules that ask Python for the size of their input, in a form that asks only the graph.
+"""Modules in the form that a graph is made of; their values are the same, at every size.
 
 A traced graph takes the branches that its example took, and has no operator for pools of a given
-number of cells. These modules give the same values, at every size.
+number of cells: what asks Python for the size of its input asks the graph here.
 """
 
 import torch
@@ -9,18 +9,33 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
+from mmeffvit.layers.attention import LocalGlobalAttention
 
 
 class AnySizeMobileViTv2Block(MobileViTv2Block):
-    """A block that always resizes to the next even size; an even map is resized to itself."""
+    """A block that resizes to the next even size; where sizes are open, every map is resized."""
 
     def forward(self, x: Tensor) -> Tensor:
         size = x.shape[2:]
+        if all(isinstance(side, int) and side % 2 == 0 for side in size):
+            return super().forward(x)
         even = [(side + 1) // 2 * 2 for side in size]
         x = super().forward(F.interpolate(x, even, mode='bilinear', align_corners=True))
         if self.restore_size:
             x = F.interpolate(x, size, mode='bilinear', align_corners=True)
         return x
+
+
+class BlockedLocalGlobalAttention(LocalGlobalAttention):
+    """Attention whose maps stay in ONNX Runtime's blocked layout of convolutions.
+
+    A product of matrices leaves that layout, and what is added to it and interpolated after it
+    would stay outside, several times slower. A maximum over single pixels changes no value and
+    leads into it again.
+    """
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return F.max_pool2d(super().mix(query, key, value), 1)
 
 
 class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
@@ -66,6 +81,7 @@ class AnySizeUpsample(nn.Module):
 # by name, so that no host is imported
 REPLACEMENTS = {
     'mmeffvit.backbones.mobilevitv2.MobileViTv2Block': AnySizeMobileViTv2Block,
+    'mmeffvit.layers.attention.local_global.LocalGlobalAttention': BlockedLocalGlobalAttention,
     'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
     'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,
 }

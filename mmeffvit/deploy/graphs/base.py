@@ -86,9 +86,11 @@ class Normalise(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         how = self.preprocessing
-        if how.swap_channels:
-            images = images.flip(1)
-        x = (images - self.mean) / self.std
+        x = images.flip(1) if how.swap_channels else images
+        if any(how.mean):
+            x = x - self.mean
+        if any(value != 1 for value in how.std):
+            x = x / self.std
         if how.size_divisor == 1:
             return x
         divisor = how.size_divisor  # the sum is positive: ONNX rounds a quotient towards zero

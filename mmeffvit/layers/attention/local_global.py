@@ -113,12 +113,15 @@ class LocalGlobalAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         reduced = self.reduce(x)
         value = self.value(reduced)
-        mixed = self.mixer(self.query(reduced), self.key(reduced), value)
+        mixed = self.mix(self.query(reduced), self.key(reduced), value)
         mixed = conv_add(self.value_local, value, mixed)
         if self.stride > 1:
             # before the activation, and to the exact size: a side may be odd
             mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
         return chain(mixed, self.act, self.project)
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return self.mixer(query, key, value)
 
 
 class DownsamplingAttention(nn.Module):

@@ -1,7 +1,8 @@
 """Separable self-attention, the token mixer of MobileViTv2 (arXiv:2206.02680)."""
 
+import math
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -36,17 +37,20 @@ class SeparableSelfAttention(nn.Module):
         own_pixels = torch.eye(positions).view(positions, patch_size, patch_size)
         self.register_buffer('own_pixels', own_pixels, persistent=False)
 
-    def scores(self, query: Tensor) -> Tensor:
-        """Context scores: (B, 1, H, W) of logits to (B, P, N), a distribution over N patches."""
-        return F.pixel_unshuffle(query, self.patch_size).flatten(2).softmax(dim=-1)
+    def scores(self, query: Tensor, own: Tensor) -> Tensor:
+        """Context scores: a distribution over the patches for each of the P positions.
+
+        Shape:
+            query (B, 1, H, W), logits; own (P, H W), see :meth:`positions` -> (B, P, H W), zero at
+            the pixels of other positions.
+        """
+        return query.flatten(2).masked_fill(own == 0, -math.inf).softmax(dim=-1)
 
     def forward(self, x: Tensor) -> Tensor:
         rows, columns = (side // self.patch_size for side in x.shape[2:])
         query, key, value = self.qkv(x).split(self.sizes, dim=1)
         own = self.positions(rows, columns)  # (P, H W)
-        scores = self.scores(query).unflatten(2, (rows, columns))  # (B, P, rows, columns)
-        scores = F.pixel_shuffle(scores, self.patch_size).flatten(2) * own  # (B, P, H W)
-        context = key.flatten(2) @ scores.transpose(1, 2)  # (B, C, P)
+        context = key.flatten(2) @ self.scores(query, own).transpose(1, 2)  # (B, C, P)
         if key.stride(1) == 1:  # channels last: so is the product, or each would be read in leaps
             spread = (own.transpose(0, 1) @ context.transpose(1, 2)).transpose(1, 2)
         else:

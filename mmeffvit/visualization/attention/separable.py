@@ -19,9 +19,9 @@ def read_separable(
     """
     (x,) = inputs
     patch = layer.patch_size
-    scores = layer.scores(layer.qkv(x).narrow(1, 0, 1))  # (1, P, N)
-    scores = scores.unflatten(2, (x.shape[2] // patch, x.shape[3] // patch))
-    folded = F.pixel_shuffle(scores, patch)[0, 0]
+    own = layer.positions(x.shape[2] // patch, x.shape[3] // patch)
+    folded = layer.scores(layer.qkv(x).narrow(1, 0, 1), own).sum(dim=1).view(x.shape[2:])
+    scores = F.pixel_unshuffle(folded[None], patch)  # (P, rows, columns)
     return Reading(
-        'separable', 'context scores', {'': folded}, {'scores': scores[0], 'folded': folded}
+        'separable', 'context scores', {'': folded}, {'scores': scores, 'folded': folded}
     )
