@@ -12,7 +12,7 @@ demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, 
 
 test: environment  ## run every test, in two processes of one thread each
 	$(RUN) -m mmeffvit
-	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2
+	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2 --dist worksteal
 
 learn: environment  ## overfit a few images with every head, and print what each reaches
 	$(RUN) -m tests.learning

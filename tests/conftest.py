@@ -19,6 +19,11 @@ SHARED = ROOT.parent / 'shared' / 'data'
 torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2)))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: begun last, one of them would keep one process waiting."""
+    items.sort(key=lambda item: item.get_closest_marker('slow') is None)
+
+
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     torch.manual_seed(0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from arguments import add_debug
 
-from mmeffvit.engine.demo import run_demo
+from mmeffvit.demo import run_demo
 from mmeffvit.engine.errors import exit_with_message
 
 

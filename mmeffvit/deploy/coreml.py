@@ -1,9 +1,7 @@
 """Core ML: Apple's runtime. It converts and saves anywhere; only macOS can run the result."""
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 from mmeffvit.errors import UserError
 
 from .agreement import largest_error
+from .files import whole
 from .fixed_size import export_fixed, lower_rank
 from .optional import quietly, require
 
@@ -53,16 +52,10 @@ def to_coreml(
     lower_rank(program)
     model = convert(tools, program, names, half)
     model.user_defined_metadata.update(metadata or {})
-    out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f'.{out.name}.') as folder:
-        partial = Path(folder, out.name)
+    with whole(Path(out)) as partial:
         with quietly():
             model.save(str(partial))
         check(tools, partial, graph, example, names, half)
-        # a folder that is not empty cannot be replaced in one step
-        shutil.rmtree(out, ignore_errors=True)
-        partial.replace(out)
 
 
 def convert(

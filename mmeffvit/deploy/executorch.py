@@ -1,7 +1,6 @@
 """ExecuTorch: PyTorch's runtime for phones, with XNNPACK's kernels for their CPUs."""
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from mmeffvit.errors import UserError
 
 from .agreement import largest_error
+from .files import whole
 from .fixed_size import export_fixed, split_by_slices
 from .optional import quietly, require
 
@@ -72,13 +72,9 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
         )
         delegation = count(lowered.exported_program().graph_module)
         buffer = lowered.to_executorch().buffer
-    out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f'.{out.name}.') as folder:
-        partial = Path(folder, out.name)
+    with whole(Path(out)) as partial:
         partial.write_bytes(buffer)
         check(graph, partial, example)
-        partial.replace(out)
     return delegation
 
 

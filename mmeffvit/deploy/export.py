@@ -2,7 +2,6 @@
 
 import logging
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 
 from mmeffvit.errors import UserError
 
+from .files import whole
 from .graphs.backbone import BackboneGraph
 from .graphs.base import Graph, Preprocessing
 from .graphs.ops import translations
@@ -110,7 +110,6 @@ def export_graph(
 
     options = options or ExportOptions()
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     program = trace(graph, options)
     with quiet():
         exported = torch.onnx.export(
@@ -134,12 +133,8 @@ def export_graph(
     if foreign or model.functions:
         raise RuntimeError(f'the graph has operators of {sorted(foreign)} beside standard ones')
     onnx.checker.check_model(model, full_check=True)
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f'.{path.name}.', suffix='.partial', delete=False
-    ) as file:
-        file.write(model.SerializeToString())
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    with whole(path) as partial:
+        partial.write_bytes(model.SerializeToString())
     return path
 
 

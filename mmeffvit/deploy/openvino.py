@@ -1,7 +1,6 @@
 """OpenVINO: Intel's runtime for CPUs, GPUs and NPUs, from the ONNX file."""
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 
 from .agreement import OBJECTS, largest_error, object_agreement
+from .files import whole
 from .optional import quietly, require
 
 TOLERANCE = 1e-3  # in float32, of the largest value of an output
@@ -41,19 +41,13 @@ def to_openvino(
         UserError: If openvino is not installed, or the outputs are others.
     """
     openvino = require('openvino', 'Writing .xml')
-    out = Path(out)
     with quietly():
         model = openvino.convert_model(str(onnx_path))
     for name, value in _metadata(onnx_path).items():
         model.set_rt_info(value, [METADATA, name])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f'.{out.name}.') as folder:
-        partial = Path(folder, out.name)
+    with whole(Path(out)) as partial:  # its weights, beside it, take their place first
         openvino.save_model(model, partial, compress_to_fp16=half)
         check(run_openvino(partial, images), expected, HALF_TOLERANCE if half else TOLERANCE)
-        # the graph last: it is of no use without its weights
-        partial.with_suffix('.bin').replace(out.with_suffix('.bin'))
-        partial.replace(out)
 
 
 def run_openvino(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 
 from .drawing import draw_label_map, draw_objects
+from .files import whole
 from .masks import paste_mask
 from .pictures import find_images
 from .resizing import Resized, resize
@@ -214,7 +215,5 @@ def read(item: Input) -> Image:
 
 def save(path: Path, picture: Image) -> None:
     """Write a picture that is whole or absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f'.{path.name}.partial')
-    partial.write_bytes(cv2.imencode(path.suffix, picture)[1].tobytes())
-    os.replace(partial, path)
+    with whole(path) as partial:
+        partial.write_bytes(cv2.imencode(path.suffix, picture)[1].tobytes())

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 
 from .agreement import agreement
+from .files import whole
 from .int8 import PURPOSE, Quantiser, run, session
 from .optional import require
 from .pictures import find_images, reader_of
@@ -114,7 +114,8 @@ def quantize(
         agreement={name: round(value, 6) for name, value in measures.items()},
     )  # fmt: skip
     annotate(result, metadata, note)
-    write(result, out)
+    with whole(out) as partial:
+        partial.write_bytes(result.SerializeToString())
     return Quantisation(
         len(calibration),
         len(held_out),
@@ -169,18 +170,6 @@ def annotate(model: Any, metadata: dict[str, str], note: dict[str, Any]) -> None
     """Keep the metadata of the float file, and add how this one was made."""
     onnx = require('onnx', PURPOSE)
     onnx.helper.set_model_props(model, {**metadata, NOTE: json.dumps(note)})
-
-
-def write(model: Any, out: Path) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f'.{out.name}.', delete=False) as file:
-        partial = Path(file.name)
-    try:
-        partial.write_bytes(model.SerializeToString())
-        partial.chmod(0o644)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def times(model: Path, out: Path, image: NDArray) -> tuple[float, float]:

@@ -1,7 +1,5 @@
 """From a config and a checkpoint to a file that other programs run."""
 
-import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from mmeffvit.inference.model import Predictor, load_predictor
 
 from .compare import compare, refuse_disagreement, test_batches
 from .export import OPSET, ExportOptions
+from .files import whole
 from .formats import FORMATS, write
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.backbone import BackboneGraph
@@ -80,14 +79,11 @@ def export_model(
     graph = graph_of(predictor, options)
     metadata = config_metadata(config, predictor.model, predictor.visualizer.dataset_meta)
     sizes = ExportOptions(options.shape, options.batch, options.opset)
-    out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix != '.onnx':
         return write(graph, out, sizes, metadata, half=options.half)
-    with tempfile.TemporaryDirectory(prefix=f'.{out.name}.', dir=out.parent) as folder:
-        partial = Path(folder, out.name)
+    with whole(out) as partial:
         write(graph, partial, sizes, metadata, half=options.half)
         errors = verify(partial, graph, predictor, image, sizes)
-        os.replace(partial, out)
     return report(out, errors, image, time.perf_counter() - started)
 
 

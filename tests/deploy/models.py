@@ -1,8 +1,11 @@
 """Tiny models of every head that is exported, with scores that differ from place to place."""
 
-from functools import cache
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir
 from typing import Any
 
 import torch
@@ -101,10 +104,22 @@ def balance(model: nn.Module) -> None:
     model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
 
 
-@cache
 def file_for_any_size(leaf: str) -> Path:
     """The tiny model of a leaf in a file; written once a session, as it takes long."""
-    model = tiny(leaf)
-    metadata = config_metadata(config_of(leaf), model, dict(classes=CLASSES))
-    path = Path(mkdtemp(prefix='mmeffvit_'), f'{leaf}.onnx')
-    return export_graph(make_graph(model), path, metadata=metadata)
+    with once_a_session(f'{leaf}.onnx') as path:
+        if not path.exists():
+            model = tiny(leaf)
+            metadata = config_metadata(config_of(leaf), model, dict(classes=CLASSES))
+            export_graph(make_graph(model), path, metadata=metadata)
+    return path
+
+
+@contextmanager
+def once_a_session(name: str) -> Iterator[Path]:
+    """The place of a file that the processes of a session share; one at a time is in the block."""
+    session = os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())
+    folder = Path(gettempdir(), f'mmeffvit_tests_{session}')
+    folder.mkdir(exist_ok=True)
+    with (folder / f'{name}.lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder / name

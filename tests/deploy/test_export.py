@@ -1,5 +1,6 @@
 """Exported models give what the models of the hosts give."""
 
+import copy
 import json
 
 import numpy as np
@@ -7,12 +8,20 @@ import onnx
 import pytest
 import torch
 
+from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
 from mmeffvit.deploy.compare import Error, compare, refuse_disagreement, run_onnx
 from mmeffvit.deploy.export import ExportOptions, all_nodes, export_backbone, export_graph
+from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.errors import UserError
+from mmeffvit.layers.attention import (
+    EfficientAdditiveAttention,
+    LocalGlobalAttention,
+    TalkingHeadAttention,
+)
 from mmeffvit.registry import MODELS
 from tests.backbones.parity import randomised
 from tests.deploy import models
@@ -137,6 +146,27 @@ def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
             assert sorted(terms) == ['Conv', 'MaxPool']
         if node.op_type == 'InstanceNormalization':  # its factors are in the convolution after it
             assert all(n.op_type == 'Reshape' for n in nodes if node.output[0] in n.input)
+
+
+@pytest.mark.parametrize('size', [(4, 6), (7, 5)])
+@pytest.mark.parametrize(
+    'layer',
+    [
+        EfficientAdditiveAttention(12),
+        LocalGlobalAttention(12, 16, 32, TalkingHeadAttention(4, (4, 3)), stride=2),
+        MobileViTv2Block(12, 16, 1, restore_size=True),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_module_in_the_form_for_graphs_gives_the_same(layer, size):
+    layer = fuse(randomised(layer.double()))
+    x = torch.randn(2, 12, *size, dtype=torch.float64)
+    form = any_size(copy.deepcopy(layer))
+    assert type(form) is not type(layer)
+    torch.testing.assert_close(form(x), layer(x), rtol=1e-9, atol=1e-12)
+    for parameter in form.parameters():
+        torch.nn.init.zeros_(parameter)
+    assert form(torch.zeros_like(x)).isfinite().all()
 
 
 @pytest.mark.parametrize('factors', [True, False])

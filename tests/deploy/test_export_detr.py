@@ -21,6 +21,7 @@ from mmeffvit.deploy.graphs.detr import positional_encoding
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load
+from tests.deploy.models import once_a_session
 from tests.deploy.test_export import assert_agrees, photograph
 from tests.deploy.test_export_two_stage import assert_finds_the_same
 
@@ -70,8 +71,11 @@ def model() -> nn.Module:
 
 
 @pytest.fixture(scope='module')
-def exported(model, tmp_path_factory):
-    return export_graph(make_graph(model), tmp_path_factory.mktemp('detr') / 'model.onnx')
+def exported(model):
+    with once_a_session('detr.onnx') as path:
+        if not path.exists():
+            export_graph(make_graph(model), path)
+    return path
 
 
 def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):

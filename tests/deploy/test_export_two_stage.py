@@ -19,6 +19,7 @@ from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load
+from tests.deploy.models import once_a_session
 from tests.deploy.test_export import assert_agrees, photograph
 
 WIDTH, CHANNELS = 16, [8, 16, 24, 32]
@@ -79,8 +80,11 @@ def model() -> nn.Module:
 
 
 @pytest.fixture(scope='module')
-def exported(model, tmp_path_factory):
-    return export_graph(make_graph(model), tmp_path_factory.mktemp('two_stage') / 'model.onnx')
+def exported(model):
+    with once_a_session('two_stage.onnx') as path:
+        if not path.exists():
+            export_graph(make_graph(model), path)
+    return path
 
 
 def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):

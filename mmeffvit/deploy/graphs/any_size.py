@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
-from mmeffvit.layers.attention import LocalGlobalAttention
+from mmeffvit.layers.attention import EfficientAdditiveAttention, LocalGlobalAttention
+from mmeffvit.layers.attention.additive import unit_norm
 
 
 class AnySizeMobileViTv2Block(MobileViTv2Block):
@@ -36,6 +37,27 @@ class BlockedLocalGlobalAttention(LocalGlobalAttention):
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return F.max_pool2d(super().mix(query, key, value), 1)
+
+
+class BlockedAdditiveAttention(EfficientAdditiveAttention):
+    """Additive attention that reads and writes fewer maps, as a runtime without fusion needs it.
+
+    Norms are taken out of the sums: squares are summed by a convolution, which is several times
+    faster than a reduction over channels, the global query is one product of matrices, and so are
+    its product with the keys and W_p.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key = self.query(x), self.key(x)
+        ones = torch.ones_like(self.score.weight)
+        per_query, per_key = (
+            F.conv2d(m * m, ones).clamp_min(1e-24).rsqrt() for m in (query, key)
+        )  # 1 / norm: (B, 1, H, W)
+        weights = unit_norm(self.score(query) * per_query, dim=(2, 3)) * per_query
+        global_query = query.flatten(2) @ weights.flatten(2).mT  # (B, C, 1)
+        proj = self.proj.weight.flatten(1) * global_query.mT  # (B, C, C)
+        mixed = (proj @ key.flatten(2)).unflatten(2, x.shape[2:])
+        return self.out(mixed * per_key + query * per_query)
 
 
 class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
@@ -81,6 +103,7 @@ class AnySizeUpsample(nn.Module):
 # by name, so that no host is imported
 REPLACEMENTS = {
     'mmeffvit.backbones.mobilevitv2.MobileViTv2Block': AnySizeMobileViTv2Block,
+    'mmeffvit.layers.attention.additive.EfficientAdditiveAttention': BlockedAdditiveAttention,
     'mmeffvit.layers.attention.local_global.LocalGlobalAttention': BlockedLocalGlobalAttention,
     'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
     'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,

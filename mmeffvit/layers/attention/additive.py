@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.layers.folding import absorb_affine
+
 
 def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     """Divide by the L2 norm over ``dim``, in float32 or wider.
@@ -38,6 +40,12 @@ class EfficientAdditiveAttention(nn.Module):
         self.score = nn.Conv2d(channels, 1, 1, bias=False)  # w, one score per position
         self.proj = nn.Conv2d(channels, channels, 1)
         self.out = nn.Conv2d(channels, channels, 1)
+
+    def folded(self) -> 'EfficientAdditiveAttention':
+        """The bias of W_p inside that of W_f: a sum less per pixel."""
+        absorb_affine(self.out, torch.ones_like(self.proj.bias), self.proj.bias)
+        self.proj.bias = None
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         query = unit_norm(self.query(x), dim=1)

@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
+from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.errors import UserError
 from mmeffvit.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
-
-from .errors import UserError
-from .launch import RunOptions, evaluate
 
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
 COCO_CONFIG = 'maskrcnn_swiftformer_xs.py'

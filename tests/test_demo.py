@@ -4,7 +4,7 @@ import cv2
 import pytest
 
 from mmeffvit.datasets.shapes import ShapesSpec
-from mmeffvit.engine.demo import run_demo
+from mmeffvit.demo import run_demo
 
 
 @pytest.mark.slow
