@@ -18,6 +18,7 @@ from mmeffvit.layers.attention import (
     TalkingHeadAttention,
 )
 
+from .allocator import HOW, keep_memory
 from .fit import exponent
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, ratio, table
 from .store import Row, rounded
@@ -110,6 +111,7 @@ def cases(settings: Settings) -> Cases:
 
 def measure(side: int, settings: Settings) -> Row:
     torch.manual_seed(0)
+    kept = settings.device == 'cpu' and keep_memory()
     tokens = side**2
     left_out = {name: layer.left_out(tokens, settings.device) for name, layer in LAYERS.items()}
     left_out = {name: reason for name, reason in left_out.items() if reason}
@@ -121,7 +123,7 @@ def measure(side: int, settings: Settings) -> Row:
     }
     with torch.inference_mode():
         samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=1)
-    return dict(tokens=tokens, left_out=left_out, seconds=rounded(samples))
+    return dict(tokens=tokens, left_out=left_out, memory_kept=kept, seconds=rounded(samples))
 
 
 def exponents(rows: Rows) -> dict[str, tuple[float, int]]:
@@ -159,6 +161,8 @@ def render(rows: Rows) -> list[str]:
         "torch's scaled_dot_product_attention with its projections. Exponents are least-squares "
         'fits of log time over log tokens.'
     )
+    if all(row['memory_kept'] for row in rows.values()):
+        text += f' {HOW}'
     return [text, '', *table(heading, lines), *([''] if notes else []), *notes]
 
 

@@ -55,6 +55,7 @@ RECORDED = {
     'attention': {
         f'{n} tokens': dict(
             tokens=n,
+            memory_kept=True,
             left_out={} if n < 4096 else {'talking heads (EFv2)': 'its scores take 8 GiB'},
             seconds={
                 'additive (SwiftFormer)': [1e-6 * n] * 3,

@@ -48,6 +48,20 @@ def test_float16_guards_the_norm_in_float32():
     assert out.isfinite().all()
 
 
+@pytest.mark.parametrize('dim', [1, (2, 3)])
+def test_the_gradient_of_a_norm_equals_that_of_its_formula(dim):
+    from mmeffvit.layers.attention.additive import unit_norm
+
+    x = torch.randn(2, 5, 4, 3, dtype=torch.float64, requires_grad=True)
+    expected = x / x.square().sum(dim=dim, keepdim=True).sqrt()
+    torch.testing.assert_close(unit_norm(x, dim), expected)
+    factors = torch.randn_like(x)
+    (found,) = torch.autograd.grad((unit_norm(x, dim) * factors).sum(), x)
+    (wanted,) = torch.autograd.grad((expected * factors).sum(), x)
+    torch.testing.assert_close(found, wanted)
+    assert torch.autograd.gradgradcheck(lambda x: unit_norm(x, dim), (x[:1, :2, :2, :2],))
+
+
 def test_gradients_match_finite_differences():
     layer = EfficientAdditiveAttention(4).double()
     x = torch.randn(1, 4, 3, 2, dtype=torch.float64, requires_grad=True)
