@@ -161,7 +161,7 @@ def render(rows: Rows) -> list[str]:
         "torch's scaled_dot_product_attention with its projections. Exponents are least-squares "
         'fits of log time over log tokens.'
     )
-    if all(row['memory_kept'] for row in rows.values()):
+    if rows and all(row.get('memory_kept') for row in rows.values()):
         text += f' {HOW}'
     return [text, '', *table(heading, lines), *([''] if notes else []), *notes]
 

@@ -1,16 +1,23 @@
-"""Training with fewer stored maps: activations are made again in backward."""
+"""Fewer maps in memory: activations are made again in backward, and are in place in inference."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from .conv import ConvNorm
 
 ACTIVATIONS = (nn.GELU, nn.SiLU, nn.ReLU)
+IN_PLACE: dict[type[nn.Module], Callable[[Any, Tensor], Tensor]] = {
+    nn.GELU: lambda act, x: torch.ops.aten.gelu_(x, approximate=act.approximate),
+    nn.SiLU: lambda act, x: F.silu(x, inplace=True),
+    nn.ReLU: lambda act, x: F.relu(x, inplace=True),
+}
 _active: ContextVar[bool] = ContextVar('active', default=True)
 
 
@@ -34,9 +41,10 @@ def conv_of(act: nn.Module, conv: Callable[[Tensor], Tensor], x: Tensor) -> Tens
     Args:
         act: A GELU or SiLU; a ReLU keeps its output and not its input, so it saves nothing.
         conv: The convolution, or what else takes the activation.
-        x: The input of the activation.
+        x: The input of the activation, which nobody else may need: without gradients the output
+            takes its place.
     """
-    activated = act(x)
+    activated = activate(act, x)
     if not worth_it(act, x):
         return conv(activated)
     address, shape, kept = activated.data_ptr(), activated.shape, x.detach()
@@ -50,6 +58,14 @@ def conv_of(act: nn.Module, conv: Callable[[Tensor], Tensor], x: Tensor) -> Tens
 
     with saved_tensors_hooks(pack, unpack):
         return conv(activated)
+
+
+def activate(act: nn.Module, x: Tensor) -> Tensor:
+    """``act(x)``, in place of ``x`` where there are no gradients."""
+    in_place = IN_PLACE.get(type(act))
+    if in_place is None or torch.compiler.is_compiling() or x.requires_grad:
+        return act(x)
+    return in_place(act, x)
 
 
 def worth_it(act: nn.Module, x: Tensor) -> bool:
@@ -66,7 +82,7 @@ def chain(x: Tensor, *layers: nn.Module) -> Tensor:
     """Run layers one after another; the activations before convolutions are not kept.
 
     Args:
-        x: The input of the first layer.
+        x: The input of the first layer; if that is an activation, nobody else may need it.
         layers: Activations, :class:`ConvNorm` and what else is called with one map.
     """
     act: nn.Module | None = None
@@ -80,4 +96,4 @@ def chain(x: Tensor, *layers: nn.Module) -> Tensor:
         if isinstance(layer, ConvNorm):
             x = layer.norm(x)
             act = getattr(layer, 'act', None)
-    return x if act is None else act(x)
+    return x if act is None else activate(act, x)

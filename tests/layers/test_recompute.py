@@ -102,3 +102,18 @@ def test_mixed_precision_gives_the_gradients_of_mixed_precision():
         ours, plain = conv_of(act, conv, x), conv(act(x))
     gradients = [torch.autograd.grad(y.float().square().sum(), x)[0] for y in (ours, plain)]
     assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize('act', [nn.GELU(), nn.GELU('tanh'), nn.SiLU(), nn.ReLU()])
+def test_inference_writes_the_activation_in_place_and_training_does_not(act):
+    conv = nn.Conv2d(4, 4, 1)
+    x = torch.randn(1, 4, 8, 8)
+    expected, activated = conv(act(x)), act(x)
+    taken = x.clone()
+    with torch.no_grad():
+        found = conv_of(act, conv, taken)
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(taken, activated)
+    untouched = x.clone().requires_grad_()
+    conv_of(act, conv, untouched).sum().backward()
+    assert torch.equal(untouched, x)
