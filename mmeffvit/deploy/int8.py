@@ -128,8 +128,16 @@ def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
 
 
 def weighted_nodes(model: Any) -> Iterator[Any]:
-    """Nodes whose second input is a constant: convolutions and products with a weight."""
-    constants = {tensor.name for tensor in model.graph.initializer}
+    """Nodes whose second input is a constant: convolutions and products with a weight.
+
+    Ones are no weights: they sum, for instance the squares of a norm, and those need their range.
+    """
+    onnx = require('onnx', PURPOSE)
+    constants = {
+        tensor.name
+        for tensor in model.graph.initializer
+        if not (onnx.numpy_helper.to_array(tensor) == 1).all()
+    }
     constants |= {out for node in model.graph.node if node.op_type == 'Constant'
                   for out in node.output}  # fmt: skip
     for node in model.graph.node:

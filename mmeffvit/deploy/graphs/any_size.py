@@ -43,8 +43,8 @@ class BlockedAdditiveAttention(EfficientAdditiveAttention):
     """Additive attention that reads and writes fewer maps, as a runtime without fusion needs it.
 
     Norms are taken out of the sums: squares are summed by a convolution, which is several times
-    faster than a reduction over channels, the global query is one product of matrices, and so are
-    its product with the keys and W_p.
+    faster than a reduction over channels, and the global query is one product of matrices. The
+    layer is fused: W_p has no bias.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,8 +55,7 @@ class BlockedAdditiveAttention(EfficientAdditiveAttention):
         )  # 1 / norm: (B, 1, H, W)
         weights = unit_norm(self.score(query) * per_query, dim=(2, 3)) * per_query
         global_query = query.flatten(2) @ weights.flatten(2).mT  # (B, C, 1)
-        proj = self.proj.weight.flatten(1) * global_query.mT  # (B, C, C)
-        mixed = (proj @ key.flatten(2)).unflatten(2, x.shape[2:])
+        mixed = self.proj(global_query.unsqueeze(3) * key)
         return self.out(mixed * per_key + query * per_query)
 
 

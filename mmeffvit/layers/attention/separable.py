@@ -1,7 +1,5 @@
 """Separable self-attention, the token mixer of MobileViTv2 (arXiv:2206.02680)."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -44,7 +42,7 @@ class SeparableSelfAttention(nn.Module):
             query (B, 1, H, W), logits; own (P, H W), see :meth:`positions` -> (B, P, H W), zero at
             the pixels of other positions.
         """
-        return query.flatten(2).masked_fill(own == 0, -math.inf).softmax(dim=-1)
+        return (query.flatten(2) + own.log()).softmax(dim=-1)  # minus infinity elsewhere
 
     def forward(self, x: Tensor) -> Tensor:
         rows, columns = (side // self.patch_size for side in x.shape[2:])
