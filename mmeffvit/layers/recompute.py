@@ -12,7 +12,6 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from .conv import ConvNorm
 
-ACTIVATIONS = (nn.GELU, nn.SiLU, nn.ReLU)
 IN_PLACE: dict[type[nn.Module], Callable[[Any, Tensor], Tensor]] = {
     nn.GELU: lambda act, x: torch.ops.aten.gelu_(x, approximate=act.approximate),
     nn.SiLU: lambda act, x: F.silu(x, inplace=True),
@@ -87,7 +86,7 @@ def chain(x: Tensor, *layers: nn.Module) -> Tensor:
     """
     act: nn.Module | None = None
     for layer in layers:
-        if type(layer) in ACTIVATIONS:
+        if type(layer) in IN_PLACE:
             act = layer
             continue
         conv = layer.conv if isinstance(layer, ConvNorm) else layer
