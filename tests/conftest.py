@@ -1,12 +1,18 @@
 """What many tests need: small data, the peers of parity tests, the tools as a user runs them."""
 
+import contextlib
+import io
 import logging
 import os
+import random
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from mmengine.logging import MMLogger
@@ -27,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     torch.manual_seed(0)
+    np.random.seed(0)  # the hosts' augmentations draw from it
+    random.seed(0)
 
 
 @pytest.fixture(scope='session')
@@ -95,3 +103,23 @@ def run_python(
 def run_tool(name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run ``tools/NAME.py`` as a user does."""
     return run_python(ROOT / 'tools' / f'{name}.py', *arguments, **options)
+
+
+def run_tool_here(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run ``tools/NAME.py`` in this process, to spare the seconds in which a new one imports."""
+    command = [str(ROOT / 'tools' / f'{name}.py'), *map(str, arguments)]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        code = run_script(command)
+    return subprocess.CompletedProcess(command, code, output.getvalue())
+
+
+def run_script(command: list[str]) -> int:
+    """Run a script with its arguments as ``python`` would, but in this process; its exit code."""
+    path = [str(Path(command[0]).parent), *sys.path]
+    with mock.patch.object(sys, 'argv', command), mock.patch.object(sys, 'path', path):
+        try:
+            runpy.run_path(command[0], run_name='__main__')
+        except SystemExit as stop:
+            return stop.code or 0
+    return 0

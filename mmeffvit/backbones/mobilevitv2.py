@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.mobilevitv2 import LAYOUTS
-from mmeffvit.layers.attention import SeparableSelfAttention
+from mmeffvit.layers.attention import KeylessSeparableSelfAttention, SeparableSelfAttention
 from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.layers.folding import absorb_group_norm
 from mmeffvit.layers.packed_conv import ResidualBranch, split_last
@@ -145,6 +145,7 @@ class SeparableEncoder(nn.Module):
         attention, (expand, act, project) = self.attention, self.feed_forward
         attention_norm = absorb_group_norm(self.attention_norm, attention.qkv)
         feed_forward_norm = absorb_group_norm(self.feed_forward_norm, expand)
+        attention = KeylessSeparableSelfAttention(attention)
         mixed = split_last(attention, 'out')
         mixed.hidden = nn.Sequential(attention_norm, attention)
         return nn.Sequential(

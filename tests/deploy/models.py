@@ -2,8 +2,9 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -104,12 +105,18 @@ def balance(model: nn.Module) -> None:
     model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
 
 
+@cache
 def file_for_any_size(leaf: str) -> Path:
-    """The tiny model of a leaf in a file; written once a session, as it takes long."""
-    with once_a_session(f'{leaf}.onnx') as path:
+    """The tiny model of a leaf in a file."""
+    model = tiny(leaf)
+    metadata = config_metadata(config_of(leaf), model, dict(classes=CLASSES))
+    return file_of(leaf, model, metadata)
+
+
+def file_of(name: str, model: nn.Module, metadata: Mapping[str, str] | None = None) -> Path:
+    """A model in a file for any size; written once a session, as it takes long."""
+    with once_a_session(f'{name}.onnx') as path:
         if not path.exists():
-            model = tiny(leaf)
-            metadata = config_metadata(config_of(leaf), model, dict(classes=CLASSES))
             export_graph(make_graph(model), path, metadata=metadata)
     return path
 

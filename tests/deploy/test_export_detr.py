@@ -10,7 +10,7 @@ from mmdet.structures import DetDataSample
 from torch import nn
 
 from mmeffvit.deploy.compare import compare, run_onnx
-from mmeffvit.deploy.export import all_nodes, export_graph
+from mmeffvit.deploy.export import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.deformable_attention import (
     Levels,
@@ -21,7 +21,7 @@ from mmeffvit.deploy.graphs.detr import positional_encoding
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load
-from tests.deploy.models import once_a_session
+from tests.deploy.models import file_of
 from tests.deploy.test_export import assert_agrees, photograph
 from tests.deploy.test_export_two_stage import assert_finds_the_same
 
@@ -72,10 +72,7 @@ def model() -> nn.Module:
 
 @pytest.fixture(scope='module')
 def exported(model):
-    with once_a_session('detr.onnx') as path:
-        if not path.exists():
-            export_graph(make_graph(model), path)
-    return path
+    return file_of('detr', model)
 
 
 def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):

@@ -13,13 +13,13 @@ from mmdet.structures import DetDataSample
 from torch import nn
 
 from mmeffvit.deploy.compare import compare, compare_objects, run_host, run_onnx
-from mmeffvit.deploy.export import all_nodes, export_graph
+from mmeffvit.deploy.export import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load
-from tests.deploy.models import once_a_session
+from tests.deploy.models import file_of
 from tests.deploy.test_export import assert_agrees, photograph
 
 WIDTH, CHANNELS = 16, [8, 16, 24, 32]
@@ -81,10 +81,7 @@ def model() -> nn.Module:
 
 @pytest.fixture(scope='module')
 def exported(model):
-    with once_a_session('two_stage.onnx') as path:
-        if not path.exists():
-            export_graph(make_graph(model), path)
-    return path
+    return file_of('two_stage', model)
 
 
 def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):

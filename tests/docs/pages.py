@@ -1,15 +1,13 @@
 """The code and the commands of a page, and how a test runs them."""
 
 import re
-import runpy
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_script
 
 TUTORIALS = ROOT / 'docs' / 'tutorials'
 
@@ -37,9 +35,7 @@ class Workplace:
             (folder / name).symlink_to(ROOT / name)
         (folder / 'mine').mkdir()
         self.folder = folder
-        self.monkeypatch = monkeypatch
         monkeypatch.chdir(folder)
-        monkeypatch.syspath_prepend(ROOT / 'tools')  # as Python does for a script
         monkeypatch.delenv('DATA_ROOT', raising=False)
         monkeypatch.delenv('MMEFFVIT_CONFIGS', raising=False)
 
@@ -60,11 +56,5 @@ class Workplace:
             command = [argument.replace(old, new) for argument in command]
         if options:
             command = [*command, '--cfg-options', *options]
-        with self.monkeypatch.context() as patch:
-            patch.setattr(sys, 'argv', command)
-            code = None
-            try:
-                runpy.run_path(command[0], run_name='__main__')
-            except SystemExit as stop:
-                code = stop.code
-        assert not code, f'{shlex.join(command)} ended with code {code}'
+        code = run_script(command)
+        assert code == 0, f'{shlex.join(command)} ended with code {code}'

@@ -3,13 +3,14 @@
 import json
 import pickle
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from tests.conftest import ROOT, run_tool
+from tests.conftest import ROOT, run_tool, run_tool_here
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 FAST = [
@@ -34,16 +35,13 @@ def trained(shapes, tmp_path_factory) -> Path:
     return work_dir
 
 
-def test(config: Path, checkpoint: Path, shapes: Path, *arguments: object):
-    return run_tool('test', config, checkpoint, *arguments, '--cfg-options', f'data_root={shapes}/')
-
-
-test.__test__ = False  # a helper, though it has the name of the tool
+def run_test(config: Path, checkpoint: Path, shapes: Path, *arguments: object, run=run_tool):
+    return run('test', config, checkpoint, *arguments, '--cfg-options', f'data_root={shapes}/')
 
 
 @pytest.mark.slow
 def test_testing_writes_metrics_pictures_and_predictions(trained, shapes, tmp_path):
-    run = test(
+    run = run_test(
         SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path,
         '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
     )  # fmt: skip
@@ -58,7 +56,7 @@ def test_testing_writes_metrics_pictures_and_predictions(trained, shapes, tmp_pa
 
 @pytest.mark.slow
 def test_tta_merges_flipped_masks(trained, shapes, tmp_path):
-    run = test(SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path, '--tta')
+    run = run_test(SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path, '--tta')
     assert run.returncode == 0, run.stdout
     assert 'coco/segm_mAP' in run.stdout
 
@@ -84,19 +82,21 @@ def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
 
 @pytest.mark.slow
 def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
+    train = partial(run_tool_here, 'train')
+    test = partial(run_test, run=run_tool_here)
     data = ['--cfg-options', f'data_root={shapes}/']
     work = ['--work-dir', tmp_path]
-    assert_one_message(run_tool('train', 'no.py', *work), "config 'no.py' does not exist")
+    assert_one_message(train('no.py', *work), "config 'no.py' does not exist")
     assert_one_message(test(SHAPES, 'no.pth', shapes, *work), "'no.pth' does not exist")
-    assert_one_message(run_tool('train', SHAPES, *work, '--resume', 'no.pth', *data), "'no.pth'")
-    assert_one_message(run_tool('train', SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
-    run = run_tool('train', SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
+    assert_one_message(train(SHAPES, *work, '--resume', 'no.pth', *data), "'no.pth'")
+    assert_one_message(train(SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
+    run = train(SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
     assert_one_message(run, 'mmeffvit.Swift')
     pretrained = 'model.backbone.init_cfg.'
     weights = [f'{pretrained}type=Pretrained', f'{pretrained}checkpoint=weights.pth']
-    assert_one_message(run_tool('train', SHAPES, *work, *data, *weights), 'weights.pth')
-    assert_one_message(run_tool('train', SHAPES, *work, *data, 'load_from=old.pth'), 'old.pth')
-    run = run_tool('train', SHAPES, *work, '--launcher', 'pytorch', *data)
+    assert_one_message(train(SHAPES, *work, *data, *weights), 'weights.pth')
+    assert_one_message(train(SHAPES, *work, *data, 'load_from=old.pth'), 'old.pth')
+    run = train(SHAPES, *work, '--launcher', 'pytorch', *data)
     assert_one_message(run, 'torchrun')
     run = test(SHAPES, trained / 'epoch_1.pth', shapes, *work, '--out', tmp_path / 'found.txt')
     assert_one_message(run, 'found.txt', '.pkl')
@@ -104,12 +104,12 @@ def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
 
 @pytest.mark.slow
 def test_classes_that_do_not_match_are_named(trained, shapes, tmp_path):
+    train = partial(run_tool_here, 'train')
+    test = partial(run_test, run=run_tool_here)
     work = ['--work-dir', tmp_path, '--cfg-options', f'data_root={shapes}/']
-    run = run_tool('train', SHAPES, *work, 'model.roi_head.mask_head.num_classes=80')
+    run = train(SHAPES, *work, 'model.roi_head.mask_head.num_classes=80')
     assert_one_message(run, 'mask_head', 'num_classes=80', '4 classes', 'circle')
-    run = run_tool(
-        'train', SHAPES, *work, 'train_dataloader.dataset.metainfo.classes=[circle,box,star,cat]'
-    )
+    run = train(SHAPES, *work, 'train_dataloader.dataset.metainfo.classes=[circle,box,star,cat]')
     assert_one_message(run, 'no category named box, cat', 'circle, square, triangle, star')
     other = tmp_path / 'other.pth'
     checkpoint = torch.load(trained / 'epoch_1.pth', weights_only=True)

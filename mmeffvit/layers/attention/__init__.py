@@ -3,12 +3,13 @@
 from .additive import EfficientAdditiveAttention
 from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadAttention
 from .mobile import MobileAttention
-from .separable import SeparableSelfAttention
+from .separable import KeylessSeparableSelfAttention, SeparableSelfAttention
 from .single_head import SingleHeadSelfAttention
 
 __all__ = [
     'DownsamplingAttention',
     'EfficientAdditiveAttention',
+    'KeylessSeparableSelfAttention',
     'LocalGlobalAttention',
     'MobileAttention',
     'SeparableSelfAttention',
