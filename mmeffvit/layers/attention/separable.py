@@ -92,5 +92,5 @@ class KeylessSeparableSelfAttention(SeparableSelfAttention):
 
     def value_and_context(self, x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         query, value = self.qkv(x).split(self.sizes, dim=1)
-        sums = self.scores(query, own) @ x.flatten(2).transpose(1, 2)  # (B, P, C)
-        return value, self.key(sums).transpose(1, 2)
+        sums = x.flatten(2) @ self.scores(query, own).transpose(1, 2)  # (B, C, P)
+        return value, self.key(sums.transpose(1, 2)).transpose(1, 2)
