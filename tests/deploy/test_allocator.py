@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from benchmarks.allocator import keep_memory
+from mmeffvit.deploy import keep_memory
 
 if sys.argv[1] == 'kept' and not keep_memory():
     print('not glibc')
