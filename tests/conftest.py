@@ -1,6 +1,7 @@
 """What many tests need: small data, the peers of parity tests, the tools as a user runs them."""
 
 import contextlib
+import gc
 import io
 import logging
 import os
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import MMLogger
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from mmeffvit.errors import UserError
 
@@ -122,4 +124,13 @@ def run_script(command: list[str]) -> int:
             runpy.run_path(command[0], run_name='__main__')
         except SystemExit as stop:
             return stop.code or 0
+        finally:
+            end_data_loading()
     return 0
+
+
+def end_data_loading() -> None:
+    """End the loading processes of what has run: garbage collection would wait 5 s for each."""
+    for thing in gc.get_objects():
+        if type(thing) is _MultiProcessingDataLoaderIter:
+            thing._shutdown_workers()
