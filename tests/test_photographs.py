@@ -56,6 +56,7 @@ def test_a_config_of_the_host_takes_our_backbone(coco_mini, tmp_path):
         f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
         'train_cfg.max_epochs=1', 'default_hooks.logger.interval=4', 'test_cfg=None',
         'test_dataloader=None', 'test_evaluator=None', 'model.test_cfg.score_thr=0.0',
+        'model.test_cfg.max_per_img=20',
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'coco/bbox_mAP' in run.stdout

@@ -18,7 +18,7 @@ from mmeffvit.engine.data_checks.report import NOTE, Kind, Report
 from mmeffvit.engine.data_checks.segmentation import Meaning
 from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.hosts import require_host_of
-from tests.conftest import ROOT, run_tool
+from tests.conftest import ROOT, run_tool, run_tool_here
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -316,6 +316,6 @@ def test_the_tool_prints_a_cure_and_exits_with_1(copy):
     assert 'BROKEN: 1 images missing' in run.stdout
     assert '000000.png' in run.stdout
     assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: 1 images missing')
-    run = run_tool('check_dataset', 'no.py')
+    run = run_tool_here('check_dataset', 'no.py')
     assert run.returncode == 2
     assert "error: config 'no.py' does not exist" in run.stdout

@@ -8,7 +8,7 @@ import pytest
 
 from mmeffvit.engine.complexity import count
 from mmeffvit.engine.errors import UserError
-from tests.conftest import ROOT, run_tool
+from tests.conftest import ROOT, run_tool, run_tool_here
 
 CONFIGS = ROOT / 'configs'
 PSPNET = (
@@ -145,6 +145,6 @@ def test_the_tool_prints_a_table_writes_json_and_refuses_an_unknown_backbone(tmp
     assert written['shape'] == [256, 256]
     assert written['total']['parameters'] == sum(p['parameters'] for p in written['parts'])
     assert list(tmp_path.iterdir()) == [path]
-    run = run_tool('complexity', 'Nothing:s4')
+    run = run_tool_here('complexity', 'Nothing:s4')
     assert run.returncode == 2, run.stdout
     assert "error: 'Nothing:s4' is neither a config file nor a backbone" in run.stdout

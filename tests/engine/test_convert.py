@@ -10,7 +10,7 @@ from mmeffvit.engine.convert import convert, write
 from mmeffvit.engine.errors import UserError
 from tests.backbones.parity import randomised
 from tests.checkpoints.spelling import official_keys
-from tests.conftest import run_tool
+from tests.conftest import run_tool, run_tool_here
 
 CASES = [
     ('swiftformer', 'xs', 'SwiftFormer'),
@@ -120,9 +120,9 @@ def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
     assert "is SHViT 's1' in the timm layout" in done.stdout
     assert '7 are dropped on purpose: head.bn, head.l' in done.stdout
     assert not out.exists()
-    done = run_tool('convert_checkpoint', tmp_path / 'in.pth', out)
+    done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out)
     assert done.returncode == 0, done.stdout
     assert out.is_file()
-    done = run_tool('convert_checkpoint', tmp_path / 'absent.pth', out)
+    done = run_tool_here('convert_checkpoint', tmp_path / 'absent.pth', out)
     assert done.returncode == 2
     assert 'absent.pth' in done.stdout
