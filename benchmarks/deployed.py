@@ -14,28 +14,30 @@ import torch
 from mmeffvit.engine.complexity import count
 
 from . import ort
+from .backbones import LARGER, key
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
-from .peers import QUICK, SMALL, VARIANTS, Variant, assert_same_maps, build_pair
+from .peers import QUICK, VARIANTS, Variant, assert_same_maps, build_pair
 from .store import Row, rounded
 from .timing import geometric_mean
 
 TITLE = 'Deployed backbones'
 DEVICES = ('cpu',)
 SECONDS = 5.0
-LARGE = (512, 512)  # one variant of each family
 CANDIDATES = ('timm eager', 'timm ONNX', 'ours ONNX')
 GEMM = 'GEMM'
 GEMM_SIDE = 1024
 
 
 def cases(settings: Settings) -> Cases:
-    sizes = [(v, (v.side, v.side)) for v in (QUICK if settings.quick else VARIANTS)]
-    if not settings.quick:
-        sizes += [(v, LARGE) for v in SMALL]
-    return {f'{v} {size[0]}x{size[1]}': partial(measure, v, size, settings) for v, size in sizes}
+    larger = () if settings.quick else LARGER
+    return {
+        key(v, size): partial(measure, v, size, seconds, settings)
+        for v in (QUICK if settings.quick else VARIANTS)
+        for size, seconds in (((v.side, v.side), SECONDS), *larger)
+    }
 
 
-def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
+def measure(variant: Variant, size: tuple[int, int], seconds: float, settings: Settings) -> Row:
     ours, theirs = build_pair(variant, size)
     x = torch.randn(1, 3, *size)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
@@ -50,7 +52,7 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         for name, run in runs.items():
             assert_same_maps(run(), expected, f'{variant}, {name}')
         runs[GEMM] = ort.matmul(*[GEMM_SIDE] * 3)
-        samples = settings.time(runs, SECONDS)
+        samples = settings.time(runs, seconds)
     macs = count(variant.target, shape=size).total.multiply_adds
     return dict(model=str(variant), size=size, multiply_adds=macs, seconds=rounded(samples))
 
