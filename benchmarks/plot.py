@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FormatStrFormatter
 
-from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.utils.files import write_file
 
 from .part import Rows, measured
 
@@ -75,7 +75,7 @@ def draw(rows: Rows, folder: Path) -> Path | None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format='png')
     plt.close(figure)
-    AtomicLocalBackend().put(buffer.getvalue(), folder / NAME)
+    write_file(folder / NAME, buffer.getvalue())
     return folder / NAME
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 
 from .part import Rows, Target, table
 from .parts import PARTS
@@ -33,7 +33,7 @@ def write_report(folder: Path) -> Path:
     rows = {name: content['rows'] for name, content in contents.items()}
     plot = draw(rows.get('deployed', {}), folder)
     path = folder / 'README.md'
-    AtomicLocalBackend().put(markdown(machine, rows, plot).encode(), path)
+    write_file(path, markdown(machine, rows, plot))
     return path
 
 

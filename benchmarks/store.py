@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ class Rows:
     def add(self, key: str, row: Row) -> None:
         self.rows.pop(key, None)
         self.rows[key] = row
-        AtomicLocalBackend().put(str(self).encode(), self.path)
+        write_file(self.path, str(self))
 
     def __str__(self) -> str:
         """JSON with a line per row, so that a changed row is a changed line."""

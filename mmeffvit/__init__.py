@@ -1,14 +1,15 @@
 """Efficient ViT backbones for dense prediction with mmdet 3.x and mmseg 1.x.
 
-Importing this registers the backbones in mmengine's root registry, and lets torch >= 2.6 load the
-checkpoints of mmengine's runner. It imports neither host, and no operator of mmcv.
+Importing this registers the backbones in mmengine's root registry, and lets mmengine read
+checkpoints by a reader that runs no code of theirs. It imports neither mmdet nor mmseg, and no
+operator of mmcv.
 """
 
 from . import backbones
-from .engine.safe_globals import allow_runner_checkpoints
+from .engine.checkpoint_loader import guard_checkpoints
 from .resources import resource_dir
 from .version import __version__
 
-allow_runner_checkpoints()
+guard_checkpoints()
 
 __all__ = ['__version__', 'backbones', 'resource_dir']

@@ -9,8 +9,8 @@ import numpy
 import torch
 
 import mmeffvit
-from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.hosts import require
+from mmeffvit.errors import UserError
 
 
 def main() -> None:

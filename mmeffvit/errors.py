@@ -1,5 +1,9 @@
-"""Mistakes that a user can mend."""
+"""Errors whose cure is in the hands of the user."""
 
 
 class UserError(Exception):
-    """Something the user can mend; the message names the value, the choices and the cure."""
+    """Invalid input or argument; the message names the value, the choices and the cure."""
+
+
+class CheckpointError(UserError, ValueError):
+    """A checkpoint that cannot be found, read or fitted."""

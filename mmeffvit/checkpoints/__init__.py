@@ -1,6 +1,7 @@
 """Released weights: where they lie, how they are read, what their keys are called here."""
 
-from .errors import CheckpointError
+from mmeffvit.errors import CheckpointError
+
 from .load import LoadReport, load_weights
 from .read import read_checkpoint
 from .rename import Layout, Table, rename

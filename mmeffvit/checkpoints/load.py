@@ -2,12 +2,14 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
-from .errors import CheckpointError
+from mmeffvit.errors import CheckpointError
+
 from .read import PREFIXES, read_checkpoint
 from .rename import Layout, recognise, rename
 from .sources import fetch
@@ -84,9 +86,7 @@ def load_weights(
     state |= resized
     missing = [key for key in target if key not in state]
     _require_fit(checkpoint, state, target, [k for k in missing if not _matches(fresh, k)])
-    module.load_state_dict(
-        {key: value.reshape(target[key].shape) for key, value in state.items()}, strict=False
-    )
+    put(module, {key: value.reshape(target[key].shape) for key, value in state.items()}, checkpoint)
     return LoadReport(
         checkpoint=str(checkpoint),
         layout=layout.name,
@@ -95,6 +95,20 @@ def load_weights(
         dropped=(*outside, *dropped, *skipped),
         missing=tuple(missing),
     )
+
+
+def put(module: nn.Module, state: dict[str, Tensor], checkpoint: object) -> None:
+    """Copy ``state`` into ``module``, all of it or nothing.
+
+    Raises:
+        CheckpointError: If torch cannot copy a tensor; the module is unchanged then.
+    """
+    before = {key: value.clone() for key, value in module.state_dict().items() if key in state}
+    try:
+        module.load_state_dict(state, strict=False)
+    except Exception as error:  # RuntimeError by default, else what a module's own hooks raise
+        module.load_state_dict(before, strict=False)
+        raise CheckpointError(f'{checkpoint} cannot be loaded: {error}') from error
 
 
 def is_counter(key: str) -> bool:
@@ -135,6 +149,7 @@ def _require_fit(
             ('missing in the file', list(missing)),
             ('not in the model', left_over),
             ('of another shape', wrong),
+            ('of another kind', wrong_kinds(state, target)),
         )
         if items
     ]
@@ -143,6 +158,24 @@ def _require_fit(
             f'{checkpoint} does not fit the model. ' + '. '.join(complaints) + '. Is `arch` the '
             'variant of the checkpoint?'
         )
+
+
+def wrong_kinds(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> list[str]:
+    """Tensors that are of integers, booleans or complex numbers in place of floats, or sparse.
+
+    Copying would change their values without a word. Floats of other widths are no fault.
+    """
+    return [
+        f'{key}: {value.dtype} in the file, {target[key].dtype} in the model'
+        for key, value in state.items()
+        if key in target
+        and (
+            value.is_floating_point() != target[key].is_floating_point()
+            or value.is_complex() != target[key].is_complex()
+            or (value.dtype == torch.bool) != (target[key].dtype == torch.bool)
+            or value.layout != torch.strided
+        )
+    ]
 
 
 def same_size(tensor: Tensor, other: Tensor) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .errors import CheckpointError
+from mmeffvit.errors import CheckpointError
 
 # (pattern, replacement) rows, applied in order to every key; None drops the key on purpose
 Table = tuple[tuple[str, str | None], ...]

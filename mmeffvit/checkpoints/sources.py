@@ -4,12 +4,13 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import urlsplit
 
 import torch
 
-from .errors import CheckpointError
+from mmeffvit.errors import CheckpointError
+
+from .download import download
 
 HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
 
@@ -31,8 +32,13 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
         return _fetch_from_hub(name)
     if name.startswith(('http://', 'https://')):
         return _fetch_from_web(name)
-    path = Path(name).expanduser()
-    if not path.is_file():
+    path = Path(name)
+    try:
+        path = path.expanduser()
+        found = path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, a null byte
+        raise CheckpointError(f'checkpoint {name!r} cannot be read: {error}') from error
+    if not found:
         raise CheckpointError(
             f'checkpoint {name!r} does not exist (looked for {path.resolve()}). Give the path of a '
             'file, an http(s):// address, or hf://OWNER/REPOSITORY.'
@@ -41,21 +47,18 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
 
 
 def _fetch_from_web(address: str) -> Path:
-    # releases give files of one name in several folders, such as one per input size
-    digest = hashlib.sha256(address.encode()).hexdigest()[:8]
-    folder = Path(torch.hub.get_dir()) / 'checkpoints' / digest
-    path = folder / Path(urlsplit(address).path).name
-    if path.is_file():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        # writes to a temporary file first: an interrupted download leaves nothing behind
-        torch.hub.download_url_to_file(address, str(path), progress=True)
-    except (URLError, OSError) as error:
-        raise CheckpointError(
-            f'cannot download {address} ({error}). On a machine with access, download it and copy '
-            f'it to {path}, or give the path of your copy as the checkpoint.'
-        ) from error
+        name = Path(urlsplit(address).path).name
+        # releases give files of one name in several folders, such as one per input size
+        digest = hashlib.sha256(address.encode()).hexdigest()[:8]
+    except ValueError as error:  # an open bracket, a lone surrogate
+        raise CheckpointError(f'{address!r} is no address: {error}') from error
+    if not name or re.search(r'[\s\x00-\x1f]', address):
+        raise CheckpointError(f'{address!r} is no address of a file')
+    path = Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
+    # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
+    promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', name)
+    download(address, path, promised[1] if promised else '')
     return path
 
 

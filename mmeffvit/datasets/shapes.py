@@ -4,13 +4,15 @@ Every image is a function of (seed, split, number), so any part of a set can be 
 """
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
 from rich.progress import track
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output
 
 CLASSES = ('circle', 'square', 'triangle', 'star')
 SPLITS = ('train2017', 'val2017')
@@ -52,22 +54,21 @@ def generate(folder: Path, spec: ShapesSpec) -> None:
         spec: What to generate.
 
     Raises:
-        FileExistsError: If ``folder`` holds anything but a set made here.
+        UserError: If ``folder`` holds anything else, another set made here among it: nothing is
+            removed.
     """
     stamp = folder / 'spec.json'
     wanted = json.dumps(asdict(spec), indent=2)
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    if folder.exists() and not stamp.is_file() and any(folder.iterdir()):
-        raise FileExistsError(f'{folder} holds other files; name an empty or a new folder')
-    partial = folder.with_name(folder.name + '.partial')
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / 'annotations').mkdir(parents=True)
-    for split, count in zip(SPLITS, (spec.num_train, spec.num_val), strict=True):
-        _write_split(partial, split, count, spec)
-    (partial / stamp.name).write_text(wanted)
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    if folder.exists():
+        held = 'a set of another seed or size' if stamp.is_file() else 'other files'
+        raise UserError(f'{folder} holds {held}; name a new folder')
+    with atomic_output(folder) as partial:
+        (partial / 'annotations').mkdir(parents=True)
+        for split, count in zip(SPLITS, (spec.num_train, spec.num_val), strict=True):
+            _write_split(partial, split, count, spec)
+        (partial / stamp.name).write_text(wanted)
 
 
 def _write_split(folder: Path, split: str, count: int, spec: ShapesSpec) -> None:

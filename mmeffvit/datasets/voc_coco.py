@@ -12,6 +12,7 @@ import numpy as np
 from rich.progress import track
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 
 # COCO category of the VOC classes 1 to 20, aeroplane to tvmonitor
 COCO_IDS = (5, 2, 16, 9, 44, 6, 3, 17, 62, 21, 67, 18, 19, 4, 1, 64, 20, 63, 7, 72)
@@ -63,10 +64,10 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
         if not path.exists():
             instances = annotations.imgToAnns[image['id']]
             shape = (image['height'], image['width'])
-            write(path, encode(draw_labels(instances, shape, annotations.annToMask)))
+            write_file(path, encode(draw_labels(instances, shape, annotations.annToMask)))
             written += 1
     names = sorted(Path(image['file_name']).stem for image in images)
-    write(out / 'coco' / 'train.txt', '\n'.join([*names, '']).encode())
+    write_file(out / 'coco' / 'train.txt', '\n'.join([*names, '']))
     return written
 
 
@@ -132,10 +133,3 @@ def link(path: Path, target: Path) -> None:
 
 def encode(labels: np.ndarray) -> bytes:
     return cv2.imencode('.png', labels)[1].tobytes()
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file that is whole or absent, whenever the process is killed."""
-    partial = path.with_name(path.name + '.partial')
-    partial.write_bytes(content)
-    partial.replace(path)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output
 
 from .agreement import largest_error
-from .files import whole
 from .fixed_size import export_fixed, lower_rank
 from .optional import quietly, require
 
@@ -52,7 +52,7 @@ def to_coreml(
     lower_rank(program)
     model = convert(tools, program, names, half)
     model.user_defined_metadata.update(metadata or {})
-    with whole(Path(out)) as partial:
+    with atomic_output(Path(out)) as partial:
         with quietly():
             model.save(str(partial))
         check(tools, partial, graph, example, names, half)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output
 
 from .agreement import largest_error
-from .files import whole
 from .fixed_size import export_fixed, split_by_slices
 from .optional import quietly, require
 
@@ -72,7 +72,7 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
         )
         delegation = count(lowered.exported_program().graph_module)
         buffer = lowered.to_executorch().buffer
-    with whole(Path(out)) as partial:
+    with atomic_output(Path(out)) as partial:
         partial.write_bytes(buffer)
         check(graph, partial, example)
     return delegation

@@ -14,8 +14,8 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output
 
-from .files import whole
 from .graphs.backbone import BackboneGraph
 from .graphs.base import Graph, Preprocessing
 from .graphs.ops import translations
@@ -133,7 +133,7 @@ def export_graph(
     if foreign or model.functions:
         raise RuntimeError(f'the graph has operators of {sorted(foreign)} beside standard ones')
     onnx.checker.check_model(model, full_check=True)
-    with whole(path) as partial:
+    with atomic_output(path) as partial:
         partial.write_bytes(model.SerializeToString())
     return path
 

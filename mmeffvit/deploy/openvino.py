@@ -7,9 +7,9 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output
 
 from .agreement import OBJECTS, largest_error, object_agreement
-from .files import whole
 from .optional import quietly, require
 
 TOLERANCE = 1e-3  # in float32, of the largest value of an output
@@ -45,7 +45,7 @@ def to_openvino(
         model = openvino.convert_model(str(onnx_path))
     for name, value in _metadata(onnx_path).items():
         model.set_rt_info(value, [METADATA, name])
-    with whole(Path(out)) as partial:  # its weights, beside it, take their place first
+    with atomic_output(Path(out)) as partial:  # its weights, beside it, take their place first
         openvino.save_model(model, partial, compress_to_fp16=half)
         check(run_openvino(partial, images), expected, HALF_TOLERANCE if half else TOLERANCE)
 

@@ -13,9 +13,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import write_image
 
 from .drawing import draw_label_map, draw_objects
-from .files import whole
 from .masks import paste_mask
 from .pictures import find_images
 from .resizing import Resized, resize
@@ -96,7 +96,7 @@ class OnnxPredictor:
                 continue
             picture = self.draw(image, prediction, pred_score_thr)
             if out_dir:
-                save(Path(out_dir, 'vis', f'{name}.jpg'), picture)
+                write_image(Path(out_dir, 'vis', f'{name}.jpg'), picture)
             if show:
                 cv2.imshow(name, picture)
                 cv2.waitKey(0)
@@ -211,9 +211,3 @@ def read(item: Input) -> Image:
     if image is None:
         raise UserError(f'{str(item)!r} cannot be read as an image')
     return image
-
-
-def save(path: Path, picture: Image) -> None:
-    """Write a picture that is whole or absent."""
-    with whole(path) as partial:
-        partial.write_bytes(cv2.imencode(path.suffix, picture)[1].tobytes())

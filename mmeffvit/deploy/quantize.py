@@ -13,9 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output, write_file
 
 from .agreement import agreement
-from .files import whole
 from .int8 import PURPOSE, Quantiser, run, session
 from .optional import require
 from .pictures import find_images, reader_of
@@ -90,7 +90,9 @@ def quantize(
     Raises:
         UserError: If there are too few images, no node can be int8, or a name is unknown.
     """
-    model, out = Path(model), Path(out)
+    model, out = Path(model), check_output(out, '.onnx')
+    if out.exists() and out.samefile(model):
+        raise UserError(f'{str(out)!r} is the float file itself: choose another name')
     trusted = session(model)
     calibration, held_out = divide(find_images(folder), samples)
     metadata = trusted.get_modelmeta().custom_metadata_map
@@ -114,8 +116,7 @@ def quantize(
         agreement={name: round(value, 6) for name, value in measures.items()},
     )  # fmt: skip
     annotate(result, metadata, note)
-    with whole(out) as partial:
-        partial.write_bytes(result.SerializeToString())
+    write_file(out, result.SerializeToString())
     return Quantisation(
         len(calibration),
         len(held_out),

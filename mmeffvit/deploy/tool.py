@@ -13,10 +13,10 @@ from mmeffvit.engine.config import load_config
 from mmeffvit.engine.preflight import datasets_in
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import Predictor, load_predictor
+from mmeffvit.utils.files import atomic_output, check_output
 
 from .compare import compare, refuse_disagreement, test_batches
 from .export import OPSET, ExportOptions
-from .files import whole
 from .formats import FORMATS, write
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.backbone import BackboneGraph
@@ -81,7 +81,7 @@ def export_model(
     sizes = ExportOptions(options.shape, options.batch, options.opset)
     if out.suffix != '.onnx':
         return write(graph, out, sizes, metadata, half=options.half)
-    with whole(out) as partial:
+    with atomic_output(out) as partial:
         write(graph, partial, sizes, metadata, half=options.half)
         errors = verify(partial, graph, predictor, image, sizes)
     return report(out, errors, image, time.perf_counter() - started)
@@ -96,6 +96,10 @@ def check_options(out: Path, options: ToolOptions) -> None:
     if out.suffix not in FORMATS:
         choices = ', '.join(f'{ending} ({what})' for ending, what in FORMATS.items())
         raise UserError(f'{out} has the ending {out.suffix!r}; choose among {choices}')
+    check_output(out)  # a package of Core ML is a folder, but an existing one is not removed either
+    weights = out.with_suffix('.bin')  # beside an .xml
+    if out.suffix == '.xml' and weights.exists() and not out.exists():
+        raise UserError(f'{weights} would be replaced by the weights of {out}: choose another name')
     if options.shape is not None and min(options.shape) < 32:
         raise UserError(f'--shape is {options.shape}; sides start at 32 pixels')
     if options.batch is not None and options.batch < 1:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, get_rank
 
+from mmeffvit.errors import UserError
+
 from .build import isolated
 from .checks.channels import check_run, reason
 from .checks.classes import check_classes
@@ -15,7 +17,6 @@ from .checks.inputs import check_inputs
 from .checks.step import Step, run_step
 from .checks.strides import check_strides
 from .config import load_config
-from .errors import UserError
 from .hosts import require_host_of
 
 

@@ -2,6 +2,8 @@
 
 from mmengine.config import Config
 
+from mmeffvit.errors import UserError
+
 from .build import isolated
 from .config import load_config
 from .data_checks.configured import Configured, build, configured_datasets
@@ -9,7 +11,6 @@ from .data_checks.detection import check_coco, check_other, is_coco
 from .data_checks.images import Sample
 from .data_checks.report import Report
 from .data_checks.segmentation import check_segmentation, is_segmentation
-from .errors import UserError
 from .hosts import require_host_of
 
 SPLITS = ('train', 'val', 'test')

@@ -11,6 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
+
 from .build import build_model, isolated, own_model_config
 from .checks.channels import reason
 from .config import load_config
@@ -22,8 +25,6 @@ from .counting.target import (
     tested_proposals,
     tested_shape,
 )
-from .errors import UserError
-from .files import AtomicLocalBackend
 from .hosts import require_host_of
 
 COUNTER = (
@@ -167,4 +168,4 @@ def print_complexity(
     print(result)
     if json_path:
         content = json.dumps(result.as_dict(), indent=2) + '\n'
-        AtomicLocalBackend().put(content.encode(), json_path)
+        write_file(json_path, content)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from .errors import UserError
+from mmeffvit.errors import UserError
 
 
 def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:

@@ -14,9 +14,8 @@ from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, renam
 from mmeffvit.checkpoints.load import below, is_counter, same_size
 from mmeffvit.checkpoints.rename import recognise
 from mmeffvit.checkpoints.sources import fetch
-
-from .errors import UserError
-from .files import AtomicLocalBackend
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 
 FAMILIES: dict[type[Backbone], dict] = {
     efficientformerv2.EfficientFormerV2: efficientformerv2.VARIANTS,
@@ -110,7 +109,7 @@ def write(conversion: Conversion, out: Path) -> None:
         buffer = io.BytesIO()
         torch.save({'state_dict': tensors}, buffer)
         content = buffer.getvalue()
-    AtomicLocalBackend().put(content, out)
+    write_file(out, content)
 
 
 def _candidates(tensors: dict[str, Tensor]) -> Iterator[tuple[type[Backbone], str, Layout]]:

@@ -4,10 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.errors import UserError
-
-__all__ = ['EXIT_CODE', 'UserError', 'exit_with_message']
 
 EXIT_CODE = 2
 
@@ -25,7 +22,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (UserError, CheckpointError, FileNotFoundError) as error:
+    except (UserError, FileNotFoundError) as error:
         if debug:
             raise
         message = str(error).strip()

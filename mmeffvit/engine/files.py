@@ -1,9 +1,10 @@
-"""Files that are either whole or absent."""
+"""Checkpoints of a run are either complete or absent."""
 
-import os
 from pathlib import Path
 
 from mmengine.fileio import LocalBackend, register_backend
+
+from mmeffvit.utils.files import write_file
 
 BACKEND = 'mmeffvit_atomic'
 
@@ -13,15 +14,11 @@ class AtomicLocalBackend(LocalBackend):
     """The local file system; a file appears under its name when its last byte is on the disk.
 
     For ``CheckpointHook(backend_args=dict(backend='mmeffvit_atomic'))``: a run killed while it
-    saves leaves the earlier checkpoints and a ``.partial`` file that the next save overwrites.
+    saves leaves the earlier checkpoints.
     """
 
     def put(self, obj: bytes, filepath: str | Path) -> None:
-        path = Path(filepath)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + '.partial')
-        with partial.open('wb') as file:
-            file.write(obj)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_file(filepath, obj)
+
+    def put_text(self, obj: str, filepath: str | Path, encoding: str = 'utf-8') -> None:
+        write_file(filepath, obj.encode(encoding))

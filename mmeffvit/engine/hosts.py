@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from mmengine.config import Config
 
-from .errors import UserError
+from mmeffvit.errors import UserError
 
 CURES = {
     'mmdet': 'pip install "mmeffvit[det]"',

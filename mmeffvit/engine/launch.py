@@ -1,7 +1,8 @@
 """From a config file to a run of the hosts' runner."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,13 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output, locked, remove_partial
 
 from .check_config import stop_at_faults
 from .config import load_config, resolve_work_dir
-from .errors import UserError
+from .dump import dump_results
 from .files import BACKEND
 from .hooks import ResumableRandomnessHook
 from .hosts import require_host_of
@@ -83,21 +87,34 @@ def train(
         enable_lr_scaling(config)
     if resume:
         set_resume(config, resume)
-    elif config.get('load_from') and '://' not in config.load_from:
+    elif config.get('load_from'):
         read_run_checkpoint(config.load_from)  # a file that cannot be used is reported now
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
-    runner = build_runner(config)
-    if check:
-        stop_at_faults(config)  # after the runner has started the process group
-    make_interruptible(runner)
-    model = unwrap(runner.model)
-    check_classes(model, runner.train_loop.dataloader.dataset, 'train')
-    if runner.val_loop is not None:
-        check_classes(model, runner.val_loop.dataloader.dataset, 'val')
-    runner.train()
-    leave_process_group()
+    with owned(Path(config.work_dir)):
+        runner = build_runner(config)
+        if check:
+            stop_at_faults(config)  # after the runner has started the process group
+        make_interruptible(runner)
+        model = unwrap(runner.model)
+        check_classes(model, runner.train_loop.dataloader.dataset, 'train')
+        if runner.val_loop is not None:
+            check_classes(model, runner.val_loop.dataloader.dataset, 'val')
+        runner.train()
+        leave_process_group()
     return runner
+
+
+@contextmanager
+def owned(work_dir: Path) -> Iterator[None]:
+    """Keep other runs out of the work dir, and remove what killed ones left half-written."""
+    check_output(work_dir, folder=True)
+    if int(os.environ.get('RANK', 0)):  # the first process holds it for all
+        yield
+        return
+    with locked(work_dir, 'a training run'):
+        remove_partial(work_dir)
+        yield
 
 
 def evaluate(
@@ -130,7 +147,7 @@ def evaluate(
     config = prepare(config_path, options)
     check_data(config, ('test',))
     if out is not None:
-        check_out(Path(out))
+        check_output(out, '.pkl', '.pickle')
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
@@ -142,10 +159,9 @@ def evaluate(
     dataset = runner.test_loop.dataloader.dataset
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
-    if out is None:
-        metrics = runner.test()
-    else:
-        metrics = evaluate_and_dump(runner, config.default_scope, Path(out))
+    if out is not None:
+        runner.test_evaluator.metrics.append(dump_results(config.default_scope, out))
+    metrics = runner.test()
     leave_process_group()
     return runner, metrics
 
@@ -238,9 +254,7 @@ def enable_lr_scaling(config: Config) -> None:
 
 def read_run_checkpoint(path: str | Path) -> dict[str, Any]:
     """Read a checkpoint of a run, or say what is wrong with it before the run starts."""
-    if not Path(path).is_file():
-        raise UserError(f'checkpoint {str(path)!r} does not exist')
-    return load_torch_file(Path(path))
+    return load_torch_file(fetch(path))
 
 
 def set_resume(config: Config, resume: str) -> None:
@@ -313,23 +327,3 @@ def flip_pipeline(config: Config) -> list[dict]:
         pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
     flips = [dict(type='RandomFlip', prob=prob) for prob in (0.0, 1.0)]
     return [*pipeline, dict(type='TestTimeAug', transforms=[flips, [pack]])]
-
-
-def check_out(out: Path) -> None:
-    if out.suffix not in ('.pkl', '.pickle'):
-        raise UserError(f'--out is {str(out)!r}; name a .pkl file')
-
-
-def evaluate_and_dump(runner: Runner, scope: str, out: Path) -> dict[str, float]:
-    """Evaluate, and write the predictions to ``out`` when they are complete."""
-    if scope == 'mmdet':
-        from mmdet.evaluation import DumpDetResults as DumpResults
-    else:
-        from .dump import DumpLabelMaps as DumpResults
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f'{out.stem}.partial{out.suffix}')
-    runner.test_evaluator.metrics.append(DumpResults(out_file_path=str(partial)))
-    metrics = runner.test()
-    if partial.is_file():  # the first process alone writes it
-        partial.replace(out)
-    return metrics

@@ -2,7 +2,6 @@
 
 import io
 import json
-import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
@@ -17,10 +16,12 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, METRICS, TRANSFORMS
 
+from mmeffvit.checkpoints.safe_globals import read_pickle
+from mmeffvit.errors import UserError
+
 from .build import isolated
 from .config import load_config
 from .data_checks.images import read_labels
-from .errors import UserError
 from .hosts import require_host_of
 from .preflight import check_data, datasets_in
 
@@ -50,8 +51,7 @@ def per_class(
     Args:
         config_path: The config, of either host, with its test data at hand.
         results: ``FILE.pkl`` of ``tools/test.py --out``, or what ``tools/predict.py --out`` wrote:
-            COCO results (``.json``) or a folder of label maps. A ``.pkl`` file can run any code:
-            open your own only.
+            COCO results (``.json``) or a folder of label maps.
         cfg_options: Dotted keys and values that replace the config's.
 
     Raises:
@@ -124,7 +124,7 @@ def read_detections(
         UserError: If the file is of another kind, or of images that the annotation file lacks.
     """
     if path.suffix in ('.pkl', '.pickle'):
-        samples = read_pickle(path, 'pred_instances')
+        samples = read_samples(path, 'pred_instances')
     elif path.suffix == '.json':
         samples = read_coco_results(path, category_ids, images)
     else:
@@ -138,13 +138,11 @@ def read_detections(
     return samples
 
 
-def read_pickle(path: Path, key: str) -> list[dict[str, Any]]:
-    try:
-        samples = pickle.loads(path.read_bytes())
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError) as error:
-        raise UserError(f'{path} cannot be read ({error})') from error
-    if not isinstance(samples, list) or not samples or key not in samples[0]:
-        raise UserError(f'{path} holds no predictions of this host: no {key!r} in it')
+def read_samples(path: Path, key: str) -> list[dict[str, Any]]:
+    samples = read_pickle(path)
+    known = isinstance(samples, list) and samples
+    if not known or not all(isinstance(sample, dict) and key in sample for sample in samples):
+        raise UserError(f'{path} holds no predictions of this kind of model: no {key!r} in it')
     return samples
 
 
@@ -194,7 +192,7 @@ def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
         for sample in read_label_maps(results, dataset):
             metric.process(None, [sample])
     else:
-        metric.process(None, read_pickle(results, 'pred_sem_seg'))
+        metric.process(None, read_samples(results, 'pred_sem_seg'))
     areas = [sum(parts) for parts in zip(*metric.results, strict=True)]
     values = 100 * np.asarray(metric.total_area_to_metrics(*areas, metrics=['mIoU'])['IoU'])
     by_class = dict(zip(classes, values.tolist(), strict=True))

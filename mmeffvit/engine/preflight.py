@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
-from .errors import UserError
+from mmeffvit.errors import UserError
 
 MAX_COMPLAINT = 500  # characters of a list of tensors
 HEADS = re.compile(r'(^|\.)(bbox_head|mask_head|decode_head|auxiliary_head)(\.\d+)?$')

@@ -10,6 +10,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.errors import UserError
 from mmeffvit.resources import resource_dir
 
 from .benchmark.child import Outcome, elapsed, run_logged
@@ -24,7 +25,6 @@ from .benchmark.published import read_published
 from .benchmark.results import Row, Table, ours, stack_versions
 from .build import build_model, isolated, own_model_config
 from .config import load_config
-from .errors import UserError
 from .hosts import require_host_of
 from .resume import latest_checkpoint
 

@@ -12,8 +12,8 @@ import numpy as np
 from pycocotools.coco import COCO
 from rich.progress import track
 
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 
 from .coco_curves import CURVES, SIZES, curves_of
 from .coco_results import Detection, select
@@ -87,9 +87,8 @@ class ErrorAnalysis:
             }
             for name, values in areas.items()
         }
-        backend = AtomicLocalBackend()
-        backend.put(json.dumps(content, indent=2).encode(), folder / 'errors.json')
-        backend.put(str(self).encode(), folder / 'errors.md')
+        write_file(folder / 'errors.json', json.dumps(content, indent=2))
+        write_file(folder / 'errors.md', str(self))
 
 
 def rounded(value: float) -> float | None:

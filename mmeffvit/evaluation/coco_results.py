@@ -2,17 +2,15 @@
 
 import io
 import json
-import pickle
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pycocotools.coco import COCO
-from torch import Tensor
 
+from mmeffvit.checkpoints.safe_globals import read_pickle
 from mmeffvit.errors import UserError
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # of a detection, by type of evaluation
@@ -144,36 +142,3 @@ def select(found: Sequence[Detection], iou_type: str, score_thr: float = 0.0) ->
         for detection in found
         if detection['score'] >= score_thr
     ]
-
-
-class ResultsUnpickler(pickle.Unpickler):
-    """Reads tensors, arrays and plain values; whatever else a file asks for is refused."""
-
-    TORCH = ('torch.storage', '_load_from_bytes'), ('torch._utils', '_rebuild_tensor_v2')
-    VALUES = ('collections', 'OrderedDict'), ('_codecs', 'encode')
-    NUMPY = tuple(
-        (module, name)
-        for module in ('numpy', 'numpy.core.multiarray', 'numpy._core.multiarray')
-        for name in ('ndarray', 'dtype', 'scalar', '_reconstruct')
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == self.TORCH[0]:
-            return load_storage  # torch's own would unpickle anything
-        if (module, name) in (*self.TORCH, *self.VALUES, *self.NUMPY):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f'it asks for {module}.{name}')
-
-
-def load_storage(content: bytes) -> Tensor:
-    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
-
-
-def read_pickle(path: str | Path) -> Any:
-    try:
-        with Path(path).open('rb') as file:
-            return ResultsUnpickler(file).load()
-    except FileNotFoundError:
-        raise UserError(f'{str(path)!r} does not exist') from None
-    except (pickle.UnpicklingError, EOFError, AttributeError, ValueError) as error:
-        raise UserError(f'{path} is refused: {error}; write it by `tools/test.py --out`') from error

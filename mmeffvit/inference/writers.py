@@ -8,8 +8,9 @@ import cv2
 import numpy as np
 from mmengine.structures import BaseDataElement
 
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import partial_path, write_file
+from mmeffvit.utils.images import write_image
 
 from .coco_ids import CocoIds
 from .frames import Frame
@@ -33,7 +34,7 @@ class Writer(Protocol):
 class CocoWriter:
     """COCO results in one JSON file, and beside it which image has which id.
 
-    They grow in ``FILE.json.partial``, one result a line, which becomes ``FILE.json`` at the end.
+    They grow in a partial file beside it, one result a line, which gets its name at the end.
 
     Args:
         path: ``FILE.json``; the images are listed in ``FILE.images.json``.
@@ -45,7 +46,7 @@ class CocoWriter:
         self.path, self.ids, self.score_thr = path, ids, score_thr
         self.images: list[dict] = []
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.partial = path.with_name(f'{path.name}.partial')
+        self.partial = partial_path(path)
         self.file = self.partial.open('w')
         self.separator = '[\n'
 
@@ -65,7 +66,7 @@ class CocoWriter:
         """Move the whole file to its name."""
         self.abandon()
         images = self.path.with_name(f'{self.path.stem}.images.json')
-        AtomicLocalBackend().put(json.dumps(self.images, indent=1).encode(), images)
+        write_file(images, json.dumps(self.images, indent=1))
         self.partial.replace(self.path)
 
     def abandon(self) -> None:
@@ -116,7 +117,7 @@ class LabelMapWriter:
         """Write the label map of an image."""
         labels = sample.pred_sem_seg.data[0].numpy() + self.offset  # (H, W)
         kind = np.uint8 if labels.max() < 256 else np.uint16
-        put_image(self.folder / frame.name.with_suffix('.png'), labels.astype(kind))
+        write_image(self.folder / frame.name.with_suffix('.png'), labels.astype(kind))
 
     def close(self) -> None:
         """Every file is there already."""
@@ -135,6 +136,7 @@ class PictureWriter:
         self.folder = folder
         self.video: cv2.VideoWriter | None = None
         self.path: Path | None = None  # of the video
+        self.partial: Path | None = None
 
     def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
         """Write an image, or append to the video."""
@@ -142,7 +144,7 @@ class PictureWriter:
         if self.path not in (None, path):
             self.close()
         if frame.number is None:
-            put_image(path, picture)
+            write_image(path, picture)
             return
         if self.video is None:
             self.open(path, frame.rate, picture.shape[:2])
@@ -155,8 +157,9 @@ class PictureWriter:
             UserError: If OpenCV cannot write one here.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, codec = path, cv2.VideoWriter_fourcc(*'mp4v')
-        self.video = cv2.VideoWriter(str(partial_video(path)), codec, rate, size[::-1])
+        self.path, self.partial = path, partial_path(path)
+        codec = cv2.VideoWriter_fourcc(*'mp4v')
+        self.video = cv2.VideoWriter(str(self.partial), codec, rate, size[::-1])
         if not self.video.isOpened():
             raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
 
@@ -164,7 +167,7 @@ class PictureWriter:
         """Move the video that is complete to its name."""
         if self.video is not None:
             self.abandon()
-            partial_video(self.path).replace(self.path)
+            self.partial.replace(self.path)
             self.path = None
 
     def abandon(self) -> None:
@@ -174,19 +177,8 @@ class PictureWriter:
             self.video = None
 
 
-def partial_video(path: Path) -> Path:
-    return path.with_name(f'{path.stem}.partial{path.suffix}')  # the suffix chooses the container
-
-
 def picture_name(name: Path, is_video: bool) -> Path:
     """What the picture of an input is called: as the input, if its type can be written."""
     if is_video:
         return name.with_suffix('.mp4')
     return name if name.suffix.lower() in KEPT else name.with_name(f'{name.name}.png')
-
-
-def put_image(path: Path, image: np.ndarray) -> None:
-    """Write an image; it appears under its name when it is whole."""
-    done, content = cv2.imencode(path.suffix, image)
-    assert done, path
-    AtomicLocalBackend().put(content.tobytes(), path)

@@ -11,6 +11,8 @@ from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement, InstanceData, PixelData
 from torch import Tensor
 
+from mmeffvit.utils.images import write_image
+
 TITLE_HEIGHT = 28  # pixels
 GAP = 6  # pixels
 
@@ -36,8 +38,7 @@ def draw_contact_sheet(
     """
     pairs = islice(_draw_pairs(runner, enlarge, score_thr), num_images)
     sheet = montage(list(pairs), columns, title='left: ground truth, right: prediction')
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+    write_image(path, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
 
 
 def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np.ndarray]:

@@ -10,10 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.progress import track
 
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
+from mmeffvit.utils.files import write_file
 
 COLOURS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
 
@@ -40,7 +40,7 @@ def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) ->
             fill(axes, curves[:, :, i], areas[:, i])
     file = io.BytesIO()
     figure.savefig(file, format='png', dpi=80)
-    AtomicLocalBackend().put(file.getvalue(), path)
+    write_file(path, file.getvalue())
 
 
 def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:

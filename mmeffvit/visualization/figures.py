@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.utils.files import write_file
 
 DPI = 80
 
@@ -14,4 +14,4 @@ def put_figure(figure: Figure, path: Path) -> None:
     """Write a PNG; it appears under its name when it is whole."""
     content = BytesIO()
     figure.savefig(content, format='png', dpi=DPI)
-    AtomicLocalBackend().put(content.getvalue(), path)
+    write_file(path, content.getvalue())

@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.engine.per_class import ClassValues, per_class
+from mmeffvit.utils.files import write_file
 
 from .figures import put_figure
 
@@ -33,7 +33,7 @@ def report_per_class(
     tables = per_class(config_path, results, cfg_options)
     text = to_markdown(tables)
     print(text)
-    AtomicLocalBackend().put(text.encode(), out_dir / 'per_class.md')
+    write_file(out_dir / 'per_class.md', text)
     draw_bars(tables, f'{Path(config_path).stem}, {results.name}', out_dir / 'per_class.png')
     print(f'{out_dir / "per_class.md"}, {out_dir / "per_class.png"}')
     return tables

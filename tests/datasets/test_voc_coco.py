@@ -8,7 +8,7 @@ import pytest
 
 from mmeffvit.datasets import voc_coco
 from mmeffvit.datasets.voc_coco import COCO_IDS, VOC_PARTS, draw_labels, prepare_voc_coco
-from mmeffvit.engine.errors import UserError
+from mmeffvit.errors import UserError
 from tests.conftest import run_tool
 
 # of mmseg's PascalVOCDataset, 1 to 20, as COCO spells them

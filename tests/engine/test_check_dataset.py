@@ -16,8 +16,8 @@ from mmeffvit.engine.data_checks import report as kinds
 from mmeffvit.engine.data_checks.images import Sample, read_size
 from mmeffvit.engine.data_checks.report import NOTE, Kind, Report
 from mmeffvit.engine.data_checks.segmentation import Meaning
-from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.hosts import require_host_of
+from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_tool, run_tool_here
 
 CONFIGS = ROOT / 'configs'

@@ -7,7 +7,7 @@ import mmseg
 import pytest
 
 from mmeffvit.engine.complexity import count
-from mmeffvit.engine.errors import UserError
+from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_tool, run_tool_here
 
 CONFIGS = ROOT / 'configs'

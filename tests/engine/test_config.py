@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.engine.config import load_config, resolve_work_dir
-from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.hosts import require, require_host_of
+from mmeffvit.errors import UserError
 
 
 @pytest.fixture

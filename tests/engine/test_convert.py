@@ -7,7 +7,7 @@ from mmengine.registry import MODELS
 from mmeffvit.backbones import MobileViTv2
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.engine.convert import convert, write
-from mmeffvit.engine.errors import UserError
+from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.checkpoints.spelling import official_keys
 from tests.conftest import run_tool, run_tool_here

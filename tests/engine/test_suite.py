@@ -18,8 +18,8 @@ from mmeffvit.engine.benchmark.child import progress_in, run_logged
 from mmeffvit.engine.benchmark.commands import SuiteOptions
 from mmeffvit.engine.benchmark.published import published_in, read_published
 from mmeffvit.engine.benchmark.results import Row, Table
-from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.suite import find_leaves, only_suite_in, print_commands, run_suite
+from mmeffvit.errors import UserError
 from tests.conftest import ROOT
 
 CONFIGS = ROOT / 'configs'

@@ -11,7 +11,7 @@ import torch
 from mmeffvit.backbones import SHViT
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.engine.build import isolated
-from mmeffvit.engine.errors import UserError
+from mmeffvit.errors import UserError
 from mmeffvit.visualization.attention import Canvas, record_attention
 from mmeffvit.visualization.attention.overlay import Photograph, digits, draw_map, limits_of
 from mmeffvit.visualization.attention.run import visualize_attention

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.engine.errors import UserError
+from mmeffvit.errors import UserError
 from mmeffvit.resources import resource_dir
 
 PRINTED = ('slurm', 'torchrun')

@@ -7,8 +7,8 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from mmeffvit.engine.errors import UserError
-from mmeffvit.engine.files import AtomicLocalBackend
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 from mmeffvit.version import __version__
 
 from .published import METRICS
@@ -83,8 +83,8 @@ class Table:
 
     def save(self) -> None:
         content = {name: asdict(row) for name, row in self.rows.items()}
-        AtomicLocalBackend().put(json.dumps(content, indent=2).encode(), self.json)
-        AtomicLocalBackend().put(str(self).encode(), self.markdown)
+        write_file(self.json, json.dumps(content, indent=2))
+        write_file(self.markdown, str(self))
 
     def __str__(self) -> str:
         """The table in Markdown; a cell without a number is empty."""

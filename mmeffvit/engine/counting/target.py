@@ -10,8 +10,8 @@ from mmengine.registry import MODELS as ROOT_MODELS
 from torch import nn
 
 from mmeffvit.engine.checks.sample import settings_of
-from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.hosts import require
+from mmeffvit.errors import UserError
 from mmeffvit.registry import MODELS
 
 DEFAULT_PROPOSALS = 1000

@@ -9,8 +9,8 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS
 
-from mmeffvit.engine.errors import UserError
 from mmeffvit.engine.preflight import check_data, datasets_in
+from mmeffvit.errors import UserError
 
 from .report import NOT_THERE, OTHER_FILE, Report
 

@@ -12,9 +12,10 @@ import torch
 from mmeffvit.backbones.base import MIN_SIDE
 from mmeffvit.engine.build import isolated
 from mmeffvit.engine.config import load_config
-from mmeffvit.engine.files import AtomicLocalBackend
 from mmeffvit.engine.hosts import require_host_of
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
+from mmeffvit.utils.images import write_image
 
 from .overlay import Photograph
 from .reading import Reading
@@ -126,14 +127,12 @@ def save(
     stretch: bool,
 ) -> list[Path]:
     """Write the contact sheets and the arrays of one image; returns the files."""
-    backend = AtomicLocalBackend()
     written = []
     query = photograph.canvas.query
     sheets = draw_sheets(photograph, readings, path.name, f'; {remark}', stretch=stretch)
     for group, sheet in sheets:
-        encoded = cv2.imencode('.png', cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))[1]
         written.append(out / f'{path.stem}.{group}.png')
-        backend.put(encoded.tobytes(), written[-1])
+        write_image(written[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
     arrays = {
         f'{layer}/{name}': array.numpy()
         for layer, reading in readings.items()
@@ -146,5 +145,5 @@ def save(
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     written.append(out / f'{path.stem}.npz')
-    backend.put(buffer.getvalue(), written[-1])
+    write_file(written[-1], buffer.getvalue())
     return written

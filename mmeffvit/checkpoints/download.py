@@ -1,0 +1,108 @@
+"""Files from an address into a cache: resumed after an interruption, complete or absent."""
+
+import hashlib
+import http.client
+import json
+import os
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from mmeffvit.errors import CheckpointError
+from mmeffvit.utils.files import locked, write_file
+
+CHUNK = 2**20  # bytes
+TIMEOUT = 60  # seconds without an answer
+OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+
+
+def download(address: str, path: Path, sha256: str = '') -> None:
+    """Fetch ``address`` into ``path``, unless it is there.
+
+    What an interrupted download left in ``PATH.part`` is resumed, if the server still has the same
+    file. A second process that wants the file waits for the first.
+
+    Args:
+        address: http(s).
+        path: Where the file goes; the folders above it are created.
+        sha256: Hexadecimal digest that the file must have, or its first digits.
+
+    Raises:
+        CheckpointError: If the server cannot be reached, sends less than it announced, or another
+            file than ``sha256`` says; ``path`` is absent then.
+    """
+    with locked(path.parent, f'the download of {address}', wait=True):
+        if path.is_file():
+            return
+        part, note = (path.with_name(path.name + end) for end in ('.part', '.part.json'))
+        try:
+            total = _fetch(address, part, note)
+        except (URLError, http.client.HTTPException, OSError, ValueError) as error:
+            raise CheckpointError(
+                f'cannot download {address} ({error}). On a machine with access, download it and '
+                f'copy it to {path}, or give the path of your copy as the checkpoint.'
+            ) from error
+        size = part.stat().st_size
+        if total not in (None, size):
+            raise CheckpointError(
+                f'the download of {address} ended after {size:,} of {total:,} bytes; the same '
+                'command resumes it'
+            )
+        _check_digest(address, part, sha256)
+        os.replace(part, path)
+        note.unlink()
+
+
+def _fetch(address: str, part: Path, note: Path) -> int | None:
+    """Append to ``part`` what is missing of it; returns the size that the server announces."""
+    start = part.stat().st_size if part.is_file() and note.is_file() else 0
+    headers = {'User-Agent': 'mmeffvit', 'Accept-Encoding': 'identity'}
+    validator = json.loads(note.read_text()) if start else None
+    if validator:  # the server sends the rest of the same file, or the whole of a newer one
+        headers |= {'Range': f'bytes={start}-', 'If-Range': validator}
+    try:
+        response = urlopen(Request(address, headers=headers), timeout=TIMEOUT)
+    except HTTPError as error:
+        if not validator or error.code != OUT_OF_RANGE:
+            raise
+        note.unlink()  # nothing is missing, or it is of another file: start anew
+        return _fetch(address, part, note)
+    with response:
+        resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
+        start = start if resumed else 0
+        announced = response.headers.get('Content-Length')
+        total = start + int(announced) if announced else None
+        validator = response.headers.get('ETag') or response.headers.get('Last-Modified')
+        write_file(note, json.dumps(validator))
+        with part.open('ab' if resumed else 'wb') as file, _progress() as progress:
+            task = progress.add_task(part.stem, total=total, completed=start)
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+                progress.advance(task, len(chunk))
+            file.flush()
+            os.fsync(file.fileno())
+    return total
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    columns = TextColumn('{task.description}'), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def _check_digest(address: str, part: Path, sha256: str) -> None:
+    if not sha256:
+        return
+    digest = hashlib.sha256()
+    with part.open('rb') as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    if not digest.hexdigest().startswith(sha256):
+        part.unlink()
+        raise CheckpointError(
+            f'{address} gave a file with SHA-256 {digest.hexdigest()}, not {sha256}: it was '
+            'changed on its way or at its source'
+        )

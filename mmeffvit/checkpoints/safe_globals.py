@@ -1,0 +1,183 @@
+"""What a pickle may call beside what torch allows, by stand-ins that cannot be misused.
+
+A checkpoint of mmengine's runner holds its log history and numpy's scalars and arrays. numpy's own
+functions are no safe way to read these: a pickle can set the state of a ``numpy.dtype`` so that
+bytes of the file are taken for object pointers. Each stand-in takes built-in number types only,
+checks every size against the bytes at hand, and accepts no state but the one that numpy writes.
+"""
+
+import io
+import math
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from mmengine.logging import HistoryBuffer
+from torch import Tensor
+
+from mmeffvit.errors import UserError
+
+STATISTICS = ('min', 'max', 'current', 'mean')  # of a log history
+NUMBERS = ('b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'u8', 'f2', 'f4', 'f8')
+
+
+class Dtype:
+    """``numpy.dtype`` of a built-in number in native byte order."""
+
+    __slots__ = ('value',)
+
+    def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
+        if name not in NUMBERS:
+            raise pickle.UnpicklingError(f'it asks for the numpy type {name!r}')
+        self.value = np.dtype(name)
+
+    def __setstate__(self, state: Any) -> None:
+        # what numpy writes of a plain number: version, byte order, and no structure
+        if state != (3, self.value.str[0], None, None, None, -1, -1, 0):
+            raise pickle.UnpicklingError(f'it sets a numpy type to {state!r}')
+
+
+class Array(np.ndarray):
+    """``numpy.ndarray`` of built-in numbers; saved again, it is a plain array."""
+
+    def __new__(cls) -> 'Array':
+        return super().__new__(cls, (0,), np.uint8)
+
+    def __setstate__(self, state: Any) -> None:
+        version, shape, dtype, is_fortran, content = state
+        check_size(shape, dtype, content)
+        super().__setstate__((version, shape, dtype.value, bool(is_fortran), content))
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        return self.view(np.ndarray).__reduce_ex__(protocol)
+
+
+class Function:
+    """A function as a pickle may call it; unlike a plain one, it takes no state."""
+
+    __slots__ = ('call',)
+
+    def __init__(self, call: Callable) -> None:
+        self.call = call
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError('it changes a function')
+
+
+def check_size(shape: Any, dtype: Any, content: Any) -> None:
+    """Refuse an array whose bytes are not exactly those of its shape and type."""
+    is_plain = isinstance(dtype, Dtype) and isinstance(content, bytes | bytearray)
+    sides = shape if isinstance(shape, tuple) else ()
+    if not is_plain or any(type(side) is not int or side < 0 for side in sides):
+        raise pickle.UnpicklingError('it holds an array of something else than numbers')
+    if math.prod(sides) * dtype.value.itemsize != len(content):
+        raise pickle.UnpicklingError(f'it holds an array of {shape} in {len(content)} bytes')
+
+
+def reconstruct(kind: Any, shape: Any, code: Any) -> Array:
+    return Array()  # its state follows
+
+
+def scalar(dtype: Any, content: Any) -> np.generic:
+    check_size((), dtype, content)
+    return np.frombuffer(content, dtype.value)[0]
+
+
+def from_buffer(content: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
+    check_size(shape, dtype, content)
+    return np.frombuffer(bytes(content), dtype.value).reshape(shape, order=order).copy()
+
+
+def encode(text: str, encoding: str) -> bytes:
+    """Bytes, as pickles of protocol 2 spell them."""
+    if encoding != 'latin1':
+        raise pickle.UnpicklingError(f'it encodes with {encoding!r}')
+    return text.encode('latin1')
+
+
+def statistic_of(owner: Any, name: str) -> Callable:
+    """``getattr``: the statistics of a log history, nothing else."""
+    if owner is not HistoryBuffer or name not in STATISTICS:
+        raise pickle.UnpicklingError(f'it reaches for {name!r} of {owner!r}')
+    return getattr(HistoryBuffer, name)
+
+
+# numpy 1 names its modules otherwise than numpy 2
+VALUES: dict[str, Any] = {
+    '_codecs.encode': Function(encode),
+    'numpy.ndarray': Array,
+    'numpy.dtype': Dtype,
+    **{
+        f'numpy.{core}.{name}': Function(call)
+        for core in ('core', '_core')
+        for name, call in (
+            ('multiarray._reconstruct', reconstruct),
+            ('multiarray.scalar', scalar),
+            ('numeric._frombuffer', from_buffer),
+        )
+    },
+}
+ALLOWED: dict[str, Any] = {
+    **VALUES,
+    'mmengine.logging.history_buffer.HistoryBuffer': HistoryBuffer,
+    'builtins.getattr': Function(statistic_of),
+    '__builtin__.getattr': Function(statistic_of),
+}
+
+
+def allowed() -> torch.serialization.safe_globals:
+    """While this context lasts, ``torch.load(..., weights_only=True)`` accepts ``ALLOWED`` too."""
+    return torch.serialization.safe_globals([(value, name) for name, value in ALLOWED.items()])
+
+
+def load_storage(content: bytes) -> Any:
+    """The storage of a tensor; torch's own function would unpickle anything."""
+    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
+
+
+def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> Tensor:
+    """A tensor inside a storage; gradients and hooks are left out."""
+    count = storage.nbytes() // storage.dtype.itemsize
+    last = offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True))
+    if 0 not in size and (min((offset, *size, *stride)) < 0 or last >= count):
+        # `set_` alone would enlarge the storage
+        raise pickle.UnpicklingError(f'it holds a tensor of {size} in {count} numbers')
+    return torch.empty(0, dtype=storage.dtype).set_(storage.untyped(), offset, size, stride)
+
+
+class SafeUnpickler(pickle.Unpickler):
+    """Reads tensors, arrays and plain values; whatever else a file asks for is refused."""
+
+    KNOWN = {
+        **VALUES,
+        'torch.storage._load_from_bytes': Function(load_storage),
+        'torch._utils._rebuild_tensor_v2': Function(rebuild_tensor),
+        'collections.OrderedDict': OrderedDict,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if f'{module}.{name}' not in self.KNOWN:
+            raise pickle.UnpicklingError(f'it asks for {module}.{name}')
+        return self.KNOWN[f'{module}.{name}']
+
+
+def read_pickle(path: str | Path) -> Any:
+    """Read predictions that ``tools/test.py --out`` dumped, running no code of the file.
+
+    Raises:
+        UserError: If the file is missing, damaged, or holds more than tensors, arrays and values.
+    """
+    try:
+        with Path(path).open('rb') as file:
+            return SafeUnpickler(file).load()
+    except OSError as error:
+        raise UserError(f'{str(path)!r} cannot be read: {error.strerror}') from error
+    except Exception as error:  # hostile bytes raise whatever they like
+        raise UserError(f'{path} is refused: {error}; write it by `tools/test.py --out`') from error

@@ -1,0 +1,166 @@
+"""Whatever opens a checkpoint, wherever it lies, no code of it runs."""
+
+import pickle
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.runner import checkpoint as mmengine_checkpoint
+from mmengine.runner import load_checkpoint
+from mmengine.runner.checkpoint import CheckpointLoader
+
+import mmeffvit  # noqa: F401
+from mmeffvit.engine.checkpoint_loader import load_guarded
+from mmeffvit.errors import CheckpointError
+from tests.conftest import run_tool
+
+
+class Payload:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder; with ``Range``, as large hosts do, unless ``whole_only``."""
+
+    requests: list[str | None] = []
+    cut = None  # bytes after which the connection is closed
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        content = Path(self.translate_path(self.path)).read_bytes()
+        wanted = self.headers.get('Range')
+        self.requests.append(wanted)
+        start = int(wanted.removeprefix('bytes=').rstrip('-')) if wanted else 0
+        self.send_response(206 if start else 200)
+        self.send_header('ETag', '"1"')
+        self.send_header('Content-Length', str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start : self.cut])
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A folder behind http, and an empty cache."""
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    folder = tmp_path / 'served'
+    folder.mkdir()
+    Quiet.requests, Quiet.cut = [], None
+    server = ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f'http://127.0.0.1:{server.server_port}'
+    server.shutdown()
+
+
+def hostile(folder: Path, name: str = 'payload.pth') -> Path:
+    """A checkpoint of the old format, which plain ``torch.hub`` would run."""
+    (folder / name).write_bytes(pickle.dumps({'state_dict': Payload(folder / 'trace')}, 2))
+    return folder / name
+
+
+@pytest.mark.parametrize('scheme', ['http', 'file'])
+def test_mmengine_runs_no_code_of_a_checkpoint(served, scheme):
+    folder, address = served
+    path = hostile(folder)
+    name = f'{address}/{path.name}' if scheme == 'http' else str(path)
+    for read in (partial(load_checkpoint, torch.nn.Linear(1, 1)), CheckpointLoader.load_checkpoint):
+        with pytest.raises(CheckpointError, match=r'is refused|no torch checkpoint'):
+            read(name, map_location='cpu')
+    assert not (folder / 'trace').exists()
+
+
+def test_every_scheme_of_mmengine_goes_through_the_same_reader():
+    assert set(CheckpointLoader._schemes.values()) == {load_guarded}
+
+
+def test_names_of_model_zoos_lead_to_the_same_reader(served, monkeypatch):
+    folder, address = served
+    path = hostile(folder)
+    zoo = {'resnet50': f'{address}/{path.name}'}
+    from mmeffvit.engine import checkpoint_loader
+
+    monkeypatch.setitem(checkpoint_loader.NAMED, 'torchvision://', lambda: zoo)
+    with pytest.raises(CheckpointError, match=r'is refused|no torch checkpoint'):
+        mmengine_checkpoint._load_checkpoint('torchvision://resnet50')
+    with pytest.raises(CheckpointError, match="has no 'resnet51'; it has resnet50"):
+        mmengine_checkpoint._load_checkpoint('torchvision://resnet51')
+    assert not (folder / 'trace').exists()
+
+
+def test_backbones_of_mmdet_load_what_is_harmless_and_run_nothing(served):
+    from mmdet.registry import MODELS
+    from mmengine.registry import DefaultScope
+
+    folder, address = served
+    settings = dict(type='mmdet.ResNet', depth=18, base_channels=8)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        source = MODELS.build(settings)
+        torch.save(source.state_dict(), folder / 'good.pth')
+        init_cfg = dict(type='Pretrained', checkpoint=f'{address}/good.pth')
+        target = MODELS.build(dict(settings, init_cfg=init_cfg))
+        target.init_weights()
+        for key, value in source.state_dict().items():
+            torch.testing.assert_close(target.state_dict()[key], value)
+        hostile(folder)
+        init_cfg = dict(type='Pretrained', checkpoint=f'{address}/payload.pth')
+        with pytest.raises(CheckpointError, match=r'is refused|no torch checkpoint'):
+            MODELS.build(dict(settings, init_cfg=init_cfg)).init_weights()
+    assert not (folder / 'trace').exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('option', ['load_from', 'model.backbone.init_cfg'])
+def test_training_from_an_address_refuses_it_in_one_line(served, shapes, tmp_path, option):
+    folder, address = served
+    name = f'{address}/{hostile(folder).name}'
+    value = name if option == 'load_from' else f"dict(type='Pretrained', checkpoint='{name}')"
+    if option != 'load_from':
+        options = ['model.backbone.init_cfg.type=Pretrained']
+        options += [f'model.backbone.init_cfg.checkpoint={name}']
+    else:
+        options = [f'load_from={value}']
+    run = run_tool(
+        'train', 'configs/maskrcnn_swiftformer_xs_shapes.py', '--work-dir', tmp_path / 'run',
+        '--cfg-options', f'data_root={shapes}/', *options, env={'TORCH_HOME': str(tmp_path)},
+    )  # fmt: skip
+    assert run.returncode == 2, run.stdout
+    assert 'Traceback' not in run.stdout
+    assert 'payload.pth' in run.stdout
+    assert not (folder / 'trace').exists()
+
+
+def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(served):
+    folder, address = served
+    state = {'weight': torch.arange(600_000.0)}
+    torch.save(state, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match=r'ended after 1,000,000 of [\d,]+ bytes'):
+        load_guarded(f'{address}/large.pth')
+    Quiet.cut = None
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests == [None, 'bytes=1000000-']
+    load_guarded(f'{address}/large.pth')  # from the cache
+    assert len(Quiet.requests) == 2
+
+
+def test_a_file_is_compared_with_the_hash_in_its_name(served):
+    folder, address = served
+    torch.save({'weight': torch.ones(1)}, folder / 'resnet-0a1b2c3d.pth')
+    with pytest.raises(CheckpointError, match='not 0a1b2c3d: it was changed'):
+        load_guarded(f'{address}/resnet-0a1b2c3d.pth')
+
+
+@pytest.mark.parametrize('name', ['http://a b/c.pth', 'http://[::1/c.pth', 'http://host/'])
+def test_addresses_of_no_file_are_named(name):
+    with pytest.raises(CheckpointError, match='is no address'):
+        load_guarded(name)

@@ -1,0 +1,146 @@
+"""Outputs are complete or absent, and nothing is removed that was not made here."""
+
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import (
+    PARTIAL,
+    atomic_output,
+    check_output,
+    locked,
+    partial_name,
+    remove_partial,
+    write_file,
+)
+
+
+def test_a_file_takes_its_name_with_what_belongs_to_it(tmp_path):
+    out = tmp_path / 'new' / 'model.xml'
+    with atomic_output(out) as partial:
+        partial.write_text('graph')
+        partial.with_suffix('.bin').write_text('weights')
+        assert not out.exists()
+    assert out.read_text() == 'graph'
+    assert sorted(path.name for path in out.parent.iterdir()) == ['model.bin', 'model.xml']
+
+
+def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path):
+    out = tmp_path / 'model.onnx'
+    out.write_text('earlier')
+
+    def fail():
+        with atomic_output(out) as partial:
+            partial.write_text('half')
+            raise ValueError('disagrees')
+
+    with pytest.raises(ValueError, match='disagrees'):
+        fail()
+    assert out.read_text() == 'earlier'
+    assert [path.name for path in tmp_path.iterdir()] == ['model.onnx']
+
+
+def test_a_full_disk_leaves_the_earlier_file(tmp_path, monkeypatch):
+    path = tmp_path / 'epoch_1.pth'
+    write_file(path, b'old')
+
+    def fail(descriptor: int) -> None:
+        raise OSError('disk full')
+
+    monkeypatch.setattr(os, 'fsync', fail)
+    with pytest.raises(OSError, match='disk full'):
+        write_file(path, b'new and longer')
+    assert path.read_bytes() == b'old'
+    assert [path.name for path in tmp_path.iterdir()] == ['epoch_1.pth']
+
+
+@pytest.mark.parametrize('made', ['file', 'folder'])
+def test_a_folder_is_never_removed_for_an_output(tmp_path, made):
+    photographs = tmp_path / 'photographs'
+    photographs.mkdir()
+    (photographs / 'only_copy.jpg').write_bytes(b'precious')
+
+    def write():
+        with atomic_output(photographs) as partial:
+            partial.mkdir() if made == 'folder' else partial.write_bytes(b'int8')
+
+    with pytest.raises(UserError, match='a folder that exists already'):
+        write()
+    assert (photographs / 'only_copy.jpg').read_bytes() == b'precious'
+    assert [path.name for path in tmp_path.iterdir()] == ['photographs']
+
+
+def test_outputs_are_checked_before_the_work(tmp_path):
+    (tmp_path / 'folder.onnx').mkdir()
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(UserError, match=r'a folder that exists already'):
+        check_output(tmp_path / 'folder.onnx', '.onnx')
+    with pytest.raises(UserError, match=r"'a\.pth' must end in \.pkl or \.pickle"):
+        check_output('a.pth', '.pkl', '.pickle')
+    with pytest.raises(UserError, match=r'file is not a folder'):
+        check_output(tmp_path / 'file' / 'below' / 'a.onnx')
+    with pytest.raises(UserError, match=r'a file that exists already'):
+        check_output(tmp_path / 'file', folder=True)
+    with pytest.raises(UserError, match=r'cannot be written: File name too long'):
+        check_output(tmp_path / ('n' * 300))
+    (tmp_path / 'loop').symlink_to('loop')
+    with pytest.raises(UserError, match=r'cannot be written'):
+        check_output(tmp_path / 'loop' / 'a.onnx')
+    assert check_output(tmp_path / 'new' / 'a.onnx', '.onnx') == tmp_path / 'new' / 'a.onnx'
+    assert not (tmp_path / 'new').exists()
+
+
+def write_often(path: Path, letter: bytes) -> None:
+    for _ in range(100):
+        write_file(path, letter * 100_000)
+
+
+def test_two_writers_of_one_file_never_mix(tmp_path):
+    path = tmp_path / 'suite.json'
+    fork = multiprocessing.get_context('fork')
+    writers = [fork.Process(target=write_often, args=(path, letter)) for letter in (b'a', b'b')]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        if path.exists():
+            content = path.read_bytes()
+            assert len(content) == 100_000
+            assert len(set(content)) == 1
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert [p.name for p in tmp_path.iterdir()] == ['suite.json']
+
+
+def hold(folder: Path, ready, done) -> None:
+    with locked(folder, 'a training run'):
+        ready.set()
+        done.wait()
+
+
+def test_a_lock_names_who_holds_it_and_goes_with_its_process(tmp_path):
+    fork = multiprocessing.get_context('fork')
+    ready, done = fork.Event(), fork.Event()
+    first = fork.Process(target=hold, args=(tmp_path, ready, done))
+    first.start()
+    ready.wait()
+
+    def take():
+        with locked(tmp_path, 'another run'):
+            pass
+
+    with pytest.raises(UserError, match=rf'in use by a training run \(process {first.pid} on '):
+        take()
+    first.kill()
+    first.join()
+    take()
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
+    (tmp_path / partial_name('epoch_1.pth')).mkdir()
+    (tmp_path / 'epoch_1.pth').write_text('')
+    (tmp_path / '.partial').write_text('of somebody else')
+    assert PARTIAL in ''.join(path.name for path in tmp_path.iterdir())
+    remove_partial(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['.partial', 'epoch_1.pth']
