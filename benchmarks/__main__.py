@@ -11,7 +11,7 @@ os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # the profiler says when it star
 
 import torch
 
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
 from mmeffvit.errors import UserError
 
 from .machine import ROOT, describe, folder_name

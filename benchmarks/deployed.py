@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from mmeffvit.engine.complexity import count
+from mmeffvit.complexity.count import count
 
 from . import ort
 from .backbones import LARGER, key

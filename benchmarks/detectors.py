@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.complexity.count import DEFAULT_SHAPES
+from mmeffvit.complexity.forward import data_samples
+from mmeffvit.complexity.target import tested_shape
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
-from mmeffvit.deploy.export import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.engine.build import build_model, isolated, own_model_config
-from mmeffvit.engine.complexity import DEFAULT_SHAPES
-from mmeffvit.engine.config import load_config
-from mmeffvit.engine.counting.forward import data_samples
-from mmeffvit.engine.counting.target import tested_shape
+from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 
 from . import ort
 from .machine import ROOT

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone
-from mmeffvit.deploy.export import OPSET, export_backbone
 from mmeffvit.deploy.graphs.base import Preprocessing
+from mmeffvit.deploy.onnx.export import OPSET, export_backbone
 
 
 def export(model: nn.Module, shape: tuple[int, ...], path: Path) -> Path:

@@ -47,7 +47,7 @@ class Variant:
 
     @property
     def target(self) -> str:
-        """As :mod:`mmeffvit.engine.complexity` names it."""
+        """As :mod:`mmeffvit.complexity.count` names it."""
         return f'{FAMILIES[self.family].__name__}:{self.arch}'
 
 

@@ -7,7 +7,7 @@ operator of mmcv.
 
 from . import backbones
 from .engine.checkpoint_loader import guard_checkpoints
-from .resources import resource_dir
+from .utils.resources import resource_dir
 from .version import __version__
 
 guard_checkpoints()

@@ -9,7 +9,7 @@ import numpy
 import torch
 
 import mmeffvit
-from mmeffvit.engine.hosts import require
+from mmeffvit.config.requirements import require
 from mmeffvit.errors import UserError
 
 

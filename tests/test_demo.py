@@ -3,8 +3,8 @@
 import cv2
 import pytest
 
+from mmeffvit.cli.demo import run_demo
 from mmeffvit.datasets.shapes import ShapesSpec
-from mmeffvit.demo import run_demo
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from arguments import add_cfg_options, add_debug
 
-from mmeffvit.engine.benchmark.commands import PRINTED, SuiteOptions
-from mmeffvit.engine.errors import exit_with_message
-from mmeffvit.engine.suite import print_commands, run_suite
+from mmeffvit.cli.errors import exit_with_message
+from mmeffvit.suite.commands import PRINTED, SuiteOptions
+from mmeffvit.suite.run import print_commands, run_suite
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from arguments import add_cfg_options, add_debug
 
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
 

@@ -8,8 +8,8 @@ import argparse
 
 from arguments import add_cfg_options, add_debug
 
-from mmeffvit.engine.check_config import check_and_print
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.checks.config.check import check_and_print
+from mmeffvit.cli.errors import exit_with_message
 
 
 def main() -> None:

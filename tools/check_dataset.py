@@ -8,8 +8,8 @@ import argparse
 
 from arguments import add_cfg_options, add_debug
 
-from mmeffvit.engine.check_dataset import SPLITS, check_and_print
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.checks.data.check import SPLITS, check_and_print
+from mmeffvit.cli.errors import exit_with_message
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ import argparse
 
 from arguments import add_debug
 
-from mmeffvit.engine.complexity import print_complexity
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
+from mmeffvit.complexity.count import print_complexity
 
 
 def main() -> None:

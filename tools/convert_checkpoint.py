@@ -6,8 +6,8 @@ from pathlib import Path
 
 from arguments import add_debug
 
-from mmeffvit.engine.convert import convert, write
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
+from mmeffvit.zoo.convert import convert, write
 
 
 def main() -> None:

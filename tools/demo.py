@@ -6,8 +6,8 @@ from pathlib import Path
 
 from arguments import add_debug
 
-from mmeffvit.demo import run_demo
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.demo import run_demo
+from mmeffvit.cli.errors import exit_with_message
 
 
 def main() -> None:

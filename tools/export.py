@@ -6,8 +6,8 @@ from pathlib import Path
 
 from arguments import add_cfg_options, add_debug
 
+from mmeffvit.cli.errors import exit_with_message
 from mmeffvit.deploy.tool import ToolOptions, export_model
-from mmeffvit.engine.errors import exit_with_message
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from arguments import add_debug
 
+from mmeffvit.cli.errors import exit_with_message
 from mmeffvit.datasets.voc_coco import prepare_voc_coco
-from mmeffvit.engine.errors import exit_with_message
 
 
 def main() -> None:

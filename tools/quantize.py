@@ -5,8 +5,8 @@ import argparse
 
 from arguments import add_debug
 
-from mmeffvit.deploy.quantize import quantize
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
+from mmeffvit.deploy.int8.quantize import quantize
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 
 from arguments import make_parser, run_options
 
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
 from mmeffvit.engine.launch import train
 
 

@@ -5,7 +5,7 @@ import argparse
 
 from arguments import add_debug
 
-from mmeffvit.engine.errors import exit_with_message
+from mmeffvit.cli.errors import exit_with_message
 from mmeffvit.visualization.attention.run import visualize_attention
 
 

@@ -11,7 +11,7 @@ __all__ = ['OnnxPredictor', 'fuse', 'keep_memory', 'optimize_for_cpu']
 
 def __getattr__(name: str) -> Any:
     if name == 'OnnxPredictor':  # ONNX Runtime is imported by those who use it
-        from .predictor import OnnxPredictor
+        from .predictor.predictor import OnnxPredictor
 
         return OnnxPredictor
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

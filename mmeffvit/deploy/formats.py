@@ -9,13 +9,13 @@ import torch
 
 from mmeffvit.errors import UserError
 
-from .coreml import to_coreml
-from .executorch import to_executorch
-from .export import ExportOptions, export_graph
-from .fixed_size import before_suppression
 from .graphs.base import Graph
-from .metadata import model_metadata
-from .openvino import to_openvino
+from .onnx.export import ExportOptions, export_graph
+from .onnx.metadata import model_metadata
+from .runtimes.coreml import to_coreml
+from .runtimes.executorch import to_executorch
+from .runtimes.fixed_size import before_suppression
+from .runtimes.openvino import to_openvino
 
 FORMATS = {
     '.onnx': 'ONNX, for images of any size or of one',
@@ -37,7 +37,7 @@ def write(
     """Write a graph in the format that the ending of ``out`` names.
 
     ExecuTorch and Core ML have no suppression of overlaps: a detector's program for them gives its
-    candidates, see :func:`mmeffvit.deploy.fixed_size.before_suppression`.
+    candidates, see :func:`mmeffvit.deploy.runtimes.fixed_size.before_suppression`.
 
     Args:
         graph: What is exported.

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from mmengine.config import Config
 
-from mmeffvit.engine.config import load_config
-from mmeffvit.engine.preflight import datasets_in
+from mmeffvit.checks.run import datasets_in
+from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import Predictor, load_predictor
 from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.optional import require
 
-from .compare import compare, refuse_disagreement, test_batches
-from .export import OPSET, ExportOptions
 from .formats import FORMATS, write
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.backbone import BackboneGraph
-from .metadata import config_metadata
-from .optional import require
+from .onnx.compare import compare, refuse_disagreement, test_batches
+from .onnx.export import OPSET, ExportOptions
+from .onnx.metadata import config_metadata
 
 IMAGES = ('.jpg', '.jpeg', '.png')
 

@@ -19,16 +19,16 @@ from torch import nn
 
 from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checks.config.check import stop_at_faults
+from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
+from mmeffvit.config.load import load_config, resolve_work_dir
+from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 
-from .check_config import stop_at_faults
-from .config import load_config, resolve_work_dir
+from .checkpoint_backend import BACKEND
 from .dump import dump_results
-from .files import BACKEND
 from .hooks import ResumableRandomnessHook
-from .hosts import require_host_of
-from .preflight import check_checkpoint, check_classes, check_data
 from .resume import latest_checkpoint
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
@@ -70,7 +70,7 @@ def train(
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to go on from, or 'auto' for the newest whole one in the work dir.
         auto_scale_lr: Scale the learning rate by the batch over all processes.
-        check: Look for faults of the config first, see :mod:`mmeffvit.engine.check_config`.
+        check: Look for faults of the config first, see :mod:`mmeffvit.checks.config.check`.
 
     Returns:
         The runner, after training.

@@ -19,12 +19,12 @@ from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 from torch import nn
 
-from mmeffvit.engine.build import build_model, own_model_config
-from mmeffvit.engine.config import load_config
-from mmeffvit.engine.data_checks.images import Unreadable, read_size
-from mmeffvit.engine.hosts import require_host_of
+from mmeffvit.checks.data.images import Unreadable, read_size
+from mmeffvit.checks.run import check_checkpoint, check_classes, datasets_in
+from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.load import load_config
+from mmeffvit.config.requirements import require_host_of
 from mmeffvit.engine.launch import read_run_checkpoint
-from mmeffvit.engine.preflight import check_checkpoint, check_classes, datasets_in
 from mmeffvit.errors import UserError
 
 VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.engine.data_checks.images import progress
+from mmeffvit.checks.data.images import progress
 from mmeffvit.errors import UserError
 
 from .coco_ids import CocoIds, find_ids

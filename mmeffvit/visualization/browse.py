@@ -18,14 +18,14 @@ from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 from torch import Tensor, nn
 
-from mmeffvit.engine.build import isolated, own_model_config
-from mmeffvit.engine.config import load_config
+from mmeffvit.checks.run import check_data, datasets_in
+from mmeffvit.config.build import isolated, own_model_config
+from mmeffvit.config.load import load_config
+from mmeffvit.config.requirements import require_host_of
 from mmeffvit.engine.hooks import seed_all
-from mmeffvit.engine.hosts import require_host_of
-from mmeffvit.engine.preflight import check_data, datasets_in
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import build_visualizer
-from mmeffvit.inference.writers import put_image
+from mmeffvit.utils.images import write_image
 
 from .contact_sheet import GAP, montage, scale_sample
 
@@ -208,6 +208,6 @@ def write_sheets(
         suffix = f'_{number}' if len(sheets) > 1 else ''
         paths.append(options.out / f'{name}_{options.split}{suffix}.png')
         sheet = montage(pictures[start : start + PER_SHEET], columns, title)
-        put_image(paths[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+        write_image(paths[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
         print(paths[-1])
     return paths

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mmeffvit.engine.per_class import ClassValues, per_class
+from mmeffvit.evaluation.per_class import ClassValues, per_class
 from mmeffvit.utils.files import write_file
 
 from .figures import put_figure
@@ -23,7 +23,7 @@ def report_per_class(
 
     Args:
         config_path: The config, of either host.
-        results: See :func:`mmeffvit.engine.per_class.per_class`.
+        results: See :func:`mmeffvit.evaluation.per_class.per_class`.
         out_dir: Gets both files.
         cfg_options: Dotted keys and values that replace the config's.
 

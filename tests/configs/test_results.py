@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mmeffvit.engine.benchmark.published import read_published
+from mmeffvit.suite.published import read_published
 from tests.configs.leaves import LEAVES, build_empty, count
 from tests.conftest import ROOT
 

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from PIL import ImageFilter
 
-from mmeffvit.datasets.transforms import (
-    FloorToMultiple,
-    PhotometricDistortion,
-    RandomGaussianBlur,
-)
+from mmeffvit.datasets.transforms import FloorToMultiple, PhotometricDistortion, RandomGaussianBlur
 from mmeffvit.datasets.transforms.photometric import (
     change_brightness,
     change_contrast,

@@ -13,9 +13,9 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.deploy.export import export_graph
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.metadata import config_metadata
+from mmeffvit.deploy.onnx.export import export_graph
+from mmeffvit.deploy.onnx.metadata import config_metadata
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.deploy.coreml import described, to_coreml
-from mmeffvit.deploy.fixed_size import calls, export_fixed, lower_rank, shape_of
+from mmeffvit.deploy.runtimes.coreml import described, to_coreml
+from mmeffvit.deploy.runtimes.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 

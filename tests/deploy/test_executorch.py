@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
-from mmeffvit.deploy.executorch import run_executorch, to_executorch
-from mmeffvit.deploy.fixed_size import (
+from mmeffvit.deploy.runtimes.executorch import run_executorch, to_executorch
+from mmeffvit.deploy.runtimes.fixed_size import (
     RESIZES,
     SPLITS,
     before_suppression,

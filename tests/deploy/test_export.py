@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
-from mmeffvit.deploy.compare import Error, compare, refuse_disagreement, run_onnx
-from mmeffvit.deploy.export import ExportOptions, all_nodes, export_backbone, export_graph
 from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
+from mmeffvit.deploy.onnx.compare import Error, compare, refuse_disagreement, run_onnx
+from mmeffvit.deploy.onnx.export import ExportOptions, all_nodes, export_backbone, export_graph
 from mmeffvit.errors import UserError
 from mmeffvit.layers.attention import (
     EfficientAdditiveAttention,

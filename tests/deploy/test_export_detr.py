@@ -9,8 +9,6 @@ from mmcv.ops import MultiScaleDeformableAttention
 from mmdet.structures import DetDataSample
 from torch import nn
 
-from mmeffvit.deploy.compare import compare, run_onnx
-from mmeffvit.deploy.export import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.deformable_attention import (
     Levels,
@@ -18,6 +16,8 @@ from mmeffvit.deploy.graphs.deformable_attention import (
     sample_levels,
 )
 from mmeffvit.deploy.graphs.detr import positional_encoding
+from mmeffvit.deploy.onnx.compare import compare, run_onnx
+from mmeffvit.deploy.onnx.export import all_nodes
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load

@@ -12,10 +12,10 @@ from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
 from torch import nn
 
-from mmeffvit.deploy.compare import compare, compare_objects, run_host, run_onnx
-from mmeffvit.deploy.export import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.two_stage import check, extract
+from mmeffvit.deploy.onnx.compare import compare, compare_objects, run_host, run_onnx
+from mmeffvit.deploy.onnx.export import all_nodes
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mmeffvit.deploy.agreement import largest_error
-from mmeffvit.deploy.export import ExportOptions
 from mmeffvit.deploy.formats import write
-from mmeffvit.deploy.openvino import METADATA, run_openvino, to_openvino
+from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.runtimes.openvino import METADATA, run_openvino, to_openvino
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 
 pytest.importorskip('mmcv.ops')
 
-from mmeffvit.deploy.compare import batch, match, test_batches
-from mmeffvit.deploy.export import ExportOptions
 from mmeffvit.deploy.graphs import ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
-from mmeffvit.deploy.masks import paste_mask
+from mmeffvit.deploy.onnx.compare import batch, match, test_batches
+from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.masks import paste_mask
 
 
 def random_boxes(number: int, images: int = 2) -> torch.Tensor:

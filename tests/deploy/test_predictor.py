@@ -10,8 +10,8 @@ import torch
 from mmengine.config import Config
 
 from mmeffvit.deploy import OnnxPredictor
-from mmeffvit.deploy.metadata import resize_of
-from mmeffvit.deploy.resizing import resize
+from mmeffvit.deploy.onnx.metadata import resize_of
+from mmeffvit.deploy.predictor.resizing import resize
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_python, run_tool
 from tests.deploy import models
@@ -69,7 +69,8 @@ def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path
 def test_the_command_leaves_nothing_behind_where_the_file_disagrees(
     checkpoint, picture, tmp_path, monkeypatch
 ):
-    from mmeffvit.deploy import compare, tool
+    from mmeffvit.deploy import tool
+    from mmeffvit.deploy.onnx import compare
 
     monkeypatch.setattr(compare, 'MAPS', 1e-12)
     out = tmp_path / 'out' / 'model.onnx'

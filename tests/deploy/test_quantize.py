@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from mmeffvit.deploy.agreement import agreement
-from mmeffvit.deploy.int8 import Quantiser, run, session
-from mmeffvit.deploy.pictures import find_images, reader_of
-from mmeffvit.deploy.quantize import NOTE, divide, quantize
-from mmeffvit.deploy.sensitivity import Group, measure, sensitive
+from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
+from mmeffvit.deploy.int8.quantizer import Quantiser, run, session
+from mmeffvit.deploy.int8.sensitivity import Group, measure, sensitive
+from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.errors import UserError
 from tests.conftest import run_tool
 from tests.deploy import tiny

@@ -7,8 +7,8 @@ from tempfile import mkdtemp
 import torch
 from torch import Tensor
 
-from mmeffvit.deploy.export import export_backbone
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.registry import MODELS
 from tests.backbones.parity import randomised
 

@@ -8,9 +8,9 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
+from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import CLASSES
-from mmeffvit.engine.build import build_model, own_model_config
-from mmeffvit.engine.config import load_config
 from mmeffvit.inference.model import test_dataset
 from tests.conftest import ROOT
 from tests.learning.overfit import Case

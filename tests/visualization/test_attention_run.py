@@ -10,7 +10,7 @@ import torch
 
 from mmeffvit.backbones import SHViT
 from mmeffvit.checkpoints import CheckpointError
-from mmeffvit.engine.build import isolated
+from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
 from mmeffvit.visualization.attention import Canvas, record_attention
 from mmeffvit.visualization.attention.overlay import Photograph, digits, draw_map, limits_of

@@ -6,7 +6,7 @@ import pytest
 import torch
 from mmengine.registry import MODELS
 
-from mmeffvit.engine.build import isolated
+from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
 from mmeffvit.visualization.browse import (
     SIDE,

@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from mmeffvit.engine.per_class import ClassValues, per_class
 from mmeffvit.errors import UserError
+from mmeffvit.evaluation.per_class import ClassValues, per_class
 from mmeffvit.visualization.per_class import draw_bars, report_per_class, to_markdown
 from tests.conftest import ROOT
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from mmeffvit.backbones.base import MIN_SIDE
-from mmeffvit.engine.build import isolated
-from mmeffvit.engine.config import load_config
-from mmeffvit.engine.hosts import require_host_of
+from mmeffvit.config.build import isolated
+from mmeffvit.config.load import load_config
+from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from mmeffvit.backbones import Backbone
 from mmeffvit.backbones.base import MIN_SIDE
 from mmeffvit.checkpoints.read import load_torch_file
-from mmeffvit.engine.build import build_model, own_model_config
-from mmeffvit.engine.checks.sample import settings_of
-from mmeffvit.engine.config import load_config
-from mmeffvit.engine.counting.target import build_backbone, parse_backbone
-from mmeffvit.engine.preflight import check_checkpoint, datasets_in
+from mmeffvit.checks.config.sample import settings_of
+from mmeffvit.checks.run import check_checkpoint, datasets_in
+from mmeffvit.complexity.target import build_backbone, parse_backbone
+from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 
 from .grid import Canvas

@@ -1,0 +1,1 @@
+"""Checks before a run: of configs and of data."""

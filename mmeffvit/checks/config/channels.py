@@ -1,0 +1,67 @@
+"""Why a training step stopped: channels or levels that do not fit, or what the model says."""
+
+from collections.abc import Iterator
+
+from mmeffvit.config.build import lookup
+
+from .findings import Finding, fault, listed, unchecked
+from .step import Step
+from .strides import used_maps
+
+MAX_REASON = 300  # characters of an error of the model
+
+
+def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
+    """Name what stopped the step, if something did.
+
+    Args:
+        step: The step.
+        explained: Other faults were found that can stop it; then only channels are looked at.
+    """
+    if step.error is None:
+        return
+    if step.needs_accelerator:
+        yield unchecked(f'a training step: it needs an accelerator ({reason(step.error)})')
+        return
+    wrong = list(wrong_channels(step)) if step.model is not None else []
+    yield from wrong
+    if wrong or explained:
+        yield unchecked('the rest of the training step, which the faults here stop')
+    elif step.model is None:
+        yield fault(f'the model cannot be built: {reason(step.error)}')
+    else:
+        where = step.called(step.failed_in) if step.failed_in else 'the model'
+        yield fault(f'{where} fails in a training step on random images: {reason(step.error)}')
+
+
+def reason(error: Exception) -> str:
+    """The class of an error and the first lines of its message."""
+    message = ' '.join(str(error).split())
+    return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
+
+
+def wrong_channels(step: Step) -> Iterator[Finding]:
+    """The outermost module around the failure that is given other channels than it declares."""
+    parts = (step.failed_in or '').split('.')
+    for depth in range(1, len(parts) + 1):
+        name = '.'.join(parts[:depth])
+        if name not in step.arrived:
+            continue
+        module = step.model.get_submodule(name)
+        maps = used_maps(module, step.arrived[name])
+        arrived = [shape[1] for shape in maps]
+        settings = lookup(step.settings, name)
+        settings = settings if isinstance(settings, dict) else {}
+        # a RoI extractor declares the channels that it passes on
+        key = 'out_channels' if hasattr(module, 'featmap_strides') else 'in_channels'
+        declared = settings.get(key, getattr(module, key, None))
+        if not arrived or not isinstance(declared, int | list | tuple):
+            continue
+        many = isinstance(declared, list | tuple)
+        if list(declared) != arrived if many else set(arrived) != {declared}:
+            yield fault(
+                f'{step.called(name)} has {key}={list(declared) if many else declared}, but maps '
+                f'of {listed(arrived)} channels arrive: set model.{name}.{key}='
+                f'{arrived if many else arrived[0]}'
+            )
+            return

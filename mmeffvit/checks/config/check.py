@@ -1,0 +1,117 @@
+"""Find the faults of a config before it costs a night: build its model and train it one step."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from mmengine.config import Config
+from mmengine.dist import broadcast_object_list, get_rank
+
+from mmeffvit.config.build import isolated
+from mmeffvit.config.load import load_config
+from mmeffvit.config.requirements import require_host_of
+from mmeffvit.errors import UserError
+
+from .channels import check_run, reason
+from .classes import check_classes
+from .findings import Finding, Kind, unchecked
+from .gradients import check_gradients
+from .inputs import check_inputs
+from .step import Step, run_step
+from .strides import check_strides
+
+
+def check_config(config: Config) -> list[Finding]:
+    """Train the model of a config for one step on noise, and compare what meets in it.
+
+    Looked at are: strides that heads declare against the maps that reach them, channels, numbers
+    of classes, the normalisation of images, and parameters without a gradient. The model is built
+    on the CPU from random weights; neither data nor weights are read, and neither the config nor
+    any random state changes.
+
+    Args:
+        config: A config of mmdet or mmseg whose host is imported.
+
+    Returns:
+        What was found: faults, notes, what is fine and what could not be checked.
+    """
+    with isolated(config.default_scope):
+        step = run_step(config)
+        if step.model is None:
+            return list(check_run(step, explained=False))
+        return list(findings_of(step, config))
+
+
+def findings_of(step: Step, config: Config) -> list[Finding]:
+    """All checks, each of which works also on a step that stopped midway."""
+    strides = attempted('strides', check_strides, step)
+    explained = any(finding.kind is Kind.FAULT for finding in strides)
+    return [
+        *strides,
+        *check_run(step, explained=explained),
+        *attempted('classes', check_classes, step, config),
+        *attempted('normalisation of images', check_inputs, step, config),
+        *attempted('parameters without a gradient', check_gradients, step, config),
+    ]
+
+
+def attempted(topic: str, check: Callable[..., Iterable[Finding]], *args: object) -> list[Finding]:
+    """What a check finds, or that it could not look: a model may be unlike any that it knows."""
+    try:
+        return list(check(*args))
+    except Exception as error:  # of whatever kind, it must not stop a training
+        return [unchecked(f'{topic}: {reason(error)}')]
+
+
+def faults_in(findings: list[Finding]) -> list[str]:
+    return [finding.text for finding in findings if finding.kind is Kind.FAULT]
+
+
+def check_and_print(config_path: str, cfg_options: dict) -> int:
+    """Check a config file and print what was found, the faults last.
+
+    Returns:
+        The exit code: 0 without faults, 1 with some.
+
+    Raises:
+        UserError: If the config cannot be read, or its host does not work here.
+    """
+    config = load_config(config_path, cfg_options)
+    require_host_of(config)
+    start = time.monotonic()
+    findings = check_config(config)
+    order = list(Kind)
+    for finding in sorted(findings, key=lambda finding: order.index(finding.kind)):
+        print(finding)
+    faults = faults_in(findings)
+    seconds = time.monotonic() - start
+    print(f'{config_path}: {counted(faults)}, checked in {seconds:.1f} s')
+    return 1 if faults else 0
+
+
+def counted(faults: list[str]) -> str:
+    return 'no fault' if not faults else f'{len(faults)} fault{"s" if len(faults) > 1 else ""}'
+
+
+def stop_at_faults(config: Config) -> None:
+    """Refuse to train a config with faults; of several processes the first checks, all stop.
+
+    Args:
+        config: The config of the run, which is not changed.
+
+    Raises:
+        UserError: With all faults; in processes but the first, with a reference to that one.
+    """
+    shared = [faults_in(check_config(config)) if get_rank() == 0 else []]
+    broadcast_object_list(shared)  # does nothing in a single process
+    (faults,) = shared
+    if not faults:
+        return
+    if get_rank() != 0:
+        raise UserError('stopped: the first process says what is wrong with the config')
+    texts = faults
+    if len(faults) > 1:
+        texts = [f'\n  {number}. {text}' for number, text in enumerate(faults, 1)]
+    raise UserError(
+        f'{config.filename} has {counted(faults)} (--no-check trains all the same): '
+        f'{"".join(texts)}'
+    )

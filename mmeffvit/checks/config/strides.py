@@ -1,0 +1,146 @@
+"""The strides that heads declare against the maps that reach them."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Size, nn
+
+from mmeffvit.config.build import lookup
+
+from .findings import Finding, fault, fine, listed, note, unchecked
+from .step import HEADS, Step
+
+GENERATORS = ('prior_generator', 'anchor_generator', 'approx_anchor_generator', 'point_generator')
+LISTS = ('featmap_strides', 'feature_strides')  # of RoI extractors, of segmentation heads
+
+
+def check_strides(step: Step) -> Iterator[Finding]:
+    """Compare, head by head and level by level.
+
+    A map of side m has the stride s if m differs from side / s by less than one cell: sizes are
+    rounded up by some layers and down by others.
+    """
+    silent, unreached = [], []
+    for name, module in step.watched():
+        declared = declared_strides(module)
+        maps = used_maps(module, step.arrived.get(name, []))
+        if declared is not None and maps:
+            yield compare(step, name, declared, maps)
+        elif declared is not None:
+            unreached.append(step.called(name))
+        elif HEADS.search(name) and takes_maps(name, module):
+            silent.append(step.called(name))
+    if silent:
+        yield unchecked(f'strides of the maps for {listed(silent)}: none declared')
+    if unreached:
+        yield unchecked(f'strides of the maps for {listed(unreached)}: none arrived')
+    yield from padding_hint(step)
+
+
+def takes_maps(name: str, module: nn.Module) -> bool:
+    """Whether it is a head of its own, not a list of heads or one that is given RoIs."""
+    return not name.startswith('roi_head.') and not isinstance(module, nn.ModuleList)
+
+
+def declared_strides(module: nn.Module) -> tuple[float, ...] | None:
+    """What a head or a RoI extractor takes the strides of its maps to be."""
+    strides = None
+    if hasattr(module, 'mask_feature_head'):
+        return None  # mmdet's dynamic mask heads: their stride is that of what they make
+    for attribute in LISTS:
+        strides = strides or getattr(module, attribute, None)
+    for attribute in GENERATORS:
+        strides = strides or getattr(getattr(module, attribute, None), 'strides', None)
+    if not isinstance(strides, list | tuple):
+        return None
+    return tuple(s[0] if isinstance(s, list | tuple) else s for s in strides)
+
+
+def used_maps(module: nn.Module, maps: list[Size]) -> list[Size]:
+    """Of the maps that a head is given, those that it takes; heads of mmseg choose."""
+    index = getattr(module, 'in_index', None)
+    if index is None:
+        return maps
+    chosen = index if isinstance(index, list | tuple) else [index]
+    in_range = all(-len(maps) <= i < len(maps) for i in chosen)
+    return [maps[i] for i in chosen] if in_range else maps
+
+
+def compare(step: Step, name: str, declared: Sequence[float], maps: Sequence[Size]) -> Finding:
+    arrived = [stride_of(shape, step) for shape in maps]
+    called = step.called(name)
+    if len(declared) != len(maps):
+        return fault(
+            f'{called} declares {len(declared)} levels, strides {listed(declared)}; {len(maps)} '
+            f'maps arrive, strides {listed(arrived)}: {cure(step, name, declared, arrived)}'
+        )
+    for level, (stride, shape) in enumerate(zip(declared, maps, strict=True)):
+        sides = zip(step.image, shape[2:], strict=True)
+        if any(abs(side / stride - cells) >= 1 for side, cells in sides):
+            return fault(
+                f'{called} declares stride {stride} for level {level}, a map of stride '
+                f'{arrived[level]} arrives ({shape[2]} x {shape[3]} cells for {step.image[0]} x '
+                f'{step.image[1]} pixels): {cure(step, name, declared, arrived)}'
+            )
+    return fine(f'{called} declares strides {listed(declared)}, and such maps arrive')
+
+
+def stride_of(shape: Size, step: Step) -> float:
+    """Pixels per cell, a whole number where it is one."""
+    stride = step.image[0] / shape[2]
+    return int(stride) if stride == int(stride) else round(stride, 1)
+
+
+def cure(step: Step, name: str, declared: Sequence[float], arrived: list[float]) -> str:
+    """Change what is declared, or make the maps that are declared."""
+    choices = [f'set model.{strides_key(step, name)}={arrived}']
+    maps = step.left.get('backbone') or []
+    finest = stride_of(maps[0], step) if maps else declared[0]
+    finer = math.log2(finest / declared[0])
+    if finer >= 1 and finer.is_integer():
+        # a neck cannot find what the backbone has not got
+        coarser = declared[-1] >= 2 * stride_of(maps[-1], step)
+        choices.append(
+            'make finer maps, the finest of the backbone has stride '
+            f"{finest}: model.neck=dict(type='mmeffvit.TransposedFPN', "
+            f'in_channels={[shape[1] for shape in maps]}, num_finer={int(finer)}'
+            f'{", coarser=True" if coarser else ""})'
+        )
+    else:
+        choices.append(
+            'choose other maps with model.backbone.out_indices, or with start_level and num_outs '
+            'of the neck'
+        )
+    return ', or '.join(choices)
+
+
+def strides_key(step: Step, name: str) -> str:
+    """The key of the config that declares the strides of a module."""
+    settings = lookup(step.settings, name)
+    settings = settings if isinstance(settings, dict) else {}
+    key = next((key for key in (*LISTS, *GENERATORS) if key in settings), 'strides')
+    return f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
+
+
+def padding_hint(step: Step) -> Iterator[Finding]:
+    """Say when images are not padded to what the backbone wants for exact strides."""
+    divisor = getattr(step.backbone, 'size_divisor', 1)
+    padding = padding_of(step.model.data_preprocessor)
+    if any(side % divisor for side in padding):
+        kind = type(step.backbone).__name__
+        yield note(
+            f'images are padded to multiples of {listed(sorted(set(padding)))} pixels; unless both '
+            f'sides divide by {divisor}, {kind} grows odd maps to even ones and its strides '
+            f'are a little below those declared: pad to {divisor} (pad_size_divisor of mmdet, size '
+            "or size_divisor of mmseg), or set model.backbone.odd_size='restore'"
+        )
+
+
+def padding_of(preprocessor: Any) -> tuple[int, ...]:
+    """What the sides of training images divide by."""
+    size = getattr(preprocessor, 'size', None)
+    if size is not None:
+        return tuple(size)
+    divisor = getattr(preprocessor, 'pad_size_divisor', None)
+    return (divisor or getattr(preprocessor, 'size_divisor', None) or 1,)

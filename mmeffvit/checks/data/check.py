@@ -1,0 +1,95 @@
+"""Find what is wrong with the data of a config before a run stumbles over it, or learns from it."""
+
+from mmengine.config import Config
+
+from mmeffvit.config.build import isolated
+from mmeffvit.config.load import load_config
+from mmeffvit.config.requirements import require_host_of
+from mmeffvit.errors import UserError
+
+from .configured import Configured, build, configured_datasets
+from .detection import check_coco, check_other, is_coco
+from .images import Sample
+from .report import Report
+from .segmentation import check_segmentation, is_segmentation
+
+SPLITS = ('train', 'val', 'test')
+
+
+def check_dataset(
+    config: Config, splits: tuple[str, ...] = SPLITS, sample: Sample | None = None
+) -> list[Report]:
+    """Read all annotations of a config's data sets and open a sample of their images.
+
+    Each data set is built by its host from the config, so paths, classes and ``reduce_zero_label``
+    are those of a run. An annotation file in the format of COCO is read as it is: mmdet leaves out
+    in silence what it cannot use.
+
+    Args:
+        config: A config of mmdet or mmseg whose host is imported; it is not changed.
+        splits: Of 'train', 'val', 'test', those to look at.
+        sample: Which files to open; None takes 50 of every data set.
+
+    Returns:
+        One report for every data set, in the order of the splits.
+
+    Raises:
+        UserError: If there is no data set, or one does not fit its class.
+    """
+    configured = configured_datasets(config, splits)
+    if not configured:
+        raise UserError(f'{config.filename} has no data set for {", ".join(splits)}')
+    with isolated(config.default_scope):
+        return [check_one(item, sample or Sample()) for item in configured]
+
+
+def check_one(configured: Configured, sample: Sample) -> Report:
+    """Check one data set in the way that its format needs."""
+    report = Report(configured.name, str(configured.settings.get('type')))
+    dataset = build(configured, report)
+    if dataset is None:
+        return report
+    folders = ' '.join(filter(None, dataset.data_prefix.values()))
+    report.source += f', {dataset.ann_file or folders}'
+    if is_coco(dataset):
+        check_coco(dataset, report, sample, with_masks=configured.with_masks)
+    elif is_segmentation(dataset):
+        check_segmentation(dataset, report, sample)
+    else:
+        check_other(dataset, report, sample)
+    return report
+
+
+def check_and_print(
+    config_path: str,
+    cfg_options: dict,
+    *,
+    splits: tuple[str, ...] = SPLITS,
+    num_images: int | None = 50,
+    seed: int = 0,
+) -> int:
+    """Check the data of a config file and print what was found.
+
+    Args:
+        config_path: The config file.
+        cfg_options: Dotted keys and values that replace the config's.
+        splits: Of 'train', 'val', 'test', those to look at.
+        num_images: Images to open of every data set; None opens all.
+        seed: Which ones are opened follows from it.
+
+    Returns:
+        The exit code: 0 if nothing is broken, else 1.
+
+    Raises:
+        UserError: If the config cannot be read, its host does not work here, or ``num_images`` is
+            negative.
+    """
+    if num_images is not None and num_images < 0:
+        raise UserError(f'--num-images is {num_images}; give 0 or more')
+    config = load_config(config_path, cfg_options)
+    require_host_of(config)
+    reports = check_dataset(config, splits, Sample(num_images, seed))
+    print(*reports, sep='\n\n')
+    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.broken]
+    print(f'\n{config_path}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
+    return 1 if broken else 0

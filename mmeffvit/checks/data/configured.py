@@ -1,0 +1,98 @@
+"""The data sets that a config names, built by their host without reading them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.registry import DATASETS
+
+from mmeffvit.checks.run import check_data, datasets_in
+from mmeffvit.errors import UserError
+
+from .report import NOT_THERE, OTHER_FILE, Report
+
+
+@dataclass
+class Configured:
+    """One data set of a config.
+
+    Args:
+        name: The splits that use it, and its number where there are several.
+        settings: Its config.
+        evaluators: Annotation files of the metrics it is measured with.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    evaluators: tuple[str, ...]
+
+    @property
+    def with_masks(self) -> bool:
+        """Whether its pipeline reads instance masks."""
+        return mentions(self.settings.get('pipeline'), 'with_mask')
+
+
+def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configured]:
+    """Every data set of the splits, without wrappers; one that two splits share comes once."""
+    found: list[Configured] = []
+    for split in splits:
+        loader = config.get(f'{split}_dataloader') or {}
+        leaves = list(datasets_in(loader.get('dataset')))
+        evaluators = tuple(annotation_files(config.get(f'{split}_evaluator')))
+        for number, settings in enumerate(leaves, 1):
+            name = split if len(leaves) == 1 else f'{split} {number} of {len(leaves)}'
+            same = [c for c in found if c.settings == settings and c.evaluators == evaluators]
+            if same:
+                same[0].name += f', {name}'
+            else:
+                found.append(Configured(name, settings, evaluators))
+    return found
+
+
+def annotation_files(evaluator: Any) -> Iterator[str]:
+    metrics = evaluator if isinstance(evaluator, list | tuple) else [evaluator]
+    for metric in metrics:
+        path = (metric or {}).get('ann_file')
+        if path:
+            yield path
+
+
+def mentions(value: Any, flag: str) -> bool:
+    """Whether ``flag`` is true anywhere inside of a config."""
+    if isinstance(value, Mapping):
+        return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
+    return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
+
+
+def build(configured: Configured, report: Report) -> BaseDataset | None:
+    """Build the data set, which joins its paths and reads nothing; None if a path is missing.
+
+    Raises:
+        UserError: If the host does not know it, or an argument does not fit.
+    """
+    split = configured.name.split()[0].rstrip(',')
+    loaders = Config({f'{split}_dataloader': dict(dataset=dict(configured.settings))})
+    try:
+        check_data(loaders, (split,))
+    except UserError as error:
+        report.add(NOT_THERE, error)
+        return None
+    settings = {**configured.settings, 'pipeline': [], 'lazy_init': True}
+    try:
+        dataset = DATASETS.build(settings)
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{configured.name} data: {error}') from error
+    check_evaluators(configured, dataset, report)
+    return dataset
+
+
+def check_evaluators(configured: Configured, dataset: BaseDataset, report: Report) -> None:
+    """A metric with an annotation file of its own must measure by that of the data set."""
+    for path in configured.evaluators:
+        if not Path(path).is_file():
+            report.add(NOT_THERE, f'annotation file {path!r} of the evaluator')
+        elif Path(path).resolve() != Path(dataset.ann_file).resolve():
+            report.add(OTHER_FILE, f'{path!r}, and the data set {dataset.ann_file!r}')

@@ -1,0 +1,1 @@
+"""Commands: a parser each, shared by ``mmeffvit COMMAND`` and ``tools/``."""

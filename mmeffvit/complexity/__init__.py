@@ -1,0 +1,1 @@
+"""What :mod:`mmeffvit.complexity.count` is made of: what to count, how to run it, the rows."""

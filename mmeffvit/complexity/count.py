@@ -1,0 +1,166 @@
+"""Count parameters and multiply-adds of a backbone or of a whole model, part by part."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from mmeffvit.checks.config.channels import reason
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.load import load_config
+from mmeffvit.config.requirements import require_host_of
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
+
+from .forward import run_backbone, run_model
+from .parts import LISTED, Part, count_modules, make_parts
+from .target import build_backbone, parse_backbone, tested_proposals, tested_shape
+
+COUNTER = (
+    'torch FlopCounterMode / 2: convolutions, linear layers and matrix products; not element-wise '
+    'operations, norms, pooling and resizing'
+)
+DEFAULT_SHAPES = {'backbone': (224, 224), 'mmdet': (800, 1333), 'mmseg': (512, 512)}
+# where the model is built and where it runs: on the meta device there are shapes and no values,
+# so that neither memory nor time depends on size
+ATTEMPTS = (('meta', 'meta'), ('cpu', 'meta'), ('cpu', 'cpu'))
+
+
+@dataclass
+class Complexity:
+    """What was counted, on which image, and how.
+
+    Args:
+        target: The config or the backbone, as the user named it.
+        shape: Height and width of the image in pixels, neither resized nor padded.
+        device: 'meta' or 'cpu', where it ran.
+        parts: Disjoint parts that make up the model.
+        remarks: What a reader of the numbers must know.
+    """
+
+    target: str
+    shape: tuple[int, int]
+    device: str
+    parts: list[Part]
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> Part:
+        keys = ('parameters', 'trainable', 'multiply_adds')
+        return Part('total', *(sum(getattr(p, key) for p in self.parts) for key in keys), ran=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), 'total': asdict(self.total), 'counter': COUNTER}
+
+    def __str__(self) -> str:
+        """The aligned table between its heading and its remarks."""
+        rows = [('', 'parameters', 'trainable', 'multiply-adds')]
+        for part in (*self.parts, self.total):
+            macs = f'{part.multiply_adds / 1e9:.3f} G' if part.ran else 'not run'
+            rows.append((part.name, f'{part.parameters:,}', f'{part.trainable:,}', macs))
+        first, *rest = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f'{self.target} at {self.shape[0]} x {self.shape[1]}']
+        for name, *numbers in rows:
+            cells = [number.rjust(width) for number, width in zip(numbers, rest, strict=True)]
+            lines.append('  '.join([name.ljust(first), *cells]))
+        return '\n'.join([*lines, f'counted by {COUNTER}', *self.remarks])
+
+
+def count(
+    target: str, *, shape: tuple[int, int] | None = None, proposals: int | None = None
+) -> Complexity:
+    """Count a backbone, or the model of a config, at inference on one image.
+
+    Heads that only training uses have parameters and do not run. The second stage of a detector
+    gets ``proposals`` boxes, its mask head the first 100 of them, as in mmdet's ``mode='tensor'``.
+
+    Args:
+        target: A config file, or a backbone such as 'SHViT:s4' or
+            'EfficientFormerV2:s2:attention=mobile'; see :func:`.counting.target.parse_backbone`.
+        shape: Height and width in pixels; None takes the size at which the config tests, else
+            224 x 224 for a backbone, 800 x 1333 for a detector, 512 x 512 for a segmentor.
+        proposals: Boxes for the second stage; None takes ``test_cfg.rpn.max_per_img`` of the
+            config, else 1000.
+
+    Raises:
+        UserError: If the target is no config and no known backbone, or does not run.
+    """
+    if not (target.endswith('.py') or Path(target).is_file()):
+        return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
+    config = load_config(target)
+    scope = require_host_of(config)
+    settings = own_model_config(config)
+    shape = shape or tested_shape(config) or DEFAULT_SHAPES[scope]
+    boxes = proposals or tested_proposals(settings)
+    forward = partial(run_model, shape=shape, proposals=boxes)
+    with isolated(scope):
+        result = attempt(target, shape, partial(build_model, settings), forward, LISTED)
+    if 'roi_head' in settings and 'anchor_generator' in (settings.get('rpn_head') or {}):
+        result.remarks.append(f'the second stage gets {boxes} boxes, a mask head 100 at most')
+    return result
+
+
+def count_backbone(target: str, shape: tuple[int, int]) -> Complexity:
+    build = partial(build_backbone, parse_backbone(target))
+    with isolated('mmengine'):
+        return attempt(target, shape, build, partial(run_backbone, shape=shape), ())
+
+
+def attempt(
+    target: str,
+    shape: tuple[int, int],
+    build: Callable[[], nn.Module],
+    forward: Callable[[nn.Module], None],
+    listed: tuple[str, ...],
+) -> Complexity:
+    """Run the model on the meta device, else on the CPU.
+
+    Raises:
+        UserError: If it runs on neither.
+    """
+    refusal = None
+    for built_on, device in ATTEMPTS:
+        if device == 'cpu':
+            remark = f'run on the CPU, the meta device refused: {refusal}'
+            print(remark, file=sys.stderr, flush=True)  # before it takes its time
+        try:
+            with torch.device(built_on):
+                model = build()
+            model.to(device)
+            model.eval()  # some return nothing
+            own = count_modules(model, forward)
+        except UserError:
+            raise
+        except Exception as error:  # what the meta device cannot do ends in any of them
+            refusal = reason(error).split('. ')[0]
+            continue
+        remarks = uncounted(model) + ([remark] if device == 'cpu' else [])
+        return Complexity(target, tuple(shape), device, make_parts(model, own, listed), remarks)
+    raise UserError(f'{target} does not run at {shape[0]} x {shape[1]}: {refusal}')
+
+
+def uncounted(model: nn.Module) -> list[str]:
+    """Name the operators of mmcv in the model: torch cannot count inside them."""
+    found = {type(m).__name__ for m in model.modules() if type(m).__module__.startswith('mmcv.ops')}
+    return [f'not counted inside: {", ".join(sorted(found))}'] if found else []
+
+
+def print_complexity(
+    target: str, shape: tuple[int, int] | None, proposals: int | None, json_path: str | None
+) -> None:
+    """Print the table of :func:`count`, and write it to a JSON file if one is named.
+
+    Raises:
+        UserError: As :func:`count`.
+    """
+    result = count(target, shape=shape, proposals=proposals)
+    print(result)
+    if json_path:
+        content = json.dumps(result.as_dict(), indent=2) + '\n'
+        write_file(json_path, content)

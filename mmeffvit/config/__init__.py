@@ -1,0 +1,1 @@
+"""Configs: reading them, and which of mmdet and mmseg they need."""

@@ -1,0 +1,189 @@
+"""An ONNX file in int8, and how much it differs from the float one."""
+
+import itertools
+import json
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmeffvit.deploy.agreement import agreement
+from mmeffvit.deploy.predictor.pictures import find_images, reader_of
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output, write_file
+from mmeffvit.utils.optional import require
+
+from .quantizer import PURPOSE, Quantiser, run, session
+from .sensitivity import IMAGES, measure, sensitive
+
+HELD_OUT = 32  # images at most that float and int8 are compared on
+ROUNDS = 10  # of the timing
+NOTE = 'quantization'  # key of the metadata
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """What was made int8, and what came of it.
+
+    Args:
+        calibrated: Number of images that gave the ranges.
+        held_out: Number of other images that the rest was measured on.
+        quantised: Number of nodes that are int8.
+        excluded: Names of those that could be and are not.
+        measures: Agreement of the int8 file with the float file.
+        sizes: Bytes of the float file and of the int8 file.
+        milliseconds: Median time of an image on one thread, float and int8 in turns.
+    """
+
+    calibrated: int
+    held_out: int
+    quantised: int
+    excluded: tuple[str, ...]
+    measures: dict[str, float]
+    sizes: tuple[int, int]
+    milliseconds: tuple[float, float]
+
+    def __str__(self) -> str:
+        rows = [
+            ('calibrated on', f'{self.calibrated} images'),
+            ('compared on', f'{self.held_out} others'),
+            ('int8 nodes', f'{self.quantised}, {len(self.excluded)} left in float'),
+            *((name, f'{value:.4g}') for name, value in self.measures.items()),
+            ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),
+            (
+                'time, one thread',
+                f'{self.milliseconds[0]:.1f} -> {self.milliseconds[1]:.1f} ms '
+                f'(x {self.milliseconds[0] / self.milliseconds[1]:.2f})',
+            ),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return '\n'.join(f'{name:<{width}}  {value}' for name, value in rows)
+
+
+def quantize(
+    model: str | os.PathLike,
+    folder: str | os.PathLike,
+    out: str | os.PathLike,
+    *,
+    samples: int = 64,
+    exclude: Sequence[str] = ('auto',),
+    score_thr: float = 0.3,
+    size: tuple[int, int] | None = None,
+) -> Quantisation:
+    """Quantise an ONNX file to int8, compare it with the float file, and write it.
+
+    Args:
+        model: An ONNX file of the export.
+        folder: Images to calibrate on and, others of them, to compare on.
+        out: The ONNX file to write; it appears whole or not at all.
+        samples: Images to calibrate on at most; a third of the folder is always held out.
+        exclude: 'auto' leaves the parts in float that a measured search finds to be the most
+            sensitive, 'none' leaves none; else names of nodes to leave.
+        score_thr: Objects of the float detector with a lower score are not compared.
+        size: Height and width that images are resized to; by default the file's.
+
+    Raises:
+        UserError: If there are too few images, no node can be int8, or a name is unknown.
+    """
+    model, out = Path(model), check_output(out, '.onnx')
+    if out.exists() and out.samefile(model):
+        raise UserError(f'{str(out)!r} is the float file itself: choose another name')
+    trusted = session(model)
+    calibration, held_out = divide(find_images(folder), samples)
+    metadata = trusted.get_modelmeta().custom_metadata_map
+    read = reader_of(trusted.get_inputs()[0].shape, metadata, size)
+    quantiser = Quantiser(model, (read(path) for path in calibration))
+    if not quantiser.nodes:
+        raise UserError(f'{model} has no convolution or product with a weight to quantise')
+    left = excluded(quantiser, exclude, [read(path) for path in calibration[:IMAGES]])
+    chosen = [name for name in quantiser.nodes if name not in left]
+    result = quantiser.quantised(chosen)
+
+    images = [read(path) for path in held_out]
+    tried = session(result)
+    measures = agreement(
+        [run(trusted, image) for image in images],
+        [run(tried, image) for image in images],
+        score_thr,
+    )
+    note = dict(
+        calibrated=len(calibration), held_out=len(held_out), excluded=sorted(left),
+        agreement={name: round(value, 6) for name, value in measures.items()},
+    )  # fmt: skip
+    annotate(result, metadata, note)
+    write_file(out, result.SerializeToString())
+    return Quantisation(
+        len(calibration),
+        len(held_out),
+        len(chosen),
+        tuple(sorted(left)),
+        measures,
+        (model.stat().st_size, out.stat().st_size),
+        times(model, out, images[0]),
+    )
+
+
+def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:
+    """Images to calibrate on, spread over all, and others to compare on.
+
+    Raises:
+        UserError: If there are fewer than two, or ``samples`` is below 1.
+    """
+    if samples < 1:
+        raise UserError(f'samples is {samples}; give 1 or more')
+    if len(paths) < 2:
+        raise UserError(
+            f'{paths[0].parent} has one image; calibration needs two or more: one is held out'
+        )
+    count = min(samples, max(1, len(paths) * 2 // 3))
+    chosen = {len(paths) * index // count for index in range(count)}
+    calibration = [path for index, path in enumerate(paths) if index in chosen]
+    rest = [path for index, path in enumerate(paths) if index not in chosen]
+    return calibration, rest[:HELD_OUT]
+
+
+def excluded(quantiser: Quantiser, exclude: Sequence[str], images: Sequence[NDArray]) -> set[str]:
+    """Nodes to leave in float.
+
+    Raises:
+        UserError: If a name is not that of a node that can be int8.
+    """
+    if list(exclude) == ['none']:
+        return set()
+    if list(exclude) == ['auto']:
+        groups, _ = measure(quantiser, images)
+        return set(itertools.chain.from_iterable(group.nodes for group in sensitive(groups)))
+    unknown = sorted(set(exclude) - set(quantiser.nodes))
+    if unknown:
+        raise UserError(
+            f'no node to quantise is called {", ".join(unknown)}; choose auto, none, or among '
+            f'{", ".join(quantiser.nodes)}'
+        )
+    return set(exclude)
+
+
+def annotate(model: Any, metadata: dict[str, str], note: dict[str, Any]) -> None:
+    """Keep the metadata of the float file, and add how this one was made."""
+    onnx = require('onnx', PURPOSE)
+    onnx.helper.set_model_props(model, {**metadata, NOTE: json.dumps(note)})
+
+
+def times(model: Path, out: Path, image: NDArray) -> tuple[float, float]:
+    """Median milliseconds of both files on one image and one thread, measured in turns.
+
+    Of the processor: what else runs on the machine does not count.
+    """
+    sessions = [session(path, threads=1) for path in (model, out)]
+    seconds: list[list[float]] = [[], []]
+    for _ in range(ROUNDS + 1):
+        for index, each in enumerate(sessions):
+            start = time.process_time()
+            run(each, image)
+            seconds[index].append(time.process_time() - start)
+    # the first round allocates
+    return tuple(1000 * statistics.median(each[1:]) for each in seconds)

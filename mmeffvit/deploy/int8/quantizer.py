@@ -1,0 +1,191 @@
+"""Static int8 quantisation of an ONNX graph by onnxruntime, whole or in parts."""
+
+import copy
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmeffvit.utils.optional import quietly, require
+
+PURPOSE = 'Quantising'
+WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # those whose second input is a weight
+FUSED = ('Relu', 'Clip')  # become a part of the convolution before them
+# what choose objects from scores: no noise of a graph can be followed through them
+SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')
+
+
+def session(model: Any, threads: int = 0) -> Any:
+    """An onnxruntime session on the CPU, of a path or a model; 0 threads is one per core."""
+    runtime = require('onnxruntime', PURPOSE)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # errors: a shape that is not known beforehand is a warning
+    source = str(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
+    return runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
+
+
+def run(model: Any, images: NDArray) -> dict[str, NDArray]:
+    """Outputs by name of a session on images (B, 3, H, W)."""
+    names = [output.name for output in model.get_outputs()]
+    return dict(zip(names, model.run(names, {model.get_inputs()[0].name: images}), strict=True))
+
+
+class Quantiser:
+    """Makes any of the convolutions and matrix products of a graph int8, with one calibration.
+
+    Weights have 7 bits in int8 with a scale per output channel, their inputs and outputs uint8 with
+    a scale and a zero point per tensor from the least and the largest value seen: QDQ form.
+    Products of two activations (attention), softmax, norms, activation functions and what follows
+    the network stay as they are.
+
+    Args:
+        path: The ONNX file.
+        images: Calibration images (1, 3, H, W), read as often as they are asked for.
+
+    Attributes:
+        float_model: The graph, simplified for quantisation.
+        nodes: Names of the nodes that can be int8, in the order they run.
+    """
+
+    def __init__(self, path: str | os.PathLike, images: Iterable[NDArray]) -> None:
+        quantization = require('onnxruntime.quantization', PURPOSE)
+        onnx = require('onnx', PURPOSE)
+        with tempfile.TemporaryDirectory() as folder, quietly():
+            simplified = Path(folder, 'simplified.onnx')
+            # the symbolic inference stops at operators it does not know; onnx's own goes on, and
+            # types are all that is needed
+            quantization.shape_inference.quant_pre_process(
+                str(path), str(simplified), skip_symbolic_shape=True
+            )
+            self.float_model = onnx.load(simplified)
+            self.ranges = calibrate(simplified, images)
+        self.nodes = [node.name for node in weighted_nodes(self.float_model)]
+
+    def quantised(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
+        """A model in which ``nodes`` are int8, with other outputs if ``outputs`` names tensors."""
+        quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
+        quant = require('onnxruntime.quantization', PURPOSE)
+        model = self.with_outputs(outputs)
+        if not nodes:  # an empty list would mean all of them
+            return model
+        chosen = [*nodes, *fused_after(model, nodes)]
+        with quietly():
+            work = quantizer.QDQQuantizer(
+                model,
+                per_channel=True,
+                # 7 bits of a weight: x86 without VNNI adds two products in 16 bits, which saturates
+                # with 8
+                reduce_range=True,
+                weight_qType=quant.QuantType.QInt8,
+                # signed ones are slower on x86 than float: its products are of unsigned by signed
+                activation_qType=quant.QuantType.QUInt8,
+                tensors_range=self.ranges,
+                nodes_to_quantize=chosen,
+                nodes_to_exclude=[],
+                op_types_to_quantize=[*WEIGHTED, *FUSED],
+                extra_options={},
+            )
+            work.quantize_model()
+        return work.model.model
+
+    def with_outputs(self, outputs: Sequence[str] | None) -> Any:
+        onnx = require('onnx', PURPOSE)
+        model = copy.deepcopy(self.float_model)
+        if outputs is not None:
+            del model.graph.output[:]
+            model.graph.output.extend(
+                onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+                for name in outputs
+            )
+        return model
+
+
+def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
+    """Least and largest value of every tensor next to a weighted node, over all images."""
+    quant = require('onnxruntime.quantization', PURPOSE)
+    calibrator = quant.create_calibrator(
+        path,
+        [*WEIGHTED, *FUSED],
+        augmented_model_path=str(path.with_name('augmented.onnx')),
+        calibrate_method=quant.CalibrationMethod.MinMax,
+    )
+    name = calibrator.infer_session.get_inputs()[0].name
+
+    class Reader(quant.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.images = iter(images)
+
+        def get_next(self) -> dict[str, NDArray] | None:
+            image = next(self.images, None)
+            return None if image is None else {name: image}
+
+    calibrator.collect_data(Reader())
+    return calibrator.compute_data()
+
+
+def weighted_nodes(model: Any) -> Iterator[Any]:
+    """Nodes whose second input is a constant: convolutions and products with a weight.
+
+    Ones are no weights: they sum, for instance the squares of a norm, and those need their range.
+    """
+    onnx = require('onnx', PURPOSE)
+    constants = {
+        tensor.name
+        for tensor in model.graph.initializer
+        if not (onnx.numpy_helper.to_array(tensor) == 1).all()
+    }
+    constants |= {out for node in model.graph.node if node.op_type == 'Constant'
+                  for out in node.output}  # fmt: skip
+    for node in model.graph.node:
+        if node.op_type in WEIGHTED and node.input[1] in constants:
+            yield node
+
+
+def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
+    """Activations that nothing but one of ``nodes`` feeds, and that alone take what it gives."""
+    users: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    kept = {output.name for output in model.graph.output}
+    fused = []
+    for node in model.graph.node:
+        after = users.get(node.output[0], [])
+        if node.name in nodes and len(after) == 1 and node.output[0] not in kept:
+            fused += [after[0].name] if after[0].op_type in FUSED else []
+    return fused
+
+
+def last_values(model: Any) -> list[str]:
+    """Tensors where the network ends and choosing begins: what noise is measured at.
+
+    The outputs that are maps, else the outputs of weighted nodes after which none comes. What lies
+    behind a selection is left out: a reordering there would look like noise.
+    """
+    onnx = require('onnx', PURPOSE)
+    weighted = {node.name for node in weighted_nodes(model)}
+    selected: set[str] = set()  # tensors behind a selection
+    ends: dict[str, None] = {}
+    nearest: dict[str, set[str]] = {}  # for a tensor, the last weighted outputs on the way to it
+    for node in model.graph.node:  # in the order they run
+        if node.op_type in SELECTING or selected.intersection(node.input):
+            selected.update(node.output)
+            continue
+        sources = set().union(*(nearest.get(name, set()) for name in node.input))
+        if node.name in weighted:
+            for name in sources:
+                ends.pop(name, None)
+            ends[node.output[0]] = None
+            sources = {node.output[0]}
+        nearest.update(dict.fromkeys(node.output, sources))
+    maps = [
+        output.name
+        for output in model.graph.output
+        if output.name not in selected
+        and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    ]
+    return maps or list(ends)

@@ -1,0 +1,103 @@
+"""What a file says about itself: everything a program needs to feed it and to read its outputs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from torch import nn
+
+from mmeffvit.checks.run import datasets_in
+from mmeffvit.deploy.graphs.base import Graph
+from mmeffvit.version import __version__
+
+
+def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
+    """Task, input and versions of a graph, as texts by name."""
+    how = graph.preprocessing
+    return {
+        'task': graph.task,
+        'outputs': json.dumps(graph.output_names),
+        'input_layout': 'BCHW float32',
+        'input_colours': 'RGB, 0 to 255',
+        'mean': json.dumps(how.mean),
+        'std': json.dumps(how.std),
+        'network_colours': 'BGR' if how.swap_channels else 'RGB',
+        'size_divisor': str(how.size_divisor),
+        'mmeffvit_version': __version__,
+        'torch_version': torch.__version__,
+        'opset': str(opset),
+    }
+
+
+def config_metadata(
+    config: Config, model: nn.Module, dataset_meta: Mapping[str, Any]
+) -> dict[str, str]:
+    """Classes, test settings and text of a config, as texts by name.
+
+    Args:
+        config: Of the model.
+        model: Built from it.
+        dataset_meta: `classes` and `palette` of the data the model was trained on.
+    """
+    test_cfg = model.test_cfg or {}
+    test_cfg = test_cfg.get('rcnn', test_cfg)
+    described = {
+        'config': Path(config.filename).name if config.filename else '',
+        'config_text': config.pretty_text,
+        'resize': json.dumps(resize_of(config)),
+        'score_threshold': str(test_cfg.get('score_thr', 0.0)),
+        'mask_threshold': str(test_cfg.get('mask_thr_binary', 0.5)),
+    }
+    for key in ('classes', 'palette'):
+        if dataset_meta.get(key) is not None:
+            described[key] = json.dumps(plain(dataset_meta[key]))
+    return described
+
+
+def test_pipeline(config: Config) -> Sequence[Mapping[str, Any]]:
+    """The transforms of the images that the config tests on; none if it has no such data."""
+    loader = config.get('test_dataloader') or config.get('val_dataloader') or {}
+    for settings in datasets_in(loader.get('dataset')):
+        return settings.get('pipeline') or ()
+    return ()
+
+
+test_pipeline.__test__ = False  # pytest takes it for one of its own
+
+
+def resize_of(config: Config) -> dict[str, Any]:
+    """How the config resizes the images it tests on.
+
+    Returns:
+        `scale` (width, height) or None, `keep_ratio`, `interpolation`, `backend`; `divisor`, to
+        multiples of which sides are stretched, and `rounding`, 'down' or 'up'; `pad`, width and
+        height that smaller images are filled up to with `pad_value`, or None.
+    """
+    found: dict[str, Any] = dict(
+        scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2',
+        divisor=1, rounding='down', pad=None, pad_value=0,
+    )  # fmt: skip
+    for step in test_pipeline(config):
+        name = step['type'].rpartition('.')[2]
+        if name == 'Resize' and step.get('scale') is not None:
+            found.update({k: plain(step[k]) for k in found if k in step})
+        elif name == 'FloorToMultiple':
+            found.update(divisor=step.get('divisor', 32), rounding='down')
+        elif name == 'ResizeToMultiple':
+            found.update(divisor=step.get('size_divisor', 32), rounding='up')
+        elif name == 'Pad' and step.get('size') is not None:
+            found['pad'] = plain(step['size'])
+            value = step.get('pad_val', 0)
+            value = value.get('img', 0) if isinstance(value, Mapping) else value
+            found['pad_value'] = plain(value)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Tuples as lists, as JSON has them."""
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""Exported models on images."""

@@ -1,0 +1,98 @@
+"""Resize an image as the test pipeline of a config does, without its host."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+CV2 = {
+    'nearest': cv2.INTER_NEAREST,
+    'bilinear': cv2.INTER_LINEAR,
+    'bicubic': cv2.INTER_CUBIC,
+    'area': cv2.INTER_AREA,
+    'lanczos': cv2.INTER_LANCZOS4,
+}
+
+
+@dataclass(frozen=True)
+class Resized:
+    """An image for the model.
+
+    Args:
+        image: (H, W, 3), uint8, with its padding.
+        content: Height and width without it.
+        factors: Width and height over those of the image that was read.
+    """
+
+    image: NDArray
+    content: tuple[int, int]
+    factors: tuple[float, float]
+
+
+def resize(
+    image: NDArray,
+    how: Mapping[str, Any],
+    fixed: tuple[int, int] | None = None,
+    fill: Sequence[float] = (0, 0, 0),
+) -> Resized:
+    """Resize and pad as ``how`` says.
+
+    Args:
+        image: (H, W, 3), uint8.
+        how: What :func:`mmeffvit.deploy.onnx.metadata.resize_of` found in a config.
+        fixed: Height and width of a model for one size: the image is fitted into it, or stretched
+            where the config stretches, and the rest gets the colour ``fill``.
+        fill: As the channels of the image are ordered.
+    """
+    height, width = image.shape[:2]
+    scale, keep_ratio = how['scale'], how['keep_ratio']
+    if fixed is not None:
+        size = fixed
+        if keep_ratio:
+            factor = min(fixed[0] / height, fixed[1] / width)
+            size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
+    elif scale is None:
+        size = (height, width)
+    elif keep_ratio:
+        factor = min(max(scale) / max(height, width), min(scale) / min(height, width))
+        size = (round_half(height * factor), round_half(width * factor))
+    else:
+        size = (scale[1], scale[0])
+    resized = resample(image, size, how['interpolation'], how['backend'])
+    if fixed is None and how['divisor'] > 1:
+        more = how['divisor'] - 1 if how['rounding'] == 'up' else 0
+        size = tuple((side + more) // how['divisor'] * how['divisor'] for side in size)
+        resized = resample(resized, size, 'bilinear', 'cv2')
+    padded = fixed or (how['pad'] and tuple(how['pad'][::-1]))
+    if padded:
+        resized = pad(resized, padded, fill if fixed else how['pad_value'])
+    return Resized(resized, tuple(size), (size[1] / width, size[0] / height))
+
+
+def round_half(value: float) -> int:
+    """Half up, as the hosts round a side."""
+    return int(value + 0.5)
+
+
+def resample(image: NDArray, size: tuple[int, int], interpolation: str, backend: str) -> NDArray:
+    """Resize to height and width."""
+    if image.shape[:2] == tuple(size):
+        return image
+    if backend == 'pillow':
+        from PIL import Image
+
+        method = getattr(Image.Resampling, interpolation.upper())
+        return np.asarray(Image.fromarray(image).resize(size[::-1], method))
+    return cv2.resize(image, size[::-1], interpolation=CV2[interpolation])
+
+
+def pad(image: NDArray, size: tuple[int, int], value: float | Sequence[float]) -> NDArray:
+    """Fill up to height and width, below and on the right."""
+    height, width = (max(side, own) for side, own in zip(size, image.shape[:2], strict=True))
+    padded = np.empty((height, width, image.shape[2]), dtype=image.dtype)
+    padded[:] = np.round(value).astype(image.dtype)
+    padded[: image.shape[0], : image.shape[1]] = image
+    return padded

@@ -1,1 +1,0 @@
-"""What :mod:`mmeffvit.engine.check_config` looks at: one file per kind of fault."""

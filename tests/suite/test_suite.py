@@ -1,0 +1,285 @@
+"""A suite finishes what it can, goes on where it was killed, and keeps one true table."""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mmengine.config import DictAction
+
+from mmeffvit.errors import UserError
+from mmeffvit.suite import commands
+from mmeffvit.suite.child import progress_in, run_logged
+from mmeffvit.suite.commands import SuiteOptions
+from mmeffvit.suite.published import published_in, read_published
+from mmeffvit.suite.results import Row, Table
+from mmeffvit.suite.run import find_leaves, only_suite_in, print_commands, run_suite
+from tests.conftest import ROOT
+
+CONFIGS = ROOT / 'configs'
+TOOL = ROOT / 'tools' / 'benchmark_suite.py'
+TINY = """\"\"\"Mask R-CNN on shapes. Paper: 43.7 box AP, 39.8 mask AP. Ours: not trained yet.\"\"\"
+
+_base_ = BASE
+model = dict(
+    backbone=dict(arch=dict(_delete_=True, channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))),
+    neck=dict(in_channels=[8, 8, 16, 16]),
+    test_cfg=dict(rcnn=dict(score_thr=0.0)),  # so early no box may be sure, and none is no AP
+)
+train_dataloader = dict(batch_size=2)
+train_cfg = dict(max_epochs=EPOCHS, val_interval=99)
+param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
+default_hooks = dict(logger=dict(interval=1))
+"""
+
+
+@pytest.fixture(scope='module')
+def leaves(tmp_path_factory) -> dict[str, Path]:
+    """A long run, a config whose model does not exist, and a short run."""
+    folder = tmp_path_factory.mktemp('leaves')
+    base = repr(str(CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'))
+    written = {}
+    for name, epochs in (('first', 3), ('second', 2), ('third', 1)):
+        text = TINY.replace('BASE', base).replace('EPOCHS', str(epochs))
+        if name == 'second':
+            text = text.replace('backbone=dict(', "backbone=dict(type='mmeffvit.Nothing', ")
+        written[name] = folder / f'{name}.py'
+        written[name].write_text(text)
+    return written
+
+
+def start(leaves: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Popen[str]:
+    arguments = [*leaves.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
+    return subprocess.Popen(
+        [sys.executable, str(TOOL), *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_until(condition, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'waited in vain'
+        time.sleep(0.05)
+
+
+def running_in(work_dir: Path) -> list[int]:
+    """Processes with the work dir on their command line."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            command = Path('/proc', entry, 'cmdline').read_bytes().decode(errors='replace')
+        except OSError:
+            continue  # it ended in between
+        if str(work_dir) in command:
+            found.append(int(entry))
+    return found
+
+
+@pytest.fixture(scope='module')
+def killed(leaves, shapes, tmp_path_factory) -> Path:
+    """The work dir of a suite that was killed in the middle of its first training."""
+    work_dir = tmp_path_factory.mktemp('suite')
+    suite = start(leaves, work_dir, shapes)
+    wait_until(lambda: (work_dir / 'first' / 'epoch_1.pth').exists(), 300)
+    suite.send_signal(signal.SIGKILL)
+    suite.communicate()
+    return work_dir
+
+
+@pytest.fixture(scope='module')
+def finished(killed, leaves, shapes) -> tuple[Path, str, int]:
+    """The same call again: work dir, output and exit code."""
+    wait_until(lambda: not running_in(killed), 30)  # the training ends with its suite
+    rows = json.loads((killed / 'suite.json').read_text())
+    assert rows['first']['status'] == 'training'
+    assert rows['third']['status'] == 'waiting'
+    suite = start(leaves, killed, shapes)
+    output, _ = suite.communicate(timeout=600)
+    return killed, output, suite.returncode
+
+
+@pytest.mark.slow
+def test_a_killed_suite_goes_on_and_a_failing_leaf_does_not_stop_the_others(finished):
+    work_dir, output, code = finished
+    assert code == 1, output
+    assert '[1/3] first: training, train [2][' in output
+    assert 'left, 0:00:' in output
+    log = (work_dir / 'first' / 'suite.log').read_text()
+    assert 'resumed epoch: 1' in log
+    assert not (work_dir / 'third' / 'epoch_2.pth').exists()
+    assert 'failed: second: training: ' in output
+    assert 'mmeffvit.Nothing' in output
+    assert '2 of 3 done' in output
+
+
+@pytest.mark.slow
+def test_the_table_has_papers_numbers_and_ours(finished):
+    work_dir, _, _ = finished
+    rows = json.loads((work_dir / 'suite.json').read_text())
+    assert {name: row['status'] for name, row in rows.items()} == {
+        'first': 'done',
+        'second': 'failed',
+        'third': 'done',
+    }
+    first = rows['first']
+    assert first['paper'] == {'box AP': 43.7, 'mask AP': 39.8}
+    assert first['source'] == 'Paper'
+    assert first['ours']['box AP'] == round(100 * first['metrics']['coco/bbox_mAP'], 1)
+    assert first['checkpoint'] == str(work_dir / 'first' / 'epoch_3.pth')
+    assert first['parameters'] > 10_000
+    assert set(first['versions']) >= {'python', 'torch', 'mmdet', 'mmeffvit'}
+    assert rows['second']['ours'] == {}
+    text = (work_dir / 'suite.md').read_text()
+    box, mask = first['ours']['box AP'], first['ours']['mask AP']
+    parameters = f'{first["parameters"] / 1e6:.2f} M'
+    cells = f'| first | done | {parameters} | 43.7 | {box} | 39.8 | {mask} | Paper | '
+    assert cells + first['date'][:10] in text
+    assert '| second | failed |  | 43.7 |  | 39.8 |  | Paper |  | ' in text
+    assert not list(work_dir.rglob('*.partial'))
+
+
+@pytest.mark.slow
+def test_what_is_done_is_passed_over(finished, leaves, shapes, capsys):
+    work_dir, _, _ = finished
+    done = [str(leaves[name]) for name in ('first', 'third')]
+    options = SuiteOptions(work_dir, {'data_root': f'{shapes}/'})
+    assert run_suite(done, options) == 0
+    assert capsys.readouterr().out.count('was done before') == 2
+    assert run_suite(done, SuiteOptions(work_dir, test_only=True)) == 0
+    assert capsys.readouterr().out.count('was done before') == 2
+    with pytest.raises(UserError, match=r'begun with .*data_root'):
+        run_suite(done, SuiteOptions(work_dir, {'data_root': 'elsewhere/'}))
+
+
+def test_only_testing_reports_a_checkpoint_that_is_not_there(tmp_path, capsys):
+    name = 'maskrcnn_shvit_s4'
+    table = Table(tmp_path)
+    table.rows[name] = Row(name, ours={'box AP': 1.0}, checkpoint='of an earlier run, since gone')
+    table.save()
+    assert run_suite([name], SuiteOptions(tmp_path, test_only=True)) == 1
+    assert 'no whole checkpoint' in capsys.readouterr().out
+    row = Table(tmp_path).rows[name]
+    assert (row.status, row.paper) == ('failed', {'box AP': 39.0, 'mask AP': 35.9})
+    assert (row.ours, row.checkpoint) == ({}, '')
+
+
+@pytest.mark.parametrize(
+    ('docstring', 'source', 'metrics'),
+    [
+        ('A. Paper: 43.7 box AP, 39.8 mask AP. B.', 'Paper', {'box AP': 43.7, 'mask AP': 39.8}),
+        ('A. Official: 38.8 box AP. Ours: 1.0 box AP.', 'Official', {'box AP': 38.8}),
+        ("Authors' model zoo: 26.47 box AP.", "Authors' model zoo", {'box AP': 26.47}),
+        ('A. Paper:\n46.0\nmIoU, after 80K iterations.', 'Paper', {'mIoU': 46.0}),
+        ('Paper: 43.1 box AP and 1.24 times the speed', 'Paper', {'box AP': 43.1}),
+        ('Paper: none. Official: 21.24 box AP.', 'Official', {'box AP': 21.24}),
+        ('Paper: none. Ours: 12.0 box AP.', '', {}),
+        ('Own row, no paper number. Ours: 30 mIoU.', '', {}),
+    ],
+)
+def test_published_numbers_are_read_from_a_docstring(docstring, source, metrics):
+    published = published_in(docstring)
+    assert (published.source, published.metrics) == (source, metrics)
+
+
+@pytest.mark.parametrize('leaf', sorted(CONFIGS.glob('*.py')), ids=lambda path: path.stem)
+def test_every_leaf_with_a_published_number_is_understood(leaf):
+    theirs, _, _ = leaf.read_text().split('"""')[1].partition('Ours:')
+    numbers = re.findall(r'([0-9.]+)\s+(box AP|mask AP|mIoU)', theirs)
+    assert read_published(leaf).metrics == {name: float(value) for value, name in numbers}
+
+
+def test_commands_for_a_cluster(capsys):
+    options = SuiteOptions(Path('out'), dict(a=(1, 2)), amp=True, gpus=16, partition='gpu')
+    leaf = 'configs/retinanet_shvit_s4.py'
+    assert print_commands([str(ROOT / leaf)], options, 'slurm') == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    train, test = line.split(' && ')
+    assert train.startswith('srun --partition=gpu --job-name=retinanet_shvit_s4 --gres=gpu:8 ')
+    assert '--ntasks=16 --ntasks-per-node=8' in train
+    assert '--resume --work-dir out/retinanet_shvit_s4 --amp --launcher slurm' in train
+    assert train.endswith("--cfg-options 'a=(1,2)'")
+    assert f'{leaf} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
+    assert '--amp' not in test
+    print_commands([str(ROOT / leaf)], options, 'torchrun')
+    assert '--nnodes=2 --node_rank=$NODE_RANK' in capsys.readouterr().out
+    options = SuiteOptions(gpus=4, test_only=True)
+    print_commands([str(ROOT / leaf)], options, 'torchrun')
+    output = capsys.readouterr().out
+    assert '--standalone --nproc_per_node=4' in output
+    assert 'train.py' not in output
+
+
+def test_options_reach_the_runs_as_they_were_given():
+    values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction)
+    given = [f'{key}={value}' for key, value in commands.as_text(values).items()]
+    assert parser.parse_args(['--cfg-options', *given]).cfg_options == values
+
+
+@pytest.mark.parametrize(
+    ('line', 'progress'),
+    [
+        (
+            '2026/11/21 - mmengine - INFO - Epoch(train)  [1][20/100]  lr: 1.0e-03  '
+            'eta: 1 day, 2:03:04  time: 0.1',
+            'train [1][20/100], 1 day, 2:03:04 left',
+        ),
+        (
+            'Iter(train) [ 50/4000]  lr: 1.0e-03  eta: 0:20:00  time: 0.1',
+            'train [ 50/4000], 0:20:00 left',
+        ),
+        ('Epoch(test) [4/4]    coco/bbox_mAP: 0.1', None),
+    ],
+)
+def test_progress_is_that_of_the_runner(line, progress):
+    assert progress_in(line) == progress
+
+
+def test_the_reason_of_a_failure_is_its_message(tmp_path):
+    def fail(code: str):
+        return run_logged([sys.executable, '-c', code], tmp_path / 'log', print)
+
+    assert fail('').code == 0
+    assert fail('import sys; print("error: no data"); print("x"); sys.exit(2)').reason == 'no data'
+    assert fail('raise KeyError("name")').reason == "KeyError: 'name'"
+    assert fail('import os; os.kill(os.getpid(), 9)').reason == 'ended by SIGKILL'
+    assert 'no data' in (tmp_path / 'log').read_text()
+
+
+def test_two_suites_do_not_share_a_folder_nor_two_leaves_a_name(tmp_path):
+    other = tmp_path / 'maskrcnn_shvit_s4.py'
+    other.touch()
+    with only_suite_in(tmp_path), pytest.raises(UserError, match='another suite'):
+        run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
+    with pytest.raises(UserError, match='share a work dir'):
+        find_leaves(['maskrcnn_shvit_s4', str(other)])
+    with pytest.raises(UserError, match='no config matches'):
+        find_leaves(['nothing_*'])
+    with pytest.raises(UserError, match='does not fill nodes'):
+        SuiteOptions(gpus=12)
+    names = [path.stem for path in find_leaves(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
+    assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
+
+
+def test_a_damaged_table_is_not_written_over(tmp_path):
+    (tmp_path / 'suite.json').write_text('[1')
+    with pytest.raises(UserError, match='no results table'):
+        Table(tmp_path)
+
+
+def test_a_table_without_results_has_no_empty_columns(tmp_path):
+    table = Table(tmp_path)
+    table.rows['own'] = Row('own.py', paper={'mIoU': 41.4})
+    assert 'paper mIoU | ours mIoU' in str(table)
+    assert 'box AP' not in str(table)

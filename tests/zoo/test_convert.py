@@ -1,0 +1,128 @@
+"""Any released file as a clean file of our own layout."""
+
+import pytest
+import torch
+from mmengine.registry import MODELS
+
+from mmeffvit.backbones import MobileViTv2
+from mmeffvit.checkpoints import CheckpointError
+from mmeffvit.errors import UserError
+from mmeffvit.zoo.convert import convert, write
+from tests.backbones.parity import randomised
+from tests.checkpoints.spelling import official_keys
+from tests.conftest import run_tool, run_tool_here
+
+CASES = [
+    ('swiftformer', 'xs', 'SwiftFormer'),
+    ('shvit', 's1', 'SHViT'),
+    ('mobilevitv2', '050', 'MobileViTv2'),
+    ('efficientformerv2', 's0', 'EfficientFormerV2'),
+]
+
+
+@pytest.fixture(scope='module')
+def states(timm):
+    """Weights of timm's models, by family."""
+    torch.manual_seed(0)
+    return {
+        family: randomised(timm.create_model(f'{family}_{arch}')).state_dict()
+        for family, arch, _ in CASES
+    }
+
+
+@pytest.mark.parametrize('layout', ['official', 'timm'])
+@pytest.mark.parametrize(('family', 'arch', 'name'), CASES)
+def test_family_variant_and_layout_are_found_and_the_file_loads(
+    states, tmp_path, family, arch, name, layout
+):
+    state = states[family]
+    keys = official_keys(family, state) if layout == 'official' else {key: key for key in state}
+    torch.save({'model': {keys[key]: value for key, value in state.items()}}, tmp_path / 'in.pth')
+    conversion = convert(tmp_path / 'in.pth')
+    assert (conversion.family, conversion.arch, conversion.layout) == (name, arch, layout)
+    write(conversion, tmp_path / 'out.safetensors')
+    again = convert(tmp_path / 'out.safetensors')
+    assert (again.family, again.arch, again.layout, again.dropped) == (name, arch, 'mmeffvit', ())
+    assert again.tensors.keys() == conversion.tensors.keys()
+    assert all(torch.equal(value, again.tensors[key]) for key, value in conversion.tensors.items())
+    # nothing is lost: every value is one of the source, in its place
+    for old, new in conversion.renamed.items():
+        source = {keys[key]: value for key, value in state.items()}[old]
+        assert torch.equal(again.tensors[new].flatten(), source.flatten())
+    assert len(conversion.renamed) + len(conversion.dropped) == len(state)
+
+
+@pytest.mark.parametrize(('family', 'arch', 'name'), CASES)
+def test_official_files_load_through_init_cfg(states, tmp_path, family, arch, name):
+    keys = official_keys(family, states[family])
+    state = {keys[key]: value for key, value in states[family].items()}
+    torch.save({'model': state}, tmp_path / 'official.pth')
+    init_cfg = dict(type='Pretrained', checkpoint=str(tmp_path / 'official.pth'))
+    backbone = MODELS.build(dict(type=f'mmeffvit.{name}', arch=arch, init_cfg=init_cfg))
+    backbone.init_weights()
+    loaded = backbone.state_dict()
+    for key, value in convert(tmp_path / 'official.pth').tensors.items():
+        assert torch.equal(loaded[key], value), key
+
+
+def cvnets_detector(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    keys = official_keys('mobilevitv2', state)
+    encoder = {f'encoder.{keys[key]}': value for key, value in state.items() if 'head' not in key}
+    return {**encoder, 'ssd_heads.0.proj_layer.block.conv.weight': torch.zeros(2, 2)}
+
+
+def test_the_encoder_of_a_detector_of_cvnets_loads(states, tmp_path, log):
+    torch.save(cvnets_detector(states['mobilevitv2']), tmp_path / 'ssd.pt')
+    backbone = MobileViTv2('050')
+    backbone.load_pretrained(tmp_path / 'ssd.pt')
+    weight = states['mobilevitv2']['stages.4.1.conv_proj.conv.weight']
+    assert torch.equal(backbone.stages[4].blocks[0].project.conv.weight, weight)
+    assert '1 dropped on purpose, 0 missing' in log.text
+    conversion = convert(tmp_path / 'ssd.pt')
+    assert conversion.dropped == ('ssd_heads.0.proj_layer.block.conv.weight',)
+    assert (conversion.arch, conversion.layout) == ('050', 'official')
+
+
+def test_a_pth_file_is_written_too(states, tmp_path):
+    torch.save(states['shvit'], tmp_path / 'in.pth')
+    write(convert(tmp_path / 'in.pth'), tmp_path / 'out.pth')
+    assert convert(tmp_path / 'out.pth').layout == 'mmeffvit'
+
+
+def test_a_file_that_fits_no_variant_is_refused_with_the_nearest(states, tmp_path):
+    state = {key: value for key, value in states['shvit'].items() if 'blocks.4' not in key}
+    torch.save(state, tmp_path / 'short.pth')
+    with pytest.raises(CheckpointError, match=r"Nearest is SHViT 's1', with 27 keys .*blocks\.4"):
+        convert(tmp_path / 'short.pth')
+    torch.save({'layer1.weight': torch.zeros(1)}, tmp_path / 'other.pth')
+    with pytest.raises(CheckpointError, match=r'no family .*SwiftFormer.*layer1\.weight'):
+        convert(tmp_path / 'other.pth')
+
+
+def test_a_file_is_neither_overwritten_nor_written_in_an_unknown_format(states, tmp_path):
+    torch.save(states['shvit'], tmp_path / 'in.pth')
+    conversion = convert(tmp_path / 'in.pth')
+    before = (tmp_path / 'in.pth').read_bytes()
+    with pytest.raises(UserError, match='exists'):
+        write(conversion, tmp_path / 'in.pth')
+    with pytest.raises(UserError, match=r"'\.onnx'; choose one of"):
+        write(conversion, tmp_path / 'out.onnx')
+    assert (tmp_path / 'in.pth').read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ['in.pth']
+
+
+@pytest.mark.slow
+def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
+    torch.save(states['shvit'], tmp_path / 'in.pth')
+    out = tmp_path / 'out.safetensors'
+    done = run_tool('convert_checkpoint', tmp_path / 'in.pth', out, '--dry-run')
+    assert done.returncode == 0, done.stdout
+    assert "is SHViT 's1' in the timm layout" in done.stdout
+    assert '7 are dropped on purpose: head.bn, head.l' in done.stdout
+    assert not out.exists()
+    done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out)
+    assert done.returncode == 0, done.stdout
+    assert out.is_file()
+    done = run_tool_here('convert_checkpoint', tmp_path / 'absent.pth', out)
+    assert done.returncode == 2
+    assert 'absent.pth' in done.stdout
