@@ -40,7 +40,7 @@ def measure(variant: Variant, settings: Settings) -> Row:
             'timm eager': partial(theirs, x),
             'timm compiled': partial(freeze(theirs), x),
             'ours compiled': partial(freeze(fuse(ours)), x),
-            'ours ONNX': ort.runner(ort.load(path), x),
+            'ours ONNX': ort.runner(path, x),
         }
         expected = theirs(x)
         for name, run in runs.items():

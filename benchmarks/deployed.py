@@ -45,8 +45,8 @@ def measure(variant: Variant, size: tuple[int, int], seconds: float, settings: S
         ours_file = ort.export_ours(ours, size, Path(folder, 'ours.onnx'))
         runs: dict[str, Callable[[], object]] = {
             'timm eager': partial(theirs, x),
-            'timm ONNX': ort.runner(ort.load(theirs_file), x),
-            'ours ONNX': ort.runner(ort.load(ours_file), x),
+            'timm ONNX': ort.runner(theirs_file, x),
+            'ours ONNX': ort.runner(ours_file, x),
         }
         expected = theirs(x)
         for name, run in runs.items():

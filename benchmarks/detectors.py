@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from mmeffvit.complexity.count import DEFAULT_SHAPES
 from mmeffvit.complexity.forward import data_samples
-from mmeffvit.complexity.target import tested_shape
 from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.datasets import tested_shape
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.graphs import make_graph
@@ -56,7 +56,7 @@ def measure(leaf: str, settings: Settings) -> Row:
         image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
         path = export_graph(make_graph(model), Path(folder, 'model.onnx'), ExportOptions(size, 1))
         # the hosts read images as blue, green, red; the exported graph takes red, green, blue
-        run_onnx = ort.runner(ort.load(path), image.flip(0)[None].float())
+        run_onnx = ort.runner(path, image.flip(0)[None].float())
         runs = {
             'host': partial(predict, model, image),
             'fused': partial(predict, fuse(model), image),

@@ -84,7 +84,7 @@ def measure(headline: Headline, settings: Settings) -> Row:
             x = torch.randn(headline.batch, 3, side, side)
             path = ort.export(model, tuple(x.shape), Path(folder, f'{name}.onnx'))
             runs[f'{name} eager'] = partial(model, x)
-            runs[f'{name} ONNX'] = ort.runner(ort.load(path), x)
+            runs[f'{name} ONNX'] = ort.runner(path, x)
         samples = settings.time(runs, SECONDS)
     return dict(published=headline.published, seconds=rounded(samples))
 

@@ -1,15 +1,10 @@
 """ONNX Runtime on one thread of the CPU."""
 
-import contextlib
-import io
-import logging
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
@@ -17,6 +12,8 @@ from torch import Tensor, nn
 from mmeffvit.backbones import Backbone
 from mmeffvit.deploy.graphs.base import Preprocessing
 from mmeffvit.deploy.onnx.export import OPSET, export_backbone
+from mmeffvit.utils.onnx import open_session
+from mmeffvit.utils.quiet import quiet
 
 
 def export(model: nn.Module, shape: tuple[int, ...], path: Path) -> Path:
@@ -27,10 +24,7 @@ def export(model: nn.Module, shape: tuple[int, ...], path: Path) -> Path:
         shape: Of the input, (B, 3, H, W).
         path: The file to write.
     """
-    logging.getLogger('torch.onnx').setLevel(logging.ERROR)
-    silent = contextlib.redirect_stdout(io.StringIO())
-    with torch.no_grad(), warnings.catch_warnings(), silent:
-        warnings.simplefilter('ignore')
+    with torch.no_grad(), quiet():
         program = torch.onnx.export(
             model.eval(), (torch.zeros(shape),), dynamo=True, opset_version=OPSET
         )
@@ -48,18 +42,9 @@ def export_ours(backbone: Backbone, size: tuple[int, int], path: Path) -> Path:
     )
 
 
-def load(model: Path | bytes) -> onnxruntime.InferenceSession:
-    """Load a file, or the bytes of one, with every optimisation of the graph."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    source = model if isinstance(model, bytes) else str(model)
-    return onnxruntime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
-
-
-def runner(session: onnxruntime.InferenceSession, x: Tensor) -> Callable[[], list[Tensor]]:
-    """A call that runs the session on ``x`` and returns its outputs."""
+def runner(model: Path | bytes, x: Tensor) -> Callable[[], list[Tensor]]:
+    """A call that runs a file, or the bytes of one, on ``x`` and returns its outputs."""
+    session = open_session(model, threads=1)
     (name,) = (i.name for i in session.get_inputs())
     feed = {name: x.numpy()}
     return lambda: [torch.from_numpy(output) for output in session.run(None, feed)]
@@ -100,4 +85,4 @@ def conv(channels: int, out_channels: int, side: int, kernel: int, groups: int =
 def _session_of(graph: onnx.GraphProto, x: Tensor) -> Callable[[], object]:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', OPSET)])
     model.ir_version = 10
-    return runner(load(model.SerializeToString()), x)
+    return runner(model.SerializeToString(), x)

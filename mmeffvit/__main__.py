@@ -9,8 +9,8 @@ import numpy
 import torch
 
 import mmeffvit
-from mmeffvit.config.requirements import require
 from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
 
 def state(package: str) -> str:
     try:
-        require(package)
+        require('mmcv.ops' if package == 'mmcv' else package)
     except UserError as error:
         return str(error)
     return f'{import_module(package).__version__}, works'

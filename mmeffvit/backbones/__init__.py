@@ -1,9 +1,27 @@
 """Backbones: feature maps at declared channels and strides, for mmdet or mmseg alike."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
+from mmeffvit.registry import MODELS
+
 from .base import Backbone
 from .efficientformerv2 import EfficientFormerV2
 from .mobilevitv2 import MobileViTv2
 from .shvit import SHViT
 from .swiftformer import SwiftFormer
 
-__all__ = ['Backbone', 'EfficientFormerV2', 'MobileViTv2', 'SHViT', 'SwiftFormer']
+__all__ = ['Backbone', 'EfficientFormerV2', 'MobileViTv2', 'SHViT', 'SwiftFormer', 'families']
+
+for _module in iter_modules(__path__):  # a new family's file registers it, and none else is edited
+    import_module(f'{__name__}.{_module.name}')
+
+
+def families() -> dict[str, type[Backbone]]:
+    """The backbones with a table of variants that are registered here, by name."""
+    kinds = sorted(MODELS.module_dict.items())
+    return {
+        name: cls
+        for name, cls in kinds
+        if isinstance(cls, type) and issubclass(cls, Backbone) and cls.variants
+    }

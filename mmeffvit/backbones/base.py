@@ -162,6 +162,7 @@ class Backbone(BaseModule):
     Attributes:
         channels: Channels of the returned maps.
         strides: Strides of the returned maps.
+        variants: The variant table of the family, by the name that ``arch`` takes.
         layouts: Layouts of released checkpoints that the family can read.
         unused: Pattern of converted keys that the backbone lacks in some of its forms.
         input_mean: Mean of the red, green and blue channel, from 0 to 255, that the released
@@ -170,6 +171,7 @@ class Backbone(BaseModule):
         size_divisor: Images padded to a multiple of it have maps of exactly the declared strides.
     """
 
+    variants: Mapping[str, Any] = {}
     layouts: tuple[Layout, ...] = ()
     unused = '(?!)'  # matches nothing
     input_mean: tuple[float, float, float] = (123.675, 116.28, 103.53)

@@ -261,6 +261,7 @@ class EfficientFormerV2(Backbone):
         ValueError: If an argument is not one of its choices.
     """
 
+    variants = VARIANTS
     layouts = LAYOUTS
     # what Mobile-Attention replaces: tables of biases and the mixing of heads
     unused = r'\.mixer\.'

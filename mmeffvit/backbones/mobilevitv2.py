@@ -262,6 +262,7 @@ class MobileViTv2(Backbone):
         ValueError: If an argument is not one of its choices.
     """
 
+    variants = VARIANTS
     layouts = LAYOUTS
     input_mean = (0.0, 0.0, 0.0)
     input_std = (255.0, 255.0, 255.0)

@@ -190,6 +190,7 @@ class SHViT(Backbone):
         ValueError: If an argument is not one of its choices.
     """
 
+    variants = VARIANTS
     layouts = LAYOUTS
 
     def __init__(

@@ -185,6 +185,7 @@ class SwiftFormer(Backbone):
         ValueError: If an argument is not one of its choices.
     """
 
+    variants = VARIANTS
     layouts = LAYOUTS
 
     def __init__(

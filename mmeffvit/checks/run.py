@@ -1,7 +1,6 @@
 """What is wrong with a run is said before it starts: missing files, classes that do not match."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,13 @@ from mmengine.config import Config
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
+from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
+
+from .classes import wrong_classes
 
 MAX_COMPLAINT = 500  # characters of a list of tensors
-HEADS = re.compile(r'(^|\.)(bbox_head|mask_head|decode_head|auxiliary_head)(\.\d+)?$')
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
@@ -27,8 +29,7 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
         UserError: If one is missing; the message says where it was looked for.
     """
     for split in splits:
-        loader = config.get(f'{split}_dataloader') or {}
-        for dataset in datasets_in(loader.get('dataset')):
+        for dataset in datasets_of(config, split):
             for kind, path in _paths(dataset):
                 if not path.exists():
                     raise UserError(
@@ -36,19 +37,6 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                         f'{path.parent.resolve()}). Put the data set there, set DATA_ROOT, or pass '
                         f'--cfg-options data_root=FOLDER'
                     )
-
-
-def datasets_in(dataset: Any) -> Iterator[Mapping]:
-    """The data sets inside wrappers such as RepeatDataset and ConcatDataset."""
-    if isinstance(dataset, Mapping):
-        inner = dataset.get('dataset') or dataset.get('datasets')
-        if inner is None:
-            yield dataset
-        else:
-            yield from datasets_in(inner)
-    elif isinstance(dataset, list | tuple):
-        for item in dataset:
-            yield from datasets_in(item)
 
 
 def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
@@ -75,16 +63,8 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
     if classes is None:
         return
     _check_categories(dataset, classes, split)
-    for name, module in model.named_modules():
-        count = getattr(module, 'num_classes', None)
-        if not isinstance(count, int) or not HEADS.search(name):
-            continue
-        if count != len(classes) and not getattr(module, 'class_agnostic', False):
-            raise UserError(
-                f'{name} has num_classes={count}, but the {split} data has {len(classes)} '
-                f'classes: {_listed(classes)}. Set model.{name}.num_classes={len(classes)}, or '
-                f'metainfo=dict(classes=...) of the data set'
-            )
+    for text in wrong_classes(model, {split: dataset.metainfo}):
+        raise UserError(text)
 
 
 def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> None:
@@ -95,14 +75,9 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
         present = [category['name'] for category in json.load(file)['categories']]
     absent = [name for name in classes if name not in present]
     raise UserError(
-        f'{split} data: {dataset.ann_file} has no category named {_listed(absent)}; it has '
-        f'{_listed(present)}. Set metainfo=dict(classes=...) of the data set to names in the file'
+        f'{split} data: {dataset.ann_file} has no category named {listed(absent)}; it has '
+        f'{listed(present)}. Set metainfo=dict(classes=...) of the data set to names in the file'
     )
-
-
-def _listed(names: Any) -> str:
-    names = list(map(str, names))
-    return ', '.join(names[:6]) + (f' and {len(names) - 6} more' if len(names) > 6 else '')
 
 
 def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: Any) -> None:
@@ -121,8 +96,8 @@ def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: 
     tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
     if trained is not None and tested is not None and tuple(trained) != tuple(tested):
         raise UserError(
-            f'{path} was trained on the classes {_listed(trained)} ({len(trained)}), but the test '
-            f'data has {_listed(tested)} ({len(tested)}). Use the config it was trained with'
+            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the test '
+            f'data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
     state = checkpoint.get('state_dict', checkpoint)
     saved = {key.removeprefix('module.'): value for key, value in state.items()}

@@ -1,9 +1,11 @@
-"""The main job from end to end on a CPU: make data, train, evaluate, look."""
+"""Train Mask R-CNN with SwiftFormer-XS on generated shapes: about ten minutes on two CPU cores."""
 
 import os
 import subprocess
 import sys
 import time
+from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
@@ -12,9 +14,22 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
+from .arguments import new_parser, run_command
+
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
 COCO_CONFIG = 'maskrcnn_swiftformer_xs.py'
 BATCH = 8  # images per step over all processes
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(__doc__)
+    parser.add_argument('--out', type=Path, default=Path('work_dirs/demo'), help='output folder')
+    parser.add_argument('--seed', type=int, default=0, help='seed of the data and the training')
+    return parser
+
+
+def run(out: Path, seed: int) -> None:
+    run_demo(out, seed)
 
 
 def run_demo(
@@ -92,3 +107,7 @@ def coco_command() -> str:
     """The command that trains the same model on COCO."""
     tool, config = resource_dir('tools') / 'train.py', resource_dir('configs') / COCO_CONFIG
     return f'{sys.executable} {tool} {config} --cfg-options data_root=data/coco/'
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    run_command(make_parser(), run, argv)

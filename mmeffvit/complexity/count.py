@@ -1,26 +1,23 @@
 """Count parameters and multiply-adds of a backbone or of a whole model, part by part."""
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from mmeffvit.checks.config.channels import reason
+from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
+from mmeffvit.config.datasets import tested_proposals, tested_shape
+from mmeffvit.config.load import is_config, open_config
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.text import reason
 
 from .forward import run_backbone, run_model
 from .parts import LISTED, Part, count_modules, make_parts
-from .target import build_backbone, parse_backbone, tested_proposals, tested_shape
 
 COUNTER = (
     'torch FlopCounterMode / 2: convolutions, linear layers and matrix products; not element-wise '
@@ -82,7 +79,8 @@ def count(
 
     Args:
         target: A config file, or a backbone such as 'SHViT:s4' or
-            'EfficientFormerV2:s2:attention=mobile'; see :func:`.counting.target.parse_backbone`.
+            'EfficientFormerV2:s2:attention=mobile'; see
+            :func:`mmeffvit.config.backbones.parse_backbone`.
         shape: Height and width in pixels; None takes the size at which the config tests, else
             224 x 224 for a backbone, 800 x 1333 for a detector, 512 x 512 for a segmentor.
         proposals: Boxes for the second stage; None takes ``test_cfg.rpn.max_per_img`` of the
@@ -91,10 +89,10 @@ def count(
     Raises:
         UserError: If the target is no config and no known backbone, or does not run.
     """
-    if not (target.endswith('.py') or Path(target).is_file()):
+    if not is_config(target):
         return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
-    config = load_config(target)
-    scope = require_host_of(config)
+    config = open_config(target)
+    scope = config.default_scope
     settings = own_model_config(config)
     shape = shape or tested_shape(config) or DEFAULT_SHAPES[scope]
     boxes = proposals or tested_proposals(settings)
@@ -149,18 +147,3 @@ def uncounted(model: nn.Module) -> list[str]:
     """Name the operators of mmcv in the model: torch cannot count inside them."""
     found = {type(m).__name__ for m in model.modules() if type(m).__module__.startswith('mmcv.ops')}
     return [f'not counted inside: {", ".join(sorted(found))}'] if found else []
-
-
-def print_complexity(
-    target: str, shape: tuple[int, int] | None, proposals: int | None, json_path: str | None
-) -> None:
-    """Print the table of :func:`count`, and write it to a JSON file if one is named.
-
-    Raises:
-        UserError: As :func:`count`.
-    """
-    result = count(target, shape=shape, proposals=proposals)
-    print(result)
-    if json_path:
-        content = json.dumps(result.as_dict(), indent=2) + '\n'
-        write_file(json_path, content)

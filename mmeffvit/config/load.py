@@ -1,4 +1,4 @@
-"""Read a config and fit it to the command line."""
+"""Read a config, fit it to the command line, and import what it is written for."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -8,6 +8,23 @@ from typing import Any
 from mmengine.config import Config
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+
+
+def is_config(target: str) -> bool:
+    """Whether a target of the command line is a config file, not the name of a model."""
+    return target.endswith('.py') or Path(target).is_file()
+
+
+def open_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+    """Read a config as :func:`load_config` does, and import mmdet or mmseg for it.
+
+    Raises:
+        UserError: If it cannot be read, or what it needs does not work here.
+    """
+    config = load_config(path, options)
+    require_host_of(config)
+    return config
 
 
 def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
@@ -68,3 +85,23 @@ def resolve_work_dir(config: Config, work_dir: str | None) -> Path:
     """The command line's choice, else the config's, else ``work_dirs/<name of the config>``."""
     chosen = work_dir or config.get('work_dir') or f'work_dirs/{Path(config.filename).stem}'
     return Path(chosen)
+
+
+def require_host_of(config: Config) -> str:
+    """Import the package that ``config`` is written for, with the operators it needs.
+
+    Returns:
+        'mmdet' or 'mmseg'.
+
+    Raises:
+        UserError: If the config names neither, or it does not work here.
+    """
+    scope = config.get('default_scope')
+    if scope not in ('mmdet', 'mmseg'):
+        raise UserError(
+            f"default_scope is {scope!r} in {config.filename}; write default_scope = 'mmdet' or "
+            "default_scope = 'mmseg'"
+        )
+    require('mmcv.ops')
+    require(scope)
+    return scope

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.utils.boxes import match_objects, pairwise_iou
+
 Outputs = Mapping[str, NDArray]
 
-MATCH_IOU = 0.5
 OBJECTS = ('boxes', 'scores', 'labels')
 
 
@@ -55,35 +56,6 @@ def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> di
     }
 
 
-def pairwise_iou(boxes: NDArray, others: NDArray) -> NDArray:
-    """IoU of every pair: (N, 4), (M, 4) -> (N, M)."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    common = np.prod(np.clip(high - low, 0, None), axis=2)
-    areas = [np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, others)]
-    return common / np.maximum(areas[0][:, None] + areas[1][None] - common, 1e-9)
-
-
-def match_objects(expected: Outputs, found: Outputs, score_thr: float) -> list[tuple[int, int]]:
-    """Pairs of objects of one image with one label that overlap by :data:`MATCH_IOU` or more.
-
-    As in evaluation, the best scored choose first. An object of ``found`` may have any score above
-    0: one that only drops below the threshold drifted, it is not lost.
-    """
-    overlaps = pairwise_iou(expected['boxes'], found['boxes'])
-    overlaps[expected['labels'][:, None] != found['labels'][None]] = 0
-    overlaps[:, found['scores'] <= 0] = 0
-    pairs = []
-    for row in np.argsort(-expected['scores'], kind='stable'):
-        if expected['scores'][row] < score_thr:
-            break
-        column = int(overlaps[row].argmax()) if overlaps.shape[1] else 0
-        if overlaps.shape[1] and overlaps[row, column] >= MATCH_IOU:
-            pairs.append((int(row), column))
-            overlaps[:, column] = 0
-    return pairs
-
-
 def object_agreement(
     expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float
 ) -> dict[str, float]:
@@ -95,10 +67,10 @@ def object_agreement(
     count = new = 0
     drifts, overlaps = [], []
     for one, other in zip(map(_image, expected), map(_image, found), strict=True):
-        pairs = match_objects(one, other, score_thr)
+        pairs = match_above(one, other, score_thr)
         count += int((one['scores'] >= score_thr).sum())
         above = int((other['scores'] >= score_thr).sum())
-        new += above - len(match_objects(other, one, score_thr))
+        new += above - len(match_above(other, one, score_thr))
         iou = pairwise_iou(one['boxes'], other['boxes'])
         drifts += [abs(float(one['scores'][i] - other['scores'][j])) for i, j in pairs]
         overlaps += [float(iou[i, j]) for i, j in pairs]
@@ -110,6 +82,15 @@ def object_agreement(
         'mean drift of a score': float(np.mean(drifts)) if drifts else np.nan,
         'mean IoU of the boxes': float(np.mean(overlaps)) if overlaps else np.nan,
     }
+
+
+def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tuple[int, int]]:
+    """Pairs of the objects above a score with those found at any score.
+
+    One that only drops below the threshold drifted, it is not lost.
+    """
+    allowed = (expected['scores'][:, None] >= score_thr) & (found['scores'][None] > 0)
+    return match_objects(expected, found, allowed)
 
 
 def _image(outputs: Outputs) -> dict[str, NDArray]:

@@ -21,8 +21,7 @@ from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
-from mmeffvit.config.load import load_config, resolve_work_dir
-from mmeffvit.config.requirements import require_host_of
+from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 
@@ -168,8 +167,7 @@ def evaluate(
 
 def prepare(config_path: str, options: RunOptions) -> Config:
     """Read the config, import its host, apply the command line and start the process group."""
-    config = load_config(config_path, options.cfg_options)
-    require_host_of(config)
+    config = open_config(config_path, options.cfg_options)
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
     randomness = dict(config.get('randomness') or dict(seed=None))

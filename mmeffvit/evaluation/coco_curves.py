@@ -1,13 +1,13 @@
 """COCO's metric of one class, as errors of one kind after another count no more."""
 
-import io
-from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
+
+from mmeffvit.utils.quiet import quiet
 
 from .coco_results import FIELDS
 
@@ -60,7 +60,7 @@ class ForgivingEval(COCOeval):
 
     def precision(self) -> np.ndarray:
         """Precision over recall: (5, 101, sizes), NaN where there is no object."""
-        with redirect_stdout(io.StringIO()):
+        with quiet():
             self.evaluate()
             self.params.iouThrs = [OVERLAPS[i] for i in self.rows]
             self.accumulate()

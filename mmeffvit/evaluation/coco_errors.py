@@ -1,19 +1,18 @@
 """What a detector's errors cost: COCO's error analysis (Hoiem et al., ECCV 2012, seven curves)."""
 
-import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from pycocotools.coco import COCO
-from rich.progress import track
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.progress import progress
+from mmeffvit.utils.quiet import quiet
 
 from .coco_curves import CURVES, SIZES, curves_of
 from .coco_results import Detection, select
@@ -146,7 +145,7 @@ def analyze_errors(
     bounds = [[0, MAX_AREA], [0, areas[0]], [areas[0], areas[1]], [areas[1], MAX_AREA]]
     parts = [
         curves_of(truth, detections, iou_type, category, bounds)
-        for category in track(categories, description=f'{iou_type}, classes')
+        for category in progress(categories, f'{iou_type}, classes')
     ]
     return ErrorAnalysis(
         iou_type,
@@ -167,11 +166,11 @@ def encode_masks(truth: COCO, instances: Iterable[Detection]) -> None:
 def load_detections(truth: COCO, found: list[Detection]) -> COCO:
     """The detections as pycocotools indexes them; none at all are fine."""
     if found:
-        with redirect_stdout(io.StringIO()):
+        with quiet():
             return truth.loadRes(found)
     empty = COCO()
     empty.dataset = {**truth.dataset, 'annotations': []}
-    with redirect_stdout(io.StringIO()):
+    with quiet():
         empty.createIndex()
     return empty
 

@@ -1,9 +1,7 @@
 """Results files of detectors: COCO's JSON, and the pickles of ``tools/test.py --out``."""
 
-import io
 import json
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from pycocotools.coco import COCO
 
 from mmeffvit.checkpoints.safe_globals import read_pickle
 from mmeffvit.errors import UserError
+from mmeffvit.utils.quiet import quiet
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # of a detection, by type of evaluation
 Detection = dict[str, Any]
@@ -35,7 +34,7 @@ def read_ground_truth(path: str | Path) -> COCO:
     content.setdefault('info', {})  # pycocotools copies it
     coco = COCO()
     coco.dataset = content
-    with redirect_stdout(io.StringIO()):
+    with quiet():
         coco.createIndex()
     return coco
 

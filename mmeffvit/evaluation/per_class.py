@@ -1,10 +1,8 @@
 """Per-class AP or IoU of predictions on the disk, by the hosts' own metrics."""
 
-import io
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +15,13 @@ from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, METRICS, TRANSFORMS
 
 from mmeffvit.checkpoints.safe_globals import read_pickle
-from mmeffvit.checks.data.images import read_labels
-from mmeffvit.checks.run import check_data, datasets_in
+from mmeffvit.checks.run import check_data
 from mmeffvit.config.build import isolated
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
+from mmeffvit.config.datasets import build_unread, datasets_of
+from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_labels
+from mmeffvit.utils.quiet import quiet
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
@@ -56,29 +55,26 @@ def per_class(
     Raises:
         UserError: If the results cannot be read or are not of the config's test data.
     """
-    config = load_config(config_path, cfg_options)
-    scope = require_host_of(config)
+    config = open_config(config_path, cfg_options)
+    scope = config.default_scope
     if not results.exists():
         raise UserError(f'results {str(results)!r} do not exist')
     check_data(config, ('test',))
     measure = measure_detections if scope == 'mmdet' else measure_label_maps
-    with isolated(scope), redirect_stdout(io.StringIO()):  # pycocotools prints
+    with isolated(scope), quiet():
         return measure(config, results)
 
 
-def test_settings(config: Config) -> dict[str, Any]:
+def measured_dataset(config: Config) -> dict[str, Any]:
     """The one data set to test on.
 
     Raises:
         UserError: If there are several.
     """
-    found = list(datasets_in(config.test_dataloader.dataset))
+    found = datasets_of(config, 'test')
     if len(found) != 1:
         raise UserError(f'{config.filename} tests on {len(found)} data sets; one can be measured')
     return deepcopy(dict(found[0]))
-
-
-test_settings.__test__ = False  # pytest takes it for one of its own
 
 
 def metric_settings(config: Config, kind: str) -> dict[str, Any]:
@@ -92,7 +88,7 @@ def metric_settings(config: Config, kind: str) -> dict[str, Any]:
 
 def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     """Box AP, and mask AP where the results have masks."""
-    dataset = DATASETS.build({**test_settings(config), 'pipeline': [], 'lazy_init': True})
+    dataset = build_unread(measured_dataset(config))
     settings = metric_settings(config, 'CocoMetric')
     settings['ann_file'] = settings.get('ann_file') or dataset.ann_file
     metric = METRICS.build({**settings, 'metric': 'bbox'})
@@ -183,7 +179,7 @@ def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
     """IoU."""
     settings = metric_settings(config, 'IoUMetric')
     settings.pop('outfile_prefix')
-    dataset = DATASETS.build(test_settings(config))
+    dataset = DATASETS.build(measured_dataset(config))
     metric = METRICS.build(settings)
     metric.dataset_meta = dataset.metainfo
     classes = dataset.metainfo['classes']

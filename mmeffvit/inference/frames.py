@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmeffvit.checks.data.images import Unreadable
+from mmeffvit.utils.images import Unreadable
 
 from .inputs import Source
 

@@ -9,8 +9,8 @@ from glob import glob
 from pathlib import Path
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import SUFFIXES, is_image
 
-IMAGES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 
 
@@ -71,7 +71,7 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
         print(f'left out, neither image nor video: {types}', file=sys.stderr)
     if not found:
         raise UserError(
-            f'no image or video in {", ".join(arguments)}; images end in {", ".join(IMAGES)}, '
+            f'no image or video in {", ".join(arguments)}; images end in {", ".join(SUFFIXES)}, '
             f'videos in {", ".join(VIDEOS)}'
         )
     inputs.sources = [Source(path, name) for path, name in distinct(found).items()]
@@ -79,7 +79,7 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
 
 
 def is_known(path: Path) -> bool:
-    return path.suffix.lower() in IMAGES + VIDEOS
+    return is_image(path) or path.suffix.lower() in VIDEOS
 
 
 def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:

@@ -4,7 +4,6 @@ import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,18 @@ import torch
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset, Compose, pseudo_collate
 from mmengine.device import get_device
-from mmengine.registry import DATASETS, TRANSFORMS, VISUALIZERS, DefaultScope
+from mmengine.registry import TRANSFORMS, VISUALIZERS, DefaultScope
 from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 from torch import nn
 
-from mmeffvit.checks.data.images import Unreadable, read_size
-from mmeffvit.checks.run import check_checkpoint, check_classes, datasets_in
+from mmeffvit.checks.run import check_checkpoint, check_classes
 from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
+from mmeffvit.config.datasets import build_unread, tested_dataset
+from mmeffvit.config.load import open_config
 from mmeffvit.engine.launch import read_run_checkpoint
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import Unreadable, read_size
 
 VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
 OPACITY = 0.6  # of label maps: the photograph shows through
@@ -39,7 +38,7 @@ class Predictor:
 
     Args:
         model: On its device.
-        scope: 'mmdet' or 'mmseg'.
+        config: What it was built from.
         classes: Names by label.
         dataset: The config's test data set, not read; None if it has none.
         loader: The transform that reads an image file.
@@ -48,12 +47,17 @@ class Predictor:
     """
 
     model: nn.Module
-    scope: str
+    config: Config
     classes: tuple[str, ...]
     dataset: BaseDataset | None
     loader: Any
     pipeline: Compose
     visualizer: Visualizer
+
+    @property
+    def scope(self) -> str:
+        """'mmdet' or 'mmseg'."""
+        return self.config.default_scope
 
     def read(self, path: Path) -> np.ndarray:
         """Read an image as the config does: (H, W, 3) BGR.
@@ -108,13 +112,14 @@ def load_predictor(
         UserError: If the config, the checkpoint or the device cannot be used.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
-    config = load_config(config_path, cfg_options)
-    scope = require_host_of(config)
+    config = open_config(config_path, cfg_options)
+    scope = config.default_scope
     place = resolve_device(device)
     content = read_run_checkpoint(checkpoint)
     # as init_default_scope, which complains where another host worked before
     DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)
-    dataset = test_dataset(config)
+    settings = tested_dataset(config)
+    dataset = build_unread(settings) if settings else None
     model = build_model(own_model_config(config))
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
@@ -124,7 +129,7 @@ def load_predictor(
     loader, pipeline = inference_pipeline(config)
     return Predictor(
         model=model.to(place).eval(),
-        scope=scope,
+        config=config,
         classes=tuple(meta['classes']),
         dataset=dataset,
         loader=loader,
@@ -150,17 +155,6 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
-def test_dataset(config: Config) -> BaseDataset | None:
-    """The config's first test data set, built without reading it; else that for validation."""
-    loader = config.get('test_dataloader') or config.get('val_dataloader') or {}
-    for settings in datasets_in(loader.get('dataset')):
-        return DATASETS.build({**deepcopy(settings), 'pipeline': [], 'lazy_init': True})
-    return None
-
-
-test_dataset.__test__ = False  # pytest takes it for one of its own
-
-
 def trained_on(checkpoint: Mapping) -> dict[str, Any]:
     """Classes and palette that a run saved with its weights."""
     meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
@@ -173,11 +167,10 @@ def inference_pipeline(config: Config) -> tuple[Any, Compose]:
     Raises:
         UserError: If the test pipeline does not begin with an image file.
     """
-    loader = config.get('test_dataloader') or config.get('val_dataloader') or {}
-    for settings in datasets_in(loader.get('dataset')):
-        steps = [step for step in settings.pipeline if not ANNOTATIONS.search(str(step['type']))]
-        if steps and LOADER.search(str(steps[0]['type'])):
-            return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])
+    pipeline = tested_dataset(config).get('pipeline') or ()
+    steps = [step for step in pipeline if not ANNOTATIONS.search(str(step['type']))]
+    if steps and LOADER.search(str(steps[0]['type'])):
+        return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])
     raise UserError(
         f'the test pipeline of {config.filename} does not begin with LoadImageFromFile: there is '
         'no telling how it takes a picture'

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.checks.data.images import progress
 from mmeffvit.errors import UserError
+from mmeffvit.utils.progress import progress
 
 from .coco_ids import CocoIds, find_ids
 from .frames import Frame, count_frames, read_frames

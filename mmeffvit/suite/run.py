@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
+from mmeffvit.config.load import open_config
 from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
@@ -248,7 +247,7 @@ def measured_since(start: float, folder: Path) -> dict[str, Any]:
 
 
 def count_parameters(leaf: Path, options: SuiteOptions) -> int:
-    config = load_config(leaf, options.cfg_options)
-    with isolated(require_host_of(config)):
+    config = open_config(leaf, options.cfg_options)
+    with isolated(config.default_scope):
         model = build_model(own_model_config(config))
     return sum(parameter.numel() for parameter in model.parameters())

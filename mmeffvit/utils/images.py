@@ -1,11 +1,81 @@
-"""Pictures on the disk."""
+"""Pictures on the disk: read to their end or refused, written whole or not at all."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
+import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.errors import UserError
+
 from .files import write_file
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
+ORIENTATION = 0x0112  # the EXIF tag
+TURNED = (5, 6, 7, 8)  # its values for a quarter turn
+
+
+class Unreadable(Exception):  # noqa: N818  it is an answer, not a fault of the program
+    """An image that does not decode to its end."""
+
+
+def is_image(path: Path) -> bool:
+    """Whether the name is that of an image."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def read_image(path: str | Path) -> NDArray:
+    """Read an image as OpenCV does: (H, W, 3) uint8 BGR, turned as its EXIF says.
+
+    Raises:
+        UserError: If there is no such file, or it is no image.
+    """
+    if not Path(path).is_file():
+        raise UserError(f'image {str(path)!r} does not exist')
+    pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if pixels is None:
+        raise UserError(f'{path} is no image that OpenCV can read')
+    return pixels
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """Height and width in pixels, as mmdet and mmseg read the image: turned as its EXIF says.
+
+    Raises:
+        Unreadable: If it does not decode to its end.
+    """
+    with _decoded(path) as image:
+        width, height = image.size
+        turned = image.getexif().get(ORIENTATION) in TURNED
+    return (width, height) if turned else (height, width)
+
+
+def read_labels(path: Path) -> NDArray:
+    """The values of a label map; of one with a palette its indices: (H, W) or (H, W, channels).
+
+    Raises:
+        Unreadable: If it does not decode to its end.
+    """
+    with _decoded(path) as image:
+        return np.asarray(image)
+
+
+@contextmanager
+def _decoded(path: Path) -> 'Iterator[Image.Image]':
+    from PIL import Image  # exported models run without it
+
+    try:
+        with Image.open(path) as image:
+            image.load()
+            yield image
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise Unreadable(f'{path} ({error})') from error
 
 
 def write_image(path: str | Path, image: NDArray) -> None:

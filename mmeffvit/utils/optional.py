@@ -1,63 +1,46 @@
-"""Packages that only some of the formats need."""
+"""Packages that only some jobs need: looked for when something needs them, never at import."""
 
-import io
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
 
 from mmeffvit.errors import UserError
 
-EXTRAS = {  # package: extra of setup.py that installs it
-    'onnx': 'onnx',
-    'onnxruntime': 'onnx',
-    'onnxscript': 'onnx',
-    'openvino': 'openvino',
-    'executorch': 'executorch',
-    'coremltools': 'coreml',
+from .quiet import quiet
+
+CURES = {  # by package
+    'mmdet': "pip install 'mmeffvit[det]'",
+    'mmseg': "pip install 'mmeffvit[seg]'",
+    'mmcv': "pip install 'setuptools<82' wheel ninja && "
+    "MMCV_WITH_OPS=1 pip install --no-build-isolation --no-binary mmcv 'mmcv>=2.0.0,<2.2.0'",
+    'onnx': "pip install 'mmeffvit[onnx]'",
+    'onnxruntime': "pip install 'mmeffvit[onnx]'",
+    'onnxscript': "pip install 'mmeffvit[onnx]'",
+    'openvino': "pip install 'mmeffvit[openvino]'",
+    'executorch': "pip install 'mmeffvit[executorch]'",
+    'coremltools': "pip install 'mmeffvit[coreml]'",
 }
 
 
-def require(name: str, purpose: str) -> ModuleType:
-    """Import a module of an optional package.
+def require(name: str, purpose: str = '') -> ModuleType:
+    """Import a module of an optional package, or say how to install it.
 
     Args:
-        name: Of the module, with its package: a row of :data:`EXTRAS`.
-        purpose: What it is needed for, in words that begin the message.
+        name: Of the module, with its package: a row of :data:`CURES`. For mmcv, ask for
+            'mmcv.ops', which fails where its operators do not fit the installed torch.
+        purpose: What needs it, in words that begin the message; what the package prints at its
+            import is held back then.
 
     Raises:
         UserError: If it is not installed, or does not load; the message has the command.
     """
     package = name.partition('.')[0]
-    cure = f"pip install 'mmeffvit[{EXTRAS[package]}]'"
     try:
-        with quietly():
+        with quiet() if purpose else nullcontext():
             return import_module(name)
-    except ModuleNotFoundError as error:
-        if (error.name or '').partition('.')[0] != package:
-            raise UserError(
-                f'{purpose} needs {package}, which needs {error.name}: {cure}'
-            ) from error
-        raise UserError(f'{purpose} needs {package}, which is not installed: {cure}') from error
-    except (ImportError, OSError) as error:
-        raise UserError(
-            f'{purpose} needs {package}, which does not load: {error}; {cure}'
-        ) from error
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Hold back the log below errors, warnings and progress bars of a converter.
-
-    What they say, of versions not tried and of parts for other machines, no user could mend.
-    """
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter('ignore')
-            yield
-    finally:
-        logging.disable(before)
+    except (ImportError, AssertionError, OSError) as error:
+        absent = isinstance(error, ModuleNotFoundError) and error.name == package
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        state = 'is not installed' if absent else f'does not work in this environment ({reason})'
+        what = f'{purpose} needs {package}, which' if purpose else package
+        raise UserError(f'{what} {state}: `{CURES[package]}`') from error

@@ -18,14 +18,14 @@ from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 from torch import Tensor, nn
 
-from mmeffvit.checks.run import check_data, datasets_in
+from mmeffvit.checks.run import check_data
 from mmeffvit.config.build import isolated, own_model_config
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
+from mmeffvit.config.datasets import datasets_in, name_of
+from mmeffvit.config.load import open_config
 from mmeffvit.engine.hooks import seed_all
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import build_visualizer
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import read_image, write_image
 
 from .contact_sheet import GAP, montage, scale_sample
 
@@ -74,8 +74,8 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     """
     if options.number < 1:
         raise UserError(f'--number is {options.number}; give 1 or more')
-    config = load_config(config_path, options.cfg_options)
-    scope = require_host_of(config)
+    config = open_config(config_path, options.cfg_options)
+    scope = config.default_scope
     if not config.get(f'{options.split}_dataloader'):
         raise UserError(f'{config_path} has no {options.split}_dataloader')
     check_data(config, (options.split,))
@@ -116,7 +116,7 @@ def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
 def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
     """Whether annotations stay in the pixels of the image on the disk, as for testing."""
     for dataset in datasets_in(settings['dataset']):
-        names = [str(step['type']).split('.')[-1] for step in dataset.get('pipeline', ())]
+        names = [name_of(step) for step in dataset.get('pipeline', ())]
         resized = [i for i, name in enumerate(names) if 'Resize' in name]
         return bool(resized and 'LoadAnnotations' in names[resized[0] :])
     return False
@@ -178,7 +178,7 @@ def picture_of(
 
 
 def beside_original(picture: np.ndarray, path: str) -> np.ndarray:
-    image = cv2.imread(path)[..., ::-1]
+    image = read_image(path)[..., ::-1]
     factor = SIDE / max(image.shape[:2])
     image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
     height = max(image.shape[0], picture.shape[0])

@@ -11,7 +11,7 @@ from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement, InstanceData, PixelData
 from torch import Tensor
 
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import read_image, write_image
 
 TITLE_HEIGHT = 28  # pixels
 GAP = 6  # pixels
@@ -50,7 +50,7 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
         with torch.no_grad():
             samples = runner.model.test_step(batch)
         for sample in samples:
-            image = cv2.cvtColor(cv2.imread(sample.img_path), cv2.COLOR_BGR2RGB)
+            image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
             large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
             # both are in the pixels of the image as it lies on the disk
             for instances in (sample.gt_instances, sample.pred_instances):

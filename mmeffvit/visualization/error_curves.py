@@ -1,6 +1,5 @@
 """Curves of COCO's error analysis, one picture with a panel for every size."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,12 +7,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from rich.progress import track
 
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.progress import progress
+
+from .figures import put_figure
 
 COLOURS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
 
@@ -38,9 +38,7 @@ def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) ->
         axes.set_title(f'{SIZES[i]}: {totals[i]} objects', fontsize='medium')
         if totals[i]:
             fill(axes, curves[:, :, i], areas[:, i])
-    file = io.BytesIO()
-    figure.savefig(file, format='png', dpi=80)
-    write_file(path, file.getvalue())
+    put_figure(figure, path)
 
 
 def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:
@@ -90,7 +88,7 @@ def analyze_and_print(
         folder = out_dir / iou_type
         analysis.save(folder)
         draw_curves(analysis, folder / 'errors.png')
-        for name in track(analysis.classes if per_class else (), description='pictures'):
+        for name in progress(analysis.classes if per_class else (), 'pictures'):
             draw_curves(analysis, folder / 'classes' / f'{name.replace("/", "_")}.png', name)
         print(f'{analysis}\n{folder}: errors.md, errors.json, errors.png\n')
         analyses.append(analysis)

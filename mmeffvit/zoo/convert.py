@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mmeffvit.backbones import Backbone, efficientformerv2, mobilevitv2, shvit, swiftformer
+from mmeffvit.backbones import Backbone, families
 from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, rename
 from mmeffvit.checkpoints.load import below, is_counter, same_size
 from mmeffvit.checkpoints.rename import recognise
@@ -17,12 +17,6 @@ from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
-FAMILIES: dict[type[Backbone], dict] = {
-    efficientformerv2.EfficientFormerV2: efficientformerv2.VARIANTS,
-    mobilevitv2.MobileViTv2: mobilevitv2.VARIANTS,
-    shvit.SHViT: shvit.VARIANTS,
-    swiftformer.SwiftFormer: swiftformer.VARIANTS,
-}
 SUFFIXES = ('.safetensors', '.pth')
 
 
@@ -79,7 +73,7 @@ def convert(
         misfits.append((len(wrong), f'{family.__name__} {arch!r}', wrong))
     if not misfits:
         raise CheckpointError(
-            f'{source} is of no family here ({", ".join(f.__name__ for f in FAMILIES)}): its first '
+            f'{source} is of no family here ({", ".join(families())}): its first '
             f'keys are {sorted(tensors)[:5]}'
         )
     count, name, wrong = min(misfits)
@@ -113,10 +107,10 @@ def write(conversion: Conversion, out: Path) -> None:
 
 
 def _candidates(tensors: dict[str, Tensor]) -> Iterator[tuple[type[Backbone], str, Layout]]:
-    for family, variants in FAMILIES.items():
+    for family in families().values():
         layout = recognise(tensors, family.layouts)
         if layout is not None:
-            yield from ((family, arch, layout) for arch in variants)
+            yield from ((family, arch, layout) for arch in family.variants)
 
 
 def _target(family: type[Backbone], arch: str) -> dict[str, Tensor]:

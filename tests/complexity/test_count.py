@@ -51,7 +51,7 @@ def test_parts_sum_to_the_total(target):
     from torch.utils.flop_counter import FlopCounterMode
 
     from mmeffvit.complexity.forward import run_backbone
-    from mmeffvit.complexity.target import build_backbone, parse_backbone
+    from mmeffvit.config.backbones import build_backbone, parse_backbone
 
     result = count(target, shape=(64, 96))
     model = build_backbone(parse_backbone(target))

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmeffvit.config.load import load_config, resolve_work_dir
-from mmeffvit.config.requirements import require, require_host_of
+from mmeffvit.config.load import load_config, require_host_of, resolve_work_dir
 from mmeffvit.errors import UserError
 
 
@@ -52,22 +51,3 @@ def test_a_custom_import_that_fails_is_named(config_file):
 def test_a_config_of_no_host_is_named(config_file, scope):
     with pytest.raises(UserError, match="default_scope = 'mmdet'"):
         require_host_of(load_config(config_file(scope)))
-
-
-@pytest.mark.parametrize(
-    ('package', 'cure'), [('mmdet', 'mmeffvit[det]'), ('mmseg', 'mmeffvit[seg]'), ('mmcv', 'ninja')]
-)
-def test_a_missing_host_comes_with_its_cure(monkeypatch, package, cure):
-    monkeypatch.setattr('mmeffvit.config.requirements.find_spec', lambda name: None)
-    with pytest.raises(UserError, match='is not installed') as caught:
-        require(package)
-    assert cure in str(caught.value)
-
-
-def test_operators_built_for_another_torch_come_with_their_cure(monkeypatch):
-    def fail(name: str) -> None:
-        raise ImportError(f'{name}: undefined symbol: _ZN3c106detail')
-
-    monkeypatch.setattr('mmeffvit.config.requirements.importlib.import_module', fail)
-    with pytest.raises(UserError, match=r'undefined symbol.*--no-build-isolation'):
-        require('mmcv')

@@ -4,18 +4,21 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
 import torch
 from mmengine.config import Config
+from numpy.typing import NDArray
 from torch import nn
 
+from mmeffvit.deploy.compare import Error, compare, expect_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import export_graph
 from mmeffvit.deploy.onnx.metadata import config_metadata
+from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomised
 from tests.configs.leaves import build, load
 
@@ -103,6 +106,12 @@ def balance(model: nn.Module) -> None:
     """Let no class win everywhere: shift the logits to a mean of 0 on noise."""
     logits = model.decode_head(model.extract_feat(torch.randn(2, 3, 96, 128)))
     model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
+
+
+def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any) -> list[Error]:
+    """How far a file of ONNX is from a model of mmdet or mmseg."""
+    expect = partial(expect_model, model, sample=sample)
+    return compare(partial(run_onnx, path), expect, batches)
 
 
 @cache

@@ -228,5 +228,6 @@ def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, 
     with pytest.raises(KeyboardInterrupt):
         run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
     assert not (tmp_path / 'found.json').exists()
-    found = json.loads((tmp_path / 'found.json.partial').read_text())
+    (partial,) = tmp_path.glob('found.partial-*.json')
+    found = json.loads(partial.read_text())
     assert {row['image_id'] for row in found} == {0, 1}

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from mmeffvit.config.build import lookup
+from mmeffvit.utils.text import listed, reason
 
-from .findings import Finding, fault, listed, unchecked
+from .findings import Finding, fault, unchecked
 from .step import Step
 from .strides import used_maps
-
-MAX_REASON = 300  # characters of an error of the model
 
 
 def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
@@ -32,12 +31,6 @@ def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
     else:
         where = step.called(step.failed_in) if step.failed_in else 'the model'
         yield fault(f'{where} fails in a training step on random images: {reason(step.error)}')
-
-
-def reason(error: Exception) -> str:
-    """The class of an error and the first lines of its message."""
-    message = ' '.join(str(error).split())
-    return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
 
 
 def wrong_channels(step: Step) -> Iterator[Finding]:

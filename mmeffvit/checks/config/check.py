@@ -1,18 +1,16 @@
 """Find the faults of a config before it costs a night: build its model and train it one step."""
 
-import time
 from collections.abc import Callable, Iterable
 
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, get_rank
 
 from mmeffvit.config.build import isolated
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import reason
 
-from .channels import check_run, reason
-from .classes import check_classes
+from .channels import check_run
+from .classes import compare_classes
 from .findings import Finding, Kind, unchecked
 from .gradients import check_gradients
 from .inputs import check_inputs
@@ -48,7 +46,7 @@ def findings_of(step: Step, config: Config) -> list[Finding]:
     return [
         *strides,
         *check_run(step, explained=explained),
-        *attempted('classes', check_classes, step, config),
+        *attempted('classes', compare_classes, step, config),
         *attempted('normalisation of images', check_inputs, step, config),
         *attempted('parameters without a gradient', check_gradients, step, config),
     ]
@@ -64,28 +62,6 @@ def attempted(topic: str, check: Callable[..., Iterable[Finding]], *args: object
 
 def faults_in(findings: list[Finding]) -> list[str]:
     return [finding.text for finding in findings if finding.kind is Kind.FAULT]
-
-
-def check_and_print(config_path: str, cfg_options: dict) -> int:
-    """Check a config file and print what was found, the faults last.
-
-    Returns:
-        The exit code: 0 without faults, 1 with some.
-
-    Raises:
-        UserError: If the config cannot be read, or its host does not work here.
-    """
-    config = load_config(config_path, cfg_options)
-    require_host_of(config)
-    start = time.monotonic()
-    findings = check_config(config)
-    order = list(Kind)
-    for finding in sorted(findings, key=lambda finding: order.index(finding.kind)):
-        print(finding)
-    faults = faults_in(findings)
-    seconds = time.monotonic() - start
-    print(f'{config_path}: {counted(faults)}, checked in {seconds:.1f} s')
-    return 1 if faults else 0
 
 
 def counted(faults: list[str]) -> str:

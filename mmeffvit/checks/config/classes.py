@@ -6,15 +6,17 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import DATASETS
 
-from mmeffvit.checks.run import datasets_in
+from mmeffvit.checks.classes import class_counts, wrong_classes
+from mmeffvit.config.datasets import datasets_of
+from mmeffvit.utils.text import listed
 
-from .findings import Finding, fault, fine, listed, unchecked
-from .step import Step, class_counts
+from .findings import Finding, fault, fine, unchecked
+from .step import Step
 
 SPLITS = ('train', 'val', 'test')
 
 
-def check_classes(step: Step, config: Config) -> Iterator[Finding]:
+def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
     """Compare the heads with what the data loaders name; no annotation file is read."""
     heads = class_counts(step.model)
     if not heads:
@@ -22,13 +24,13 @@ def check_classes(step: Step, config: Config) -> Iterator[Finding]:
         return
     known = {}
     for split in SPLITS:
-        for dataset in datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')):
+        for dataset in datasets_of(config, split):
             yield from misspelt(dataset, split)
             meta = metainfo_of(dataset, config.default_scope)
             if is_known(meta):
                 known.setdefault(split, meta)
-    faults = list(against_data(step, heads, known) if known else between_heads(step, heads))
-    yield from faults
+    faults = list(wrong_classes(step.model, known) if known else between_heads(step, heads))
+    yield from map(fault, faults)
     if not known:
         yield unchecked(
             'classes of the data: neither metainfo=dict(classes=...) nor the data set class names '
@@ -36,7 +38,7 @@ def check_classes(step: Step, config: Config) -> Iterator[Finding]:
         )
     if not faults:
         where = ' and in the data' if known else ''
-        yield fine(f'{listed(sorted({n for _, n in heads}))} classes in all heads{where}')
+        yield fine(f'{listed(sorted(set(heads.values())))} classes in all heads{where}')
 
 
 def is_known(meta: Mapping) -> bool:
@@ -64,27 +66,11 @@ def misspelt(dataset: Mapping, split: str) -> Iterator[Finding]:
         )
 
 
-def against_data(step: Step, heads: list, known: Mapping[str, Mapping]) -> Iterator[Finding]:
-    """Heads with another number of classes than the data, each with the first split to differ."""
-    for name, count in heads:
-        for split, meta in known.items():
-            classes = meta['classes']
-            # of a panoptic data set, heads of boxes know the things alone
-            if count in (len(classes), len(meta.get('thing_classes') or classes)):
-                continue
-            yield fault(
-                f'{step.called(name)} has num_classes={count}, but the {split} data has '
-                f'{len(classes)} classes: {listed(classes, 6)}. Set model.{name}.num_classes='
-                f'{len(classes)}, or metainfo=dict(classes=...) of the data set'
-            )
-            break
-
-
-def between_heads(step: Step, heads: list) -> Iterator[Finding]:
+def between_heads(step: Step, heads: Mapping[str, int]) -> Iterator[str]:
     """Heads that differ, when nothing says which is right."""
-    if len({count for _, count in heads}) > 1:
-        counts = listed(f'{step.called(name)} {count}' for name, count in heads)
-        yield fault(
+    if len(set(heads.values())) > 1:
+        counts = listed(f'{step.called(name)} {count}' for name, count in heads.items())
+        yield (
             f'the heads differ in num_classes: {counts}. Set all to the number of classes of the '
             'data'
         )

@@ -43,10 +43,3 @@ def unchecked(text: str) -> Finding:
 
 def fault(text: str) -> Finding:
     return Finding(Kind.FAULT, text)
-
-
-def listed(values: object, limit: int = 8) -> str:
-    """The values with commas between them, the rest of a long list as a count."""
-    texts = [str(value) for value in values]
-    rest = f' and {len(texts) - limit} more' if len(texts) > limit else ''
-    return ', '.join(texts[:limit]) + rest

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from mmengine.config import Config
 from torch import nn
 
-from .findings import Finding, fault, fine, listed, note, unchecked
+from mmeffvit.utils.text import listed
+
+from .findings import Finding, fault, fine, note, unchecked
 from .step import Step
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from mmengine.config import Config
 
 from mmeffvit.config.build import is_pretrained
+from mmeffvit.config.datasets import settings_of
 
 from .findings import Finding, fault, fine, note, unchecked
-from .sample import settings_of
 from .step import Step
 
 TOLERANCE = 0.5  # of 255: recipes round the mean and the deviation differently

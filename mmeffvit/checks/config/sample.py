@@ -1,6 +1,5 @@
 """A random batch with targets, as a data loader of either host gives it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -85,15 +84,3 @@ def maps_in(values: Any) -> list[Tensor]:
         if candidates and all(isinstance(x, Tensor) and x.ndim == 4 for x in candidates):
             return candidates
     return []
-
-
-def settings_of(value: Any, type_name: str) -> Iterator[dict]:
-    """Every config of a type anywhere in ``value``, such as the transforms of all pipelines."""
-    if isinstance(value, dict):
-        kind = value.get('type')
-        if getattr(kind, '__name__', str(kind)).split('.')[-1] == type_name:
-            yield value
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from settings_of(item, type_name)

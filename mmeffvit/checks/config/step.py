@@ -10,17 +10,16 @@ import torch
 from mmengine.config import Config, ConfigDict
 from torch import nn
 
+from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.datasets import settings_of
 
-from .sample import maps_in, random_batch, settings_of
+from .sample import maps_in, random_batch
 
 SIDES = {'mmdet': 256, 'mmseg': 128}  # pixels: two cells at the coarsest usual stride
 MAX_OWN_SIDE = 512  # pixels: the largest image that a model may insist on
 MAX_SAMPLED = 64  # candidates per image that a loss takes
 MAX_DEPTH = 3  # parts of the name of a module that is watched
-HEADS = re.compile(
-    r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # those that know classes
-)
 NEEDS_ACCELERATOR = re.compile(
     r'device cpu not found|not (implemented|supported|available) (on|for|in).{0,3}cpu'
     r'|not compiled with|no kernel image|requires? (a )?(cuda|gpu)',
@@ -173,14 +172,13 @@ def train_once(step: Step, config: Config, side: int) -> None:
     model = step.model
     model.train()  # some return nothing
     step.image = (side, side)
-    counts = [n for _, n in class_counts(model)]
     pipelines = config.get('train_dataloader')
     rescale = next(settings_of(pipelines, 'SegRescale'), {})
     loaders = list(settings_of(pipelines, 'LoadAnnotations'))
     batch = random_batch(
         step.scope,
         side,
-        min(counts, default=1),
+        min(class_counts(model).values(), default=1),
         seg_scale=rescale.get('scale_factor', 1.0),
         masks=not loaders or any(loader.get('with_mask') for loader in loaders),
     )
@@ -191,20 +189,3 @@ def train_once(step: Step, config: Config, side: int) -> None:
             loss.backward()
     except Exception as error:  # as above
         step.error = error
-
-
-def class_counts(model: nn.Module) -> list[tuple[str, int]]:
-    """The heads that tell classes apart, and how many."""
-    counts = []
-    for name, module in model.named_modules():
-        count = getattr(module, 'num_classes', None)
-        if HEADS.search(name) and isinstance(count, int) and not _knows_no_class(module):
-            counts.append((name, count))
-    return counts
-
-
-def _knows_no_class(head: nn.Module) -> bool:
-    """Whether its number of classes is not that of the data: proposals, edges, depths."""
-    kind = type(head).__name__
-    other = 'RPN' in kind or kind in ('STDCHead', 'VPDDepthHead')
-    return other or bool(getattr(head, 'class_agnostic', False))

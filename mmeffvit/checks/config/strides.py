@@ -6,10 +6,12 @@ from typing import Any
 
 from torch import Size, nn
 
+from mmeffvit.checks.classes import HEADS
 from mmeffvit.config.build import lookup
+from mmeffvit.utils.text import listed
 
-from .findings import Finding, fault, fine, listed, note, unchecked
-from .step import HEADS, Step
+from .findings import Finding, fault, fine, note, unchecked
+from .step import Step
 
 GENERATORS = ('prior_generator', 'anchor_generator', 'approx_anchor_generator', 'point_generator')
 LISTS = ('featmap_strides', 'feature_strides')  # of RoI extractors, of segmentation heads

@@ -3,8 +3,6 @@
 from mmengine.config import Config
 
 from mmeffvit.config.build import isolated
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
 
 from .configured import Configured, build, configured_datasets
@@ -58,38 +56,3 @@ def check_one(configured: Configured, sample: Sample) -> Report:
     else:
         check_other(dataset, report, sample)
     return report
-
-
-def check_and_print(
-    config_path: str,
-    cfg_options: dict,
-    *,
-    splits: tuple[str, ...] = SPLITS,
-    num_images: int | None = 50,
-    seed: int = 0,
-) -> int:
-    """Check the data of a config file and print what was found.
-
-    Args:
-        config_path: The config file.
-        cfg_options: Dotted keys and values that replace the config's.
-        splits: Of 'train', 'val', 'test', those to look at.
-        num_images: Images to open of every data set; None opens all.
-        seed: Which ones are opened follows from it.
-
-    Returns:
-        The exit code: 0 if nothing is broken, else 1.
-
-    Raises:
-        UserError: If the config cannot be read, its host does not work here, or ``num_images`` is
-            negative.
-    """
-    if num_images is not None and num_images < 0:
-        raise UserError(f'--num-images is {num_images}; give 0 or more')
-    config = load_config(config_path, cfg_options)
-    require_host_of(config)
-    reports = check_dataset(config, splits, Sample(num_images, seed))
-    print(*reports, sep='\n\n')
-    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.broken]
-    print(f'\n{config_path}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
-    return 1 if broken else 0

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.utils.progress import progress
+
 from . import report as kinds
-from .images import progress
 from .report import Kind, Report
 
 Record = dict[str, Any]
@@ -133,7 +134,7 @@ def check_links(file: CocoFile, report: Report) -> None:
             report.add(kinds.WITHOUT_ANNOTATION, image['file_name'])
 
 
-def check_classes(file: CocoFile, classes: Sequence[str], report: Report) -> None:
+def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> None:
     """Compare the classes of the config with the categories; the host numbers by their order."""
     names = [category['name'] for category in file.categories.values()]
     for name, count in Counter(names).items():

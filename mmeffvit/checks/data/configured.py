@@ -7,9 +7,9 @@ from typing import Any
 
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
-from mmengine.registry import DATASETS
 
-from mmeffvit.checks.run import check_data, datasets_in
+from mmeffvit.checks.run import check_data
+from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
 
 from .report import NOT_THERE, OTHER_FILE, Report
@@ -39,8 +39,7 @@ def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configu
     """Every data set of the splits, without wrappers; one that two splits share comes once."""
     found: list[Configured] = []
     for split in splits:
-        loader = config.get(f'{split}_dataloader') or {}
-        leaves = list(datasets_in(loader.get('dataset')))
+        leaves = datasets_of(config, split)
         evaluators = tuple(annotation_files(config.get(f'{split}_evaluator')))
         for number, settings in enumerate(leaves, 1):
             name = split if len(leaves) == 1 else f'{split} {number} of {len(leaves)}'
@@ -80,9 +79,8 @@ def build(configured: Configured, report: Report) -> BaseDataset | None:
     except UserError as error:
         report.add(NOT_THERE, error)
         return None
-    settings = {**configured.settings, 'pipeline': [], 'lazy_init': True}
     try:
-        dataset = DATASETS.build(settings)
+        dataset = build_unread(configured.settings)
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise UserError(f'{configured.name} data: {error}') from error
     check_evaluators(configured, dataset, report)

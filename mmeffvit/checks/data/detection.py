@@ -1,24 +1,26 @@
 """A data set of a detector: its annotation file, its images, and what the host makes of both."""
 
-import contextlib
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mmengine.dataset import BaseDataset
 
+from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.quiet import quiet
+
 from . import report as kinds
 from .coco import (
     CocoFile,
     check_boxes,
-    check_classes,
+    check_categories,
     check_links,
     check_masks,
     count_classes,
     read_coco,
 )
-from .images import Sample, Unreadable, in_threads, make_lookup, read_size
+from .images import Sample, make_lookup
 from .report import Report
 
 Expected = tuple[Path, tuple[int, int] | None]  # an image and its height and width, if told
@@ -53,7 +55,7 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
 
 def check_file(file: CocoFile, classes: Sequence[str], report: Report, *, with_masks: bool) -> None:
     check_links(file, report)
-    check_classes(file, classes, report)
+    check_categories(file, classes, report)
     check_boxes(file, report)
     if with_masks:
         check_masks(file, report)
@@ -99,7 +101,7 @@ def size_or_fault(path: Path) -> tuple[int, int] | Unreadable:
 def check_host(dataset: BaseDataset, report: Report) -> bool:
     """Let the host read the data set; its complaint counts where nothing else explains it."""
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # pycocotools tells how long it takes
+        with quiet():
             dataset.full_init()
     except Exception as error:  # whatever the host or a user's class raises
         if not report.broken:

@@ -1,24 +1,14 @@
-"""Files on the disk: which are there, and whether they decode."""
+"""Files on the disk: which are there, and which of them are opened."""
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-from PIL import Image
-from rich.console import Console
-from rich.progress import track
-
 T = TypeVar('T')
-R = TypeVar('R')
-
-ORIENTATION = 0x0112  # the EXIF tag
-TURNED = (5, 6, 7, 8)  # its values for a quarter turn
 
 
 @dataclass(frozen=True)
@@ -41,39 +31,6 @@ class Sample:
         return [items[i] for i in sorted(chosen)]
 
 
-class Unreadable(Exception):  # noqa: N818  it is an answer, not a fault of the program
-    """An image that does not decode to its end."""
-
-
-def read_size(path: Path) -> tuple[int, int]:
-    """Height and width in pixels, as the hosts read the image: turned as its EXIF says.
-
-    Raises:
-        Unreadable: If it does not decode to its end.
-    """
-    try:
-        with Image.open(path) as image:
-            image.load()
-            width, height = image.size
-            turned = image.getexif().get(ORIENTATION) in TURNED
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise Unreadable(f'{path} ({error})') from error
-    return (width, height) if turned else (height, width)
-
-
-def read_labels(path: Path) -> np.ndarray:
-    """The values of a label map; of one with a palette its indices: (H, W) or (H, W, channels).
-
-    Raises:
-        Unreadable: If it does not decode to its end.
-    """
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise Unreadable(f'{path} ({error})') from error
-
-
 def make_lookup() -> Callable[[str | Path], bool]:
     """A test for existing files that lists every folder once; a data set has many files in few."""
 
@@ -82,22 +39,3 @@ def make_lookup() -> Callable[[str | Path], bool]:
         return frozenset(os.listdir(folder)) if os.path.isdir(folder) else frozenset()
 
     return lambda path: os.path.basename(path) in names(os.path.dirname(path) or '.')
-
-
-def progress(items: Iterable[T], description: str, total: int) -> Iterator[T]:
-    """Go through the items behind a progress bar on standard error."""
-    console = Console(stderr=True)
-    return track(
-        items,
-        description,
-        total=total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,  # a file would get empty lines
-    )
-
-
-def in_threads(function: Callable[[T], R], items: Sequence[T], description: str) -> Iterator[R]:
-    """Results in the order of the items; decoding lets other threads run."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        yield from progress(pool.map(function, items), description, len(items))

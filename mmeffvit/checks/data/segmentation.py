@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 from mmengine.dataset import BaseDataset
 
+from mmeffvit.utils.images import Unreadable, read_labels, read_size
+from mmeffvit.utils.progress import in_threads
+
 from . import report as kinds
 from .detection import check_host
-from .images import Sample, Unreadable, in_threads, make_lookup, read_labels, read_size
+from .images import Sample, make_lookup
 from .report import Kind, Report
 
 

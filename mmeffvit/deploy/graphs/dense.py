@@ -24,7 +24,7 @@ class DenseGraph(DetectionGraph):
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         scores, deltas = self.head(self.network.extract_feat(x))
-        return self.suppress(*self.candidates(scores, deltas, size))
+        return self.suppress(*self.candidates(scores, deltas, size), size)
 
     def candidates(
         self, scores: list[Tensor], deltas: list[Tensor], size: tuple[int, int]
@@ -60,8 +60,9 @@ class DenseGraph(DetectionGraph):
         return self.head.bbox_coder.decode(chosen, deltas.flatten(0, 1)).view_as(deltas)
 
     def suppress(
-        self, boxes: Tensor, scores: Tensor, labels: Tensor
+        self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best objects of an image of a size, among candidates that overlap."""
         cfg = self.test_cfg
         scores = ops.drop_small(boxes, scores, cfg.get('min_bbox_size', -1))
         scores = ops.batched_nms(boxes, scores, labels, cfg.nms, cfg.max_per_img)
@@ -83,7 +84,12 @@ class SSDLiteGraph(DenseGraph):
         priors = torch.cat([priors[:, 0::2] * x.shape[3], priors[:, 1::2] * x.shape[2]], dim=1)[
             :, [0, 2, 1, 3]
         ]
-        boxes, found, labels = self.suppress(*self.best_of_classes(scores, deltas, priors))
+        return self.suppress(*self.best_of_classes(scores, deltas, priors), size)
+
+    def suppress(
+        self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        boxes, found, labels = super().suppress(boxes, scores, labels, size)
         return ops.clip(boxes, size), found, labels
 
     def best_of_classes(

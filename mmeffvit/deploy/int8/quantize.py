@@ -16,9 +16,10 @@ from mmeffvit.deploy.agreement import agreement
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
+from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.optional import require
 
-from .quantizer import PURPOSE, Quantiser, run, session
+from .quantizer import PURPOSE, Quantiser
 from .sensitivity import IMAGES, measure, sensitive
 
 HELD_OUT = 32  # images at most that float and int8 are compared on
@@ -93,7 +94,7 @@ def quantize(
     model, out = Path(model), check_output(out, '.onnx')
     if out.exists() and out.samefile(model):
         raise UserError(f'{str(out)!r} is the float file itself: choose another name')
-    trusted = session(model)
+    trusted = open_session(model)
     calibration, held_out = divide(find_images(folder), samples)
     metadata = trusted.get_modelmeta().custom_metadata_map
     read = reader_of(trusted.get_inputs()[0].shape, metadata, size)
@@ -105,10 +106,10 @@ def quantize(
     result = quantiser.quantised(chosen)
 
     images = [read(path) for path in held_out]
-    tried = session(result)
+    tried = open_session(result.SerializeToString())
     measures = agreement(
-        [run(trusted, image) for image in images],
-        [run(tried, image) for image in images],
+        [run_session(trusted, image) for image in images],
+        [run_session(tried, image) for image in images],
         score_thr,
     )
     note = dict(
@@ -178,12 +179,12 @@ def times(model: Path, out: Path, image: NDArray) -> tuple[float, float]:
 
     Of the processor: what else runs on the machine does not count.
     """
-    sessions = [session(path, threads=1) for path in (model, out)]
+    sessions = [open_session(path, threads=1) for path in (model, out)]
     seconds: list[list[float]] = [[], []]
     for _ in range(ROUNDS + 1):
         for index, each in enumerate(sessions):
             start = time.process_time()
-            run(each, image)
+            run_session(each, image)
             seconds[index].append(time.process_time() - start)
     # the first round allocates
     return tuple(1000 * statistics.median(each[1:]) for each in seconds)

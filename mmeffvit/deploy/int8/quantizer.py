@@ -9,29 +9,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mmeffvit.utils.optional import quietly, require
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
 
 PURPOSE = 'Quantising'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # those whose second input is a weight
 FUSED = ('Relu', 'Clip')  # become a part of the convolution before them
 # what choose objects from scores: no noise of a graph can be followed through them
 SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')
-
-
-def session(model: Any, threads: int = 0) -> Any:
-    """An onnxruntime session on the CPU, of a path or a model; 0 threads is one per core."""
-    runtime = require('onnxruntime', PURPOSE)
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # errors: a shape that is not known beforehand is a warning
-    source = str(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
-    return runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
-
-
-def run(model: Any, images: NDArray) -> dict[str, NDArray]:
-    """Outputs by name of a session on images (B, 3, H, W)."""
-    names = [output.name for output in model.get_outputs()]
-    return dict(zip(names, model.run(names, {model.get_inputs()[0].name: images}), strict=True))
 
 
 class Quantiser:
@@ -54,7 +39,7 @@ class Quantiser:
     def __init__(self, path: str | os.PathLike, images: Iterable[NDArray]) -> None:
         quantization = require('onnxruntime.quantization', PURPOSE)
         onnx = require('onnx', PURPOSE)
-        with tempfile.TemporaryDirectory() as folder, quietly():
+        with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
             # the symbolic inference stops at operators it does not know; onnx's own goes on, and
             # types are all that is needed
@@ -73,7 +58,7 @@ class Quantiser:
         if not nodes:  # an empty list would mean all of them
             return model
         chosen = [*nodes, *fused_after(model, nodes)]
-        with quietly():
+        with quiet():
             work = quantizer.QDQQuantizer(
                 model,
                 per_channel=True,

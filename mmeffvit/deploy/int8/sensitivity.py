@@ -8,8 +8,9 @@ from math import log10
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import signal_to_noise
+from mmeffvit.utils.onnx import open_session, run_session
 
-from .quantizer import Quantiser, last_values, run, session
+from .quantizer import Quantiser, last_values
 
 GROUPS = 16  # parts that are tried one at a time
 IMAGES = 4  # that each is tried on
@@ -56,12 +57,12 @@ def measure(
         The parts in order, and the function that gives the signal to noise of any choice of nodes.
     """
     ends = last_values(quantiser.float_model)
-    trusted = session(quantiser.with_outputs(ends))
-    expected = [run(trusted, image) for image in images]
+    trusted = open_session(quantiser.with_outputs(ends).SerializeToString())
+    expected = [run_session(trusted, image) for image in images]
 
     def decibels(nodes: Sequence[str]) -> float:
-        tried = session(quantiser.quantised(nodes, ends))
-        pairs = [(e, run(tried, image)) for e, image in zip(expected, images, strict=True)]
+        tried = open_session(quantiser.quantised(nodes, ends).SerializeToString())
+        pairs = [(e, run_session(tried, image)) for e, image in zip(expected, images, strict=True)]
         # each tensor counts alike, however large its values are
         ratios = [
             10 ** (-signal_to_noise([e[name] for e, _ in pairs], [f[name] for _, f in pairs]) / 10)

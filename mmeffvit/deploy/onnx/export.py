@@ -1,10 +1,7 @@
 """Write a graph to a file of ONNX, dynamic in batch, height and width or of one size."""
 
-import logging
 import os
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +15,7 @@ from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.ops import translations
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.quiet import quiet
 
 from .metadata import model_metadata
 
@@ -138,6 +136,21 @@ def export_graph(
     return path
 
 
+def describe_file(path: Path) -> str:
+    """Version, input and outputs of a file of ONNX, in a few lines."""
+    import onnx
+
+    model = onnx.load(path)
+
+    def line(value: 'onnx.ValueInfoProto') -> str:
+        sides = value.type.tensor_type.shape.dim
+        shape = ', '.join(side.dim_param or str(side.dim_value) for side in sides)
+        return f'\n  {value.name} ({shape})'
+
+    values = ''.join(map(line, (*model.graph.input, *model.graph.output)))
+    return f'opset {model.opset_import[0].version}{values}'
+
+
 def export_backbone(
     backbone: nn.Module,
     path: str | os.PathLike,
@@ -214,21 +227,3 @@ def all_nodes(model: 'onnx.ModelProto') -> 'Iterator[onnx.NodeProto]':
         for node in waiting.pop().node:
             yield node
             waiting += [a.g for a in node.attribute if a.HasField('g')]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what torch says about its own work off the terminal; errors still come through."""
-    loggers = [
-        logging.getLogger(name) for name in ('torch', 'torch.onnx', 'torch.export', 'onnxscript')
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

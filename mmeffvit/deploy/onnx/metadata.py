@@ -1,7 +1,7 @@
 """What a file says about itself: everything a program needs to feed it and to read its outputs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.checks.run import datasets_in
+from mmeffvit.config.datasets import name_of, tested_dataset
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.version import __version__
 
@@ -57,17 +57,6 @@ def config_metadata(
     return described
 
 
-def test_pipeline(config: Config) -> Sequence[Mapping[str, Any]]:
-    """The transforms of the images that the config tests on; none if it has no such data."""
-    loader = config.get('test_dataloader') or config.get('val_dataloader') or {}
-    for settings in datasets_in(loader.get('dataset')):
-        return settings.get('pipeline') or ()
-    return ()
-
-
-test_pipeline.__test__ = False  # pytest takes it for one of its own
-
-
 def resize_of(config: Config) -> dict[str, Any]:
     """How the config resizes the images it tests on.
 
@@ -80,8 +69,8 @@ def resize_of(config: Config) -> dict[str, Any]:
         scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2',
         divisor=1, rounding='down', pad=None, pad_value=0,
     )  # fmt: skip
-    for step in test_pipeline(config):
-        name = step['type'].rpartition('.')[2]
+    for step in tested_dataset(config).get('pipeline') or ():
+        name = name_of(step)
         if name == 'Resize' and step.get('scale') is not None:
             found.update({k: plain(step[k]) for k in found if k in step})
         elif name == 'FloorToMultiple':

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import IMAGES
+from mmeffvit.utils.images import SUFFIXES, is_image, read_image
 
 from .resizing import resize
 
@@ -40,10 +39,7 @@ class Reader:
         Raises:
             UserError: If it cannot be read.
         """
-        image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-        if image is None:
-            raise UserError(f'{path} cannot be read as an image')
-        image = resize(image, self.how, self.fixed).image[..., ::-1]
+        image = resize(read_image(path), self.how, self.fixed).image[..., ::-1]
         return np.ascontiguousarray(image.transpose(2, 0, 1)[None], dtype=np.float32)
 
 
@@ -80,7 +76,7 @@ def find_images(folder: str | os.PathLike) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f'{folder} is not a folder; give one with images')
-    found = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
+    found = sorted(path for path in folder.rglob('*') if is_image(path))
     if not found:
-        raise UserError(f'{folder} has no image ({", ".join(IMAGES)})')
+        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
     return found

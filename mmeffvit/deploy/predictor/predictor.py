@@ -9,11 +9,11 @@ from typing import Any
 
 import cv2
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.utils.onnx import open_session
 
 from .drawing import draw_label_map, draw_objects
 from .masks import paste_mask
@@ -42,13 +42,7 @@ class OnnxPredictor:
     def __init__(self, path: str | os.PathLike, threads: int | None = None) -> None:
         if not Path(path).is_file():
             raise UserError(f'{str(path)!r} does not exist; `tools/export.py` writes such a file')
-        settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 3
-        if threads is not None:
-            settings.intra_op_num_threads = threads
-        self.session = onnxruntime.InferenceSession(
-            str(path), settings, providers=['CPUExecutionProvider']
-        )
+        self.session = open_session(path, threads or 0)
         self.metadata = dict(self.session.get_modelmeta().custom_metadata_map)
         if 'resize' not in self.metadata or self.metadata.get('task') == 'features':
             raise UserError(
@@ -207,7 +201,4 @@ def read(item: Input) -> Image:
                 f'an image has shape {item.shape} and type {item.dtype}; give (H, W, 3), uint8, BGR'
             )
         return item
-    image = cv2.imread(str(item), cv2.IMREAD_COLOR)
-    if image is None:
-        raise UserError(f'{str(item)!r} cannot be read as an image')
-    return image
+    return read_image(item)

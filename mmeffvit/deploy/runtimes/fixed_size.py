@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.optional import quietly
+from mmeffvit.utils.quiet import quiet
 
 ATEN = torch.ops.aten
 VIEWS = (ATEN.view.default, ATEN.reshape.default, ATEN._unsafe_view.default)
@@ -30,7 +30,7 @@ def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedPro
     Raises:
         UserError: If the program has an operator that only torch and ONNX know.
     """
-    with torch.no_grad(), quietly():
+    with torch.no_grad(), quiet():
         program = torch.export.export(graph, (example,))
     foreign = sorted(
         {str(node.target) for node in calls(program) if namespace(node) not in ('aten', '')}
@@ -59,7 +59,7 @@ def before_suppression(graph: nn.Module) -> nn.Module:
             '.xml have operators; take one of these, or the backbone alone (--backbone-only)'
         )
     graph = copy.copy(graph)
-    graph.suppress = lambda boxes, scores, labels: (boxes, scores, labels)
+    graph.suppress = lambda boxes, scores, labels, size: (boxes, scores, labels)
     return graph
 
 

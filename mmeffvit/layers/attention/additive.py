@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.folding import absorb_affine
 
+from .reading import Locate, Reading
+
 
 def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     """Divide by the L2 norm over ``dim``, in float32 or wider.
@@ -87,3 +89,10 @@ class EfficientAdditiveAttention(nn.Module):
         weights = unit_norm(self.score(query), dim=(2, 3))  # (B, 1, H, W)
         global_query = (weights * query).sum(dim=(2, 3), keepdim=True)  # (B, C, 1, 1)
         return self.out(self.proj(global_query * key) + query)
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Read a of ``g = sum_n(a_n q_n)``: signed, its squares sum to 1 over the positions."""
+        (x,) = inputs
+        scores = self.score(unit_norm(self.query(x), dim=1))
+        weights = unit_norm(scores, dim=(2, 3))[0, 0]
+        return Reading('additive', 'global-query weights', {'': weights}, {'weights': weights})

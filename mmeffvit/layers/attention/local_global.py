@@ -13,6 +13,8 @@ from mmeffvit.layers.packed_conv import conv_add
 from mmeffvit.layers.position_bias import PositionBias
 from mmeffvit.layers.recompute import chain
 
+from .reading import Locate, Reading, over_queries, rows_of_queries
+
 
 class TalkingHeadAttention(nn.Module):
     """Multi-head attention with a bias per distance; the heads mix their scores and their weights.
@@ -68,6 +70,31 @@ class TalkingHeadAttention(nn.Module):
         weights = self.mix_weights(scores.softmax(dim=-1))
         mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
         return mixed.flatten(1, 2).unflatten(2, size)
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Read every head: the row of the query point, or the mean of all rows.
+
+        'attention' is ``softmax(M_1(q k^T / sqrt(D) + bias))`` and sums to 1 over the keys; 'mixed'
+        is M_2 of that, which multiplies the values: signed where the heads talk, and of any sum.
+        """
+        query, key, _ = inputs
+        size = tuple(key.shape[2:])
+        bias = self.position_bias(size, self.stride)  # (heads, queries, keys)
+        if locate is not None:
+            index = locate(tuple(query.shape[2:]))
+            bias = bias[:, index : index + 1]
+        rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
+        scores = rows @ columns * rows.shape[3] ** -0.5 + bias  # (1, heads, N', N)
+        attention = self.mix_scores(scores).softmax(dim=-1)
+        mixed = self.mix_weights(attention)
+        arrays = {
+            name: weights.mean(dim=2).unflatten(2, size)[0]
+            for name, weights in (('attention', attention), ('mixed', mixed))
+        }
+        maps = {f'head {i}': attended for i, attended in enumerate(arrays['attention'])}
+        title = f'attention by head, {over_queries(locate)}'
+        return Reading('heads', title, maps, arrays, queried=True)
 
 
 class LocalGlobalAttention(nn.Module):

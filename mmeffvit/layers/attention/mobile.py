@@ -3,8 +3,15 @@
 import torch
 from torch import Tensor, nn
 
+from .reading import Locate, Reading, over_queries, rows_of_queries
+
 NORMALISERS = ('token', 'head')
 EPSILON = 1e-6
+CAPTIONS = {
+    'competition': 'competition weights',
+    'linear': 'without competition: linear',
+    'competed': 'linear x competition',
+}
 
 
 def flow(first: Tensor, second: Tensor) -> Tensor:
@@ -92,6 +99,33 @@ class MobileAttention(nn.Module):
             # a sigmoid far below zero is zero in float16
             return shares.clamp_min(torch.finfo(shares.dtype).tiny)
         return flow(query, key.sum(dim=1, keepdim=True)) / key.shape[3]
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Weights of the tokens with and without competition, in multiples of an equal share.
+
+        'competition' is ``N softmax_n(O')``. 'linear' is how much of a token's value plain linear
+        attention takes, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i. 'competed' is their
+        product, what the layer takes. The first two have mean 1 over the tokens in each head, so
+        one color scale holds for all; they are drawn summed over the M heads, where M is an equal
+        share.
+        """
+        query, key, value = inputs
+        heads, size = self.num_heads(query, value), key.shape[2:]
+        rows = rows_of_queries(query.sigmoid(), locate).transpose(1, 2)  # (1, M D, N')
+        rows = rows.unflatten(1, (heads, -1))
+        # (1, M, D, N)
+        queries, keys = (m.flatten(2).unflatten(1, (heads, -1)).sigmoid() for m in (query, key))
+        # the mean over the queries goes to their side: the cost stays linear in N
+        shares = (rows * keys.mean(dim=-1, keepdim=True)).sum(dim=2, keepdim=True)  # (1, M, 1, N')
+        looked_for = (rows / shares).mean(dim=-1, keepdim=True)  # (1, M, D, 1)
+        arrays = {'linear': (looked_for * keys).sum(dim=2)}  # (1, M, N)
+        if self.competition:
+            weights, _ = self.compete(queries, keys)
+            arrays = dict(competition=weights, **arrays, competed=weights * arrays['linear'])
+        arrays = {name: array.unflatten(2, size)[0] for name, array in arrays.items()}
+        maps = {CAPTIONS[name]: array.sum(dim=0) for name, array in arrays.items()}
+        title = f'sums over {heads} heads; linear: {over_queries(locate)}'
+        return Reading('mobile', title, maps, arrays, queried=True, shared_scale=True)
 
     def extra_repr(self) -> str:
         return (

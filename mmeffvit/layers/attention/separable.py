@@ -1,7 +1,10 @@
 """Separable self-attention, the token mixer of MobileViTv2 (arXiv:2206.02680)."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from .reading import Locate, Reading
 
 
 class SeparableSelfAttention(nn.Module):
@@ -62,6 +65,20 @@ class SeparableSelfAttention(nn.Module):
         """Which pixels are at each position of their patch: (P, H W) of ones and zeros."""
         own = self.own_pixels[:, None, :, None]  # (P, 1, p, 1, p)
         return own.expand(-1, rows, -1, columns, -1).flatten(1)
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Fold the P context scores ``softmax_n(W_i x)`` back to one map.
+
+        Pixel p of patch n gets the score of patch n at position p: the P distributions interleave
+        and are not added up, so the folded map sums to P.
+        """
+        (x,) = inputs
+        own = self.positions(*(side // self.patch_size for side in x.shape[2:]))
+        query = self.qkv(x).narrow(1, 0, 1)
+        folded = self.scores(query, own).sum(dim=1).view(x.shape[2:])
+        scores = F.pixel_unshuffle(folded[None], self.patch_size)  # (P, rows, columns)
+        arrays = {'scores': scores, 'folded': folded}
+        return Reading('separable', 'context scores', {'': folded}, arrays)
 
 
 class KeylessSeparableSelfAttention(SeparableSelfAttention):

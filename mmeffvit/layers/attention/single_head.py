@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.layers.folding import absorb_group_norm
 
+from .reading import Locate, Reading, over_queries, rows_of_queries
+
 
 class SingleHeadSelfAttention(nn.Module):
     """Attention with one head on the first channels; the others pass by: arXiv:2401.16456.
@@ -45,3 +47,14 @@ class SingleHeadSelfAttention(nn.Module):
         mixed = value @ scores.softmax(dim=-1).transpose(1, 2)  # (B, attended, N)
         joined = torch.cat([mixed.view_as(attended), passed], dim=1)
         return self.proj(F.relu(joined))
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all."""
+        (x,) = inputs
+        projected = self.qkv(self.norm(x[:, : self.sizes[0]]))
+        query, key, _ = projected.split(self.qkv_sizes, dim=1)
+        scores = rows_of_queries(query, locate) @ key.flatten(2) * self.scale  # (1, N', N)
+        attention = scores.softmax(dim=-1).mean(dim=1).view(key.shape[2:])
+        title = f'single-head attention, {over_queries(locate)}'
+        arrays = {'attention': attention}
+        return Reading('single_head', title, {'': attention}, arrays, queried=True)

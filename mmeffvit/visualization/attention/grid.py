@@ -56,10 +56,8 @@ class Canvas:
         """The power of two next to the size of a cell."""
         return 2 ** round(math.log2(max(self.pitches(grid))))
 
-    def query_index(self, grid: tuple[int, int]) -> int | None:
-        """The cell with the query point, counted row by row, or None without a point."""
-        if self.query is None:
-            return None
+    def query_index(self, grid: tuple[int, int]) -> int:
+        """The cell with the query point, counted row by row."""
         x, y = self.query
         row, column = (
             min(int(place / size), cells - 1)

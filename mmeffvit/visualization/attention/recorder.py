@@ -1,6 +1,6 @@
 """Record the attention maps of a forward pass: hooks while it lasts, nothing before or after."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -9,33 +9,15 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.layers.attention import (
-    EfficientAdditiveAttention,
-    MobileAttention,
-    SeparableSelfAttention,
-    SingleHeadSelfAttention,
-    TalkingHeadAttention,
-)
+from mmeffvit.layers.attention.reading import Reading
 
-from .additive import read_additive
 from .grid import Canvas
-from .local_global import read_talking_heads
-from .mobile import read_mobile
-from .reading import Reading
-from .separable import read_separable
-from .single_head import read_single_head
-
-READERS: dict[type[nn.Module], Callable[[nn.Module, tuple[Tensor, ...], Canvas], Reading]] = {
-    SeparableSelfAttention: read_separable,
-    EfficientAdditiveAttention: read_additive,
-    SingleHeadSelfAttention: read_single_head,
-    TalkingHeadAttention: read_talking_heads,
-    MobileAttention: read_mobile,
-}
 
 
 def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, nn.Module]:
     """The attention layers of ``model`` by name, in the order they are built.
+
+    They are the modules with a method ``read_attention``, see :mod:`mmeffvit.layers.attention`.
 
     Args:
         model: A backbone, or any model around one.
@@ -45,10 +27,11 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
     Raises:
         ValueError: If the model has no attention layer of ours, or a pattern matches none.
     """
-    layers = {name: m for name, m in model.named_modules() if isinstance(m, tuple(READERS))}
+    layers = {name: m for name, m in model.named_modules() if hasattr(m, 'read_attention')}
     if not layers:
-        kinds = ', '.join(kind.__name__ for kind in READERS)
-        raise ValueError(f'{type(model).__name__} has no attention layer; known are {kinds}')
+        raise ValueError(
+            f'{type(model).__name__} has no attention layer: no module of it has read_attention'
+        )
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in layers):
             raise ValueError(f'no layer is called {pattern!r}; choose of {", ".join(layers)}')
@@ -105,8 +88,7 @@ def _record(
         raise ValueError(f'{name} is in train mode, where reading would change it; call eval()')
     if inputs[0].shape[0] != 1:
         raise ValueError(f'the batch has {inputs[0].shape[0]} images; give one at a time')
-    read = next(read for kind, read in READERS.items() if isinstance(layer, kind))
-    reading = read(layer, inputs, canvas)
+    reading = layer.read_attention(inputs, None if canvas.query is None else canvas.query_index)
     readings.pop(name, None)  # the order is that of this pass
     readings[name] = replace(reading, maps=_plain(reading.maps), arrays=_plain(reading.arrays))
 

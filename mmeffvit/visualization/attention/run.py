@@ -10,18 +10,15 @@ import numpy as np
 import torch
 
 from mmeffvit.backbones.base import MIN_SIDE
-from mmeffvit.config.build import isolated
-from mmeffvit.config.load import load_config
-from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
+from mmeffvit.layers.attention.reading import Reading
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import read_image, write_image
 
 from .overlay import Photograph
-from .reading import Reading
 from .recorder import attention_layers, record_attention
 from .sheet import draw_sheets
-from .subject import Size, Subject, backbone_subject, config_subject, read_image
+from .subject import Size, Subject, open_subject
 
 
 def visualize_attention(
@@ -59,14 +56,7 @@ def visualize_attention(
     if size is not None and min(size) < MIN_SIDE:
         raise UserError(f'--size is {size[0]} {size[1]}; both start at {MIN_SIDE} pixels')
     written = []
-    is_config = target.endswith('.py') or Path(target).is_file()
-    scope = require_host_of(load_config(target)) if is_config else 'mmengine'
-    with isolated(scope):
-        subject = (
-            config_subject(target, checkpoint, size)
-            if is_config
-            else backbone_subject(target, checkpoint, size)
-        )
+    with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)
         if checkpoint is None:
             print('no --checkpoint: the weights are random, and so is what they attend to')

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mmeffvit.layers.attention.reading import Reading
 from mmeffvit.visualization.contact_sheet import montage
 
 from .overlay import Photograph, draw_image, draw_map, limits_of
-from .reading import Reading
 
 COLUMNS = 5  # of a sheet with one map per layer
 STAGE = re.compile(r'^(.*?stages\.\d+)\.')

@@ -1,6 +1,7 @@
 """A model to look into, and the images as its config or its backbone wants them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +19,13 @@ from torch import Tensor, nn
 from mmeffvit.backbones import Backbone
 from mmeffvit.backbones.base import MIN_SIDE
 from mmeffvit.checkpoints.read import load_torch_file
-from mmeffvit.checks.config.sample import settings_of
-from mmeffvit.checks.run import check_checkpoint, datasets_in
-from mmeffvit.complexity.target import build_backbone, parse_backbone
-from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.load import load_config
+from mmeffvit.checks.run import check_checkpoint
+from mmeffvit.config.backbones import build_backbone, parse_backbone
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.datasets import name_of, settings_of, tested_dataset
+from mmeffvit.config.load import is_config, open_config
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_image
 
 from .grid import Canvas
 from .overlay import Photograph
@@ -56,7 +58,7 @@ class Subject:
         Raises:
             UserError: If the image is too small for the model.
         """
-        pixels = read_image(path)
+        pixels = cv2.cvtColor(read_image(path), cv2.COLOR_BGR2RGB)
         inputs, content = self.prepare(path)
         height, width = inputs.shape[2:]
         if min(height, width) < MIN_SIDE:
@@ -72,38 +74,39 @@ class Subject:
         return Photograph(pixels, canvas, content), inputs
 
 
-def read_image(path: Path) -> np.ndarray:
-    """Read an image as RGB.
-
-    Raises:
-        UserError: If there is no such file, or it is no image.
-    """
-    if not path.is_file():
-        raise UserError(f'image {str(path)!r} does not exist')
-    pixels = cv2.imread(str(path))
-    if pixels is None:
-        raise UserError(f'{path} is no image that OpenCV can read')
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
-
-
-def config_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
-    """The model of a config, whose host is imported; images go through its test pipeline.
+@contextmanager
+def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iterator[Subject]:
+    """Build what the command line names, beside whatever runs in this process.
 
     Args:
-        target: The config file.
-        checkpoint: Of a run with this config, or released weights of its backbone, or None.
-        size: Height and width for the pipeline to resize to, or None for its own.
+        target: A config file, or a backbone such as 'SHViT:s4'.
+        checkpoint: Of a run with the config, or released weights of the backbone, or None.
+        size: Height and width to resize images to, or None for their own or the config's.
+
+    Raises:
+        UserError: If the target or the checkpoint cannot be used.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be found or read.
+    """
+    config = open_config(target) if is_config(target) else None
+    with isolated('mmengine' if config is None else config.default_scope):
+        if config is None:
+            yield backbone_subject(target, checkpoint, size)
+        else:
+            yield config_subject(config, checkpoint, size)
+
+
+def config_subject(config: Config, checkpoint: str | None, size: Size | None) -> Subject:
+    """The model of a config; images go through its test pipeline.
 
     Raises:
         UserError: If there is no model in it, or it cannot be built.
     """
-    config = load_config(target)
     if 'model' not in config:
-        raise UserError(f'{target} has no model')
+        raise UserError(f'{config.filename} has no model')
     try:
         model = build_model(own_model_config(config))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{target}: {error}') from error
+        raise UserError(f'{config.filename}: {error}') from error
     remark = load_into(model, checkpoint)
     model.to(get_device()).eval()
     pipeline = make_pipeline(config, size)
@@ -160,10 +163,8 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
     Raises:
         UserError: If there is no test pipeline, or nothing in it resizes.
     """
-    dataset = next(datasets_in((config.get('test_dataloader') or {}).get('dataset')), {})
-    pipeline = [
-        deepcopy(step) for step in dataset.get('pipeline') or () if 'Annotations' not in name(step)
-    ]
+    steps = tested_dataset(config).get('pipeline') or ()
+    pipeline = [deepcopy(step) for step in steps if 'Annotations' not in name_of(step)]
     if not pipeline:
         raise UserError(f'{config.filename} has no test_dataloader.dataset.pipeline for images')
     if size is not None:
@@ -178,11 +179,6 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
             if 'size' in pad:
                 pad['size'] = (width, height)
     return Compose(pipeline)
-
-
-def name(step: dict) -> str:
-    """The name of the type of a transform, which may be a class."""
-    return getattr(step['type'], '__name__', str(step['type']))
 
 
 def prepare_by_pipeline(
@@ -205,7 +201,7 @@ def prepare_plainly(
     path: Path, *, model: Backbone, size: Size | None
 ) -> tuple[Tensor, tuple[float, float]]:
     """Resize to ``size`` if one is given, and normalise; an image of any size fits."""
-    image = read_image(path)
+    image = cv2.cvtColor(read_image(path), cv2.COLOR_BGR2RGB)
     if size is not None:
         image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR)
     normalised = (image - np.array(model.input_mean)) / np.array(model.input_std)

@@ -1,0 +1,48 @@
+"""Print parameters and multiply-adds of a backbone or of the model of a config, part by part."""
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from mmeffvit.complexity.count import count
+from mmeffvit.utils.files import write_file
+
+from .arguments import new_parser, run_command
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(__doc__)
+    parser.add_argument(
+        'target',
+        metavar='CONFIG_OR_BACKBONE',
+        help='a config of mmdet or mmseg, or a backbone such as SHViT:s4, MobileViTv2:100, '
+        'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50',
+    )
+    parser.add_argument(
+        '--shape',
+        nargs=2,
+        type=int,
+        metavar=('H', 'W'),
+        help='image size in pixels (default: what the config tests at; 224 224 for a backbone)',
+    )
+    parser.add_argument(
+        '--proposals',
+        type=int,
+        metavar='N',
+        help='boxes for a second stage (default: test_cfg.rpn.max_per_img of the config)',
+    )
+    parser.add_argument(
+        '--json', metavar='FILE', dest='out', help='also write the numbers to a file'
+    )
+    return parser
+
+
+def run(target: str, shape: Sequence[int] | None, proposals: int | None, out: str | None) -> None:
+    result = count(target, shape=shape and tuple(shape), proposals=proposals)
+    print(result)
+    if out:
+        write_file(out, json.dumps(result.as_dict(), indent=2) + '\n')
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    run_command(make_parser(), run, argv)

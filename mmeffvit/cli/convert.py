@@ -1,0 +1,34 @@
+"""Write official or timm weights of a backbone as a clean file of our own layout."""
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmeffvit.errors import UserError
+from mmeffvit.zoo.convert import convert, write
+
+from .arguments import new_parser, run_command
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(__doc__)
+    parser.add_argument('source', help='a file, an address, or hf://OWNER/REPOSITORY')
+    parser.add_argument('out', type=Path, nargs='?', help='a .safetensors or .pth file')
+    parser.add_argument('--dry-run', action='store_true', help='say what would become of it only')
+    parser.add_argument('--averaged', action='store_true', help='take the EMA weights')
+    parser.add_argument('--prefix', help='read only the keys that start so')
+    return parser
+
+
+def run(source: str, out: Path | None, dry_run: bool, averaged: bool, prefix: str | None) -> None:
+    if out is None and not dry_run:
+        raise UserError('give OUT, or --dry-run')
+    conversion = convert(source, averaged=averaged, prefix=prefix)
+    print(conversion)
+    if not dry_run:
+        write(conversion, out)
+        print(f'  written to {out}')
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    run_command(make_parser(), run, argv)

@@ -1,0 +1,78 @@
+"""A backbone that the command line spells out."""
+
+from ast import literal_eval
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from mmengine.registry import MODELS as ROOT_MODELS
+from torch import nn
+
+from mmeffvit.backbones import families
+from mmeffvit.errors import UserError
+from mmeffvit.registry import MODELS
+from mmeffvit.utils.optional import require
+
+
+def parse_backbone(target: str) -> dict[str, Any]:
+    """The config of a backbone from ``TYPE[:ARCH][:KEY=VALUE...]``.
+
+    ``ARCH`` is a name, or a number with a point: a multiple of the base width of MobileViTv2. A
+    type of mmdet or mmseg has its scope before it: 'mmdet.ResNet:depth=50'.
+
+    Raises:
+        UserError: If the type is unknown, or a part is not of that form.
+    """
+    name, *rest = target.split(':')
+    settings: dict[str, Any] = dict(type=backbone_class(name, target))
+    for index, part in enumerate(rest):
+        key, equals, value = part.partition('=')
+        if equals:
+            settings[key] = _literal(value)
+        elif index == 0:
+            settings['arch'] = float(part) if _is_decimal(part) else part
+        else:
+            raise UserError(f'{part!r} in {target!r} has no value; write {part}=VALUE')
+    return settings
+
+
+def backbone_class(name: str, target: str) -> type[nn.Module]:
+    """The class registered as ``name``, which without a scope is one of ours."""
+    scope = name.partition('.')[0] if '.' in name else 'mmeffvit'
+    if scope in ('mmdet', 'mmseg'):
+        require(scope)
+        import_module(f'{scope}.registry')
+    known = {'mmeffvit': MODELS, **ROOT_MODELS.children}.get(scope)
+    # an empty registry is false, and fills itself when asked
+    cls = known.get(name.removeprefix(f'{scope}.')) if known is not None else None
+    if cls is None:
+        raise UserError(
+            f'{target!r} is neither a config file nor a backbone; backbones are '
+            f'{", ".join(families())}, written as SHViT:s4 or EfficientFormerV2:s2:attention=mobile'
+        )
+    return cls
+
+
+def build_backbone(settings: Mapping[str, Any]) -> nn.Module:
+    """Build what :func:`parse_backbone` returned.
+
+    Raises:
+        UserError: If an argument is unknown or not one of its choices.
+    """
+    arguments = dict(settings)
+    cls = arguments.pop('type')
+    try:
+        return cls(**arguments)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{cls.__name__}: {error}') from error
+
+
+def _literal(text: str) -> Any:
+    try:
+        return literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _is_decimal(text: str) -> bool:
+    return '.' in text and text.replace('.', '', 1).isdigit()

@@ -1,0 +1,101 @@
+"""What a config says of its data: data sets, pipelines, sizes of images."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.registry import DATASETS
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import is_image
+
+DEFAULT_PROPOSALS = 1000
+
+
+def datasets_in(dataset: Any) -> Iterator[Mapping]:
+    """The data sets inside wrappers such as RepeatDataset and ConcatDataset."""
+    if isinstance(dataset, Mapping):
+        inner = dataset.get('dataset') or dataset.get('datasets')
+        if inner is None:
+            yield dataset
+        else:
+            yield from datasets_in(inner)
+    elif isinstance(dataset, list | tuple):
+        for item in dataset:
+            yield from datasets_in(item)
+
+
+def datasets_of(config: Config, split: str) -> list[Mapping]:
+    """The data sets that the loader of 'train', 'val' or 'test' names."""
+    return list(datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')))
+
+
+def tested_dataset(config: Config) -> Mapping[str, Any]:
+    """The first data set that the config tests on, else validates on; empty without any."""
+    split = 'test' if config.get('test_dataloader') else 'val'
+    return next(iter(datasets_of(config, split)), {})
+
+
+def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
+    """Build a data set, which joins its paths and knows its classes, without reading it."""
+    return DATASETS.build({**deepcopy(dict(settings)), 'pipeline': [], 'lazy_init': True})
+
+
+def find_image(config: Config) -> Path:
+    """An image of the data that the config tests on, else validates on.
+
+    Raises:
+        UserError: If there is none.
+    """
+    tried = []
+    for settings in (*datasets_of(config, 'test'), *datasets_of(config, 'val')):
+        prefix = settings.get('data_prefix') or {}
+        folder = prefix.get('img') or prefix.get('img_path') or ''
+        tried.append(Path(settings.get('data_root') or '', folder))
+    for folder in filter(Path.is_dir, tried):
+        for path in sorted(folder.iterdir()):
+            if is_image(path):
+                return path
+    places = ', '.join(sorted({str(folder) for folder in tried})) or 'no folder'
+    raise UserError(
+        f'there is no image to compare the export on (looked in {places}): give one, --image FILE'
+    )
+
+
+def settings_of(value: Any, type_name: str) -> Iterator[dict]:
+    """Every config of a type anywhere in ``value``, such as the transforms of all pipelines."""
+    if isinstance(value, dict):
+        if name_of(value) == type_name:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from settings_of(item, type_name)
+
+
+def name_of(settings: Mapping[str, Any]) -> str:
+    """The name of a type, which may be a class, without its scope."""
+    kind = settings.get('type')
+    return getattr(kind, '__name__', str(kind)).split('.')[-1]
+
+
+def tested_shape(config: Config) -> tuple[int, int] | None:
+    """Height and width in pixels of the images that the config tests on, if it names them."""
+    preprocessor = config.model.get('data_preprocessor') or config.get('data_preprocessor') or {}
+    if preprocessor.get('size') is not None:
+        return tuple(preprocessor['size'])
+    if config.default_scope == 'mmdet':
+        for resize in settings_of(config.get('test_dataloader'), 'Resize'):
+            if isinstance(resize.get('scale'), list | tuple):
+                width, height = resize['scale']
+                return height, width
+    return None
+
+
+def tested_proposals(model: Mapping[str, Any]) -> int:
+    """Boxes that the first stage passes on when the config of ``model`` tests."""
+    rpn = (model.get('test_cfg') or {}).get('rpn') or {}
+    return rpn.get('max_per_img', DEFAULT_PROPOSALS)

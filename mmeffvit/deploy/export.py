@@ -1,0 +1,124 @@
+"""From a config and a checkpoint to a file that other programs run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmeffvit.config.datasets import find_image
+from mmeffvit.errors import UserError
+from mmeffvit.inference.model import Predictor, load_predictor
+from mmeffvit.utils.files import check_output
+
+from .compare import expect_maps, expect_model
+from .formats import format_of, write
+from .graphs import Graph, Preprocessing, make_graph
+from .graphs.backbone import BackboneGraph
+from .onnx.export import OPSET, ExportOptions
+from .onnx.metadata import config_metadata
+
+
+@dataclass(frozen=True)
+class ToolOptions:
+    """What the command line says of an export.
+
+    Args:
+        shape: Height and width of every image in pixels; None leaves them open.
+        batch: Images of every batch; None leaves it open.
+        backbone_only: Export the maps of the backbone.
+        image: To compare on; by default one of the config's data.
+        opset: Version of the ONNX operators.
+        half: Half precision, for the formats that have it.
+        cfg_options: Dotted keys and values that replace the config's.
+    """
+
+    shape: tuple[int, int] | None = None
+    batch: int | None = None
+    backbone_only: bool = False
+    image: Path | None = None
+    opset: int = OPSET
+    half: bool = False
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> ExportOptions:
+        return ExportOptions(self.shape, self.batch, self.opset)
+
+
+def export_model(
+    config_path: str, checkpoint: str, out: str | Path, options: ToolOptions | None = None
+) -> str:
+    """Write a trained model to a file for other programs, if it gives what the model gives.
+
+    Args:
+        config_path: The config file, of mmdet or mmseg.
+        checkpoint: A checkpoint of a run with this config.
+        out: The file; its ending names the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
+        options: See :class:`ToolOptions`.
+
+    Returns:
+        A report.
+
+    Raises:
+        UserError: If the model cannot be exported, there is no image to compare on, or the file
+            would disagree; then nothing is written.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    options, out = options or ToolOptions(), Path(out)
+    check_options(out, options)
+    predictor = load_predictor(
+        config_path, checkpoint, device='cpu', cfg_options=options.cfg_options
+    )
+    model, config = predictor.model, predictor.config
+    image = options.image or find_image(config)
+    graph = graph_of(predictor, options)
+    prepared = predictor.prepare(predictor.read(image), image, 0)
+    pixels = prepared['inputs'].numpy()[::-1].transpose(1, 2, 0)  # RGB, (H, W, 3)
+    return write(
+        graph,
+        out,
+        options.sizes,
+        config_metadata(config, model, predictor.visualizer.dataset_meta),
+        half=options.half,
+        expect=(
+            partial(expect_maps, graph, model.backbone)
+            if options.backbone_only
+            else partial(expect_model, model, sample=prepared['data_samples'])
+        ),
+        image=(str(image), np.ascontiguousarray(pixels)),
+    )
+
+
+def check_options(out: Path, options: ToolOptions) -> None:
+    """Refuse what cannot be before the model is built.
+
+    Raises:
+        UserError: If the ending, a size, the opset or the image is not one of its choices.
+    """
+    if options.shape is not None and min(options.shape) < 32:
+        raise UserError(f'--shape is {options.shape}; sides start at 32 pixels')
+    if options.batch is not None and options.batch < 1:
+        raise UserError(f'--batch is {options.batch}; it starts at 1')
+    if not 18 <= options.opset <= 23:
+        raise UserError(f'--opset is {options.opset}; choose 18 to 23')
+    if options.image is not None and not options.image.is_file():
+        raise UserError(f'--image {str(options.image)!r} does not exist')
+    format_of(out, options.sizes, half=options.half)
+    check_output(out)  # a package of Core ML is a folder, but an existing one is not removed either
+    weights = out.with_suffix('.bin')  # beside an .xml
+    if out.suffix == '.xml' and weights.exists() and not out.exists():
+        raise UserError(f'{weights} would be replaced by the weights of {out}: choose another name')
+
+
+def graph_of(predictor: Predictor, options: ToolOptions) -> Graph:
+    model = predictor.model
+    try:
+        if not options.backbone_only:
+            return make_graph(model)
+        preprocessing = Preprocessing.of(model.data_preprocessor)
+        return BackboneGraph(model.backbone, preprocessing).eval()
+    except ValueError as error:
+        raise UserError(f'the model cannot be exported: {error}') from error

@@ -1,0 +1,41 @@
+"""Boxes that overlap, and objects that two forms of one model both find."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+MATCH_IOU = 0.5
+
+
+def pairwise_iou(boxes: NDArray, others: NDArray) -> NDArray:
+    """IoU of every pair: (N, 4), (M, 4) -> (N, M)."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    common = np.prod(np.clip(high - low, 0, None), axis=2)
+    areas = [np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, others)]
+    return common / np.maximum(areas[0][:, None] + areas[1][None] - common, 1e-9)
+
+
+def match_objects(
+    expected: Mapping[str, NDArray], found: Mapping[str, NDArray], allowed: NDArray
+) -> list[tuple[int, int]]:
+    """Pairs of objects of one image with one label that overlap by :data:`MATCH_IOU` or more.
+
+    As in evaluation, the best scored choose first, and an object is chosen once.
+
+    Args:
+        expected: ``boxes`` (N, 4), ``scores`` (N,) and ``labels`` (N,).
+        found: The same of M objects.
+        allowed: Which pairs may be, as a shape that broadcasts to (N, M).
+    """
+    overlaps = pairwise_iou(expected['boxes'], found['boxes'])
+    overlaps[expected['labels'][:, None] != found['labels'][None]] = 0
+    overlaps = np.where(allowed, overlaps, 0)
+    pairs = []
+    for row in np.argsort(-expected['scores'], kind='stable') if overlaps.size else ():
+        column = int(overlaps[row].argmax())
+        if overlaps[row, column] >= MATCH_IOU:
+            pairs.append((int(row), column))
+            overlaps[:, column] = 0
+    return pairs

@@ -1,0 +1,45 @@
+"""Sessions of ONNX Runtime on the CPU."""
+
+import os
+from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
+
+from .optional import require
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+ERRORS = 3  # least severity that is logged: a shape that is not known beforehand is a warning
+
+
+def open_session(model: str | os.PathLike | bytes, threads: int = 0) -> 'InferenceSession':
+    """Load a file, or the bytes of one, with every optimization of the graph.
+
+    Args:
+        model: The file.
+        threads: 0 is one per core.
+
+    Raises:
+        UserError: If onnxruntime is not installed.
+    """
+    runtime = require('onnxruntime', 'Running ONNX')
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = ERRORS
+    source = model if isinstance(model, bytes) else str(model)
+    return runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
+
+
+def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArray]:
+    """Outputs by name on images (B, 3, H, W)."""
+    names = [output.name for output in session.get_outputs()]
+    values = session.run(names, {session.get_inputs()[0].name: images})
+    return dict(zip(names, values, strict=True))
+
+
+def run_onnx(
+    model: str | os.PathLike | bytes, images: NDArray, threads: int = 0
+) -> dict[str, NDArray]:
+    """Outputs by name of a file on images (B, 3, H, W)."""
+    return run_session(open_session(model, threads), images)

@@ -1,0 +1,312 @@
+"""The check of a config: good ones pass, each kind of fault is named, and training stops at it."""
+
+import random
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import mmdet
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.logging import MMLogger
+from mmengine.registry import DefaultScope
+from mmengine.runner import Runner
+
+from mmeffvit.checks.config import check as config_check
+from mmeffvit.checks.config.check import check_config
+from mmeffvit.checks.config.findings import Kind
+from mmeffvit.config.load import load_config, require_host_of
+from mmeffvit.engine.launch import RunOptions, train
+from tests.conftest import ROOT, run_python
+
+CONFIGS = ROOT / 'configs'
+SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
+HOST = Path(mmdet.__file__).parent / '.mim' / 'configs'
+TINY_SHVIT = dict(
+    type='mmeffvit.SHViT', arch=dict(channels=(16, 24, 32), depths=(1, 1, 1), attended=(0, 8, 8))
+)
+IMAGENET = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375], bgr_to_rgb=True)
+PRETRAINED = dict(type='Pretrained', checkpoint='nowhere.pth')
+
+
+def all_found(config: Config) -> dict[Kind, list[str]]:
+    require_host_of(config)
+    findings = check_config(config)
+    return {kind: [f.text for f in findings if f.kind is kind] for kind in Kind}
+
+
+def found(config: Config, kind: Kind) -> list[str]:
+    return all_found(config)[kind]
+
+
+def the_fault(config: Config, *parts: str) -> None:
+    """Assert that there is one fault, and that its text has these parts."""
+    (text,) = found(config, Kind.FAULT)
+    for part in parts:
+        assert part in text, text
+
+
+def retinanet(neck: dict, **backbone: object) -> Config:
+    """RetinaNet of the usual strides, small, on a tiny SHViT."""
+    model = dict(
+        backbone=dict(_delete_=True, **TINY_SHVIT, **backbone),
+        neck=dict(_delete_=True, **neck),
+        bbox_head=dict(in_channels=16, feat_channels=16, stacked_convs=1),
+    )
+    return load_config(CONFIGS / 'retinanet_shvit_s4.py', dict(model=model))
+
+
+def segmentor(backbone: dict, in_index: int, channels: int, **preprocessor: object) -> Config:
+    """One convolutional head on one map."""
+    head = dict(
+        type='FCNHead', in_channels=channels, in_index=in_index, channels=8, num_convs=1,
+        concat_input=False, num_classes=2, norm_cfg=dict(type='BN'), align_corners=False,
+        loss_decode=dict(type='CrossEntropyLoss'),
+    )  # fmt: skip
+    data = dict(type='BaseSegDataset', metainfo=dict(classes=('ground', 'disc')))
+    preprocessor = {**IMAGENET, 'size': (64, 64), **preprocessor}
+    model = dict(
+        type='EncoderDecoder',
+        data_preprocessor=dict(type='SegDataPreProcessor', **preprocessor),
+        backbone=backbone,
+        decode_head=head,
+    )
+    return Config(
+        dict(default_scope='mmseg', model=model, train_dataloader=dict(dataset=data)),
+    )
+
+
+@pytest.mark.parametrize(
+    ('leaf', 'classes'),
+    [
+        ('maskrcnn_swiftformer_xs_shapes', 4),
+        ('pspnet_mobilevitv2_050_ade20k', 150),
+        ('ssdlite_mobilevitv2_050', 80),
+    ],
+)
+def test_a_leaf_has_no_fault(leaf, classes):
+    texts = all_found(load_config(CONFIGS / f'{leaf}.py'))
+    assert texts[Kind.FAULT] == []
+    assert f'{classes} classes in all heads and in the data' in texts[Kind.FINE]
+
+
+def test_a_config_of_the_host_has_no_fault():
+    texts = all_found(load_config(HOST / 'retinanet' / 'retinanet_r18_fpn_1x_coco.py'))
+    assert texts[Kind.FAULT] == []
+    assert 'bbox_head (RetinaHead) declares strides 8, 16, 32, 64, 128' in texts[Kind.FINE][0]
+    assert re.search(r'frozen.*: backbone\.conv1.*backbone\.layer1', texts[Kind.NOTE][0])
+
+
+def test_a_stock_fpn_on_shvit_is_told_that_its_maps_are_too_coarse():
+    neck = dict(type='FPN', in_channels=[16, 24, 32], out_channels=16, num_outs=5)
+    the_fault(
+        retinanet(neck),
+        'bbox_head (RetinaHead) declares stride 8 for level 0, a map of stride 16 arrives',
+        'model.bbox_head.anchor_generator.strides=[16, 32, 64, 128, 256]',
+        "type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], num_finer=1, coarser=True",
+    )
+
+
+def test_the_cure_of_a_stride_fault_cures_it():
+    neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
+    assert found(retinanet(dict(neck, num_finer=1, coarser=True)), Kind.FAULT) == []
+
+
+def test_a_missing_level_is_named():
+    neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
+    the_fault(retinanet(dict(neck, num_finer=1)), '5 levels', '4 maps arrive, strides 8, 16, 32')
+
+
+@pytest.mark.parametrize('name', ['FPN', 'mmeffvit.TransposedFPN'])
+def test_wrong_channels_of_the_neck_are_named(name):
+    neck = dict(type=name, in_channels=[16, 24, 64], out_channels=16)
+    if name == 'FPN':
+        neck['num_outs'] = 5
+    faults = found(retinanet(neck), Kind.FAULT)
+    assert any(
+        f'neck ({name.split(".")[-1]}) has in_channels=[16, 24, 64]' in fault
+        and 'model.neck.in_channels=[16, 24, 32]' in fault
+        for fault in faults
+    ), faults
+
+
+def test_a_model_that_cannot_be_built_is_a_fault_with_the_reason():
+    config = retinanet(dict(type='FPN', in_channels=[16, 24, 32], out_channels=16, num_outs=1))
+    the_fault(config, 'cannot be built', 'AssertionError')
+
+
+def test_wrong_strides_of_a_roi_extractor_are_named():
+    extractor = 'model.roi_head.mask_roi_extractor.featmap_strides'
+    the_fault(
+        load_config(SHAPES, {extractor: [8, 16, 32, 64]}),
+        'roi_head.mask_roi_extractor (SingleRoIExtractor) declares stride 8 for level 0',
+        f'{extractor}=[4, 8, 16, 32]',
+    )
+
+
+def test_classes_that_differ_between_head_and_data_are_named():
+    config = load_config(SHAPES, {'model.roi_head.mask_head.num_classes': 80})
+    the_fault(config, 'mask_head', 'num_classes=80', '4 classes: circle, square, triangle, star')
+
+
+def test_heads_that_differ_are_named_when_the_data_says_nothing():
+    config = load_config(SHAPES, {'model.roi_head.mask_head.num_classes': 80})
+    for split in ('train', 'val', 'test'):
+        config.pop(f'{split}_dataloader')
+    the_fault(config, 'heads differ', 'mask_head (FCNMaskHead) 80', '(Shared2FCBBoxHead) 4')
+
+
+def test_classes_under_the_old_name_are_named():
+    config = load_config(SHAPES)
+    config.train_dataloader.dataset.metainfo = dict(CLASSES=('circle',))
+    faults = found(config, Kind.FAULT)
+    assert any('CLASSES, which neither host reads' in fault for fault in faults), faults
+
+
+def test_mobilevitv2_refuses_imagenet_normalisation_and_the_hint_says_how_to_pad():
+    backbone = dict(type='mmeffvit.MobileViTv2', arch=0.25, out_indices=(4,), init_cfg=PRETRAINED)
+    config = segmentor(backbone, 0, 128, size=(96, 96))
+    the_fault(
+        config, 'MobileViTv2 expects RGB with mean [0.0, 0.0, 0.0]', 'std=[255.0, 255.0, 255.0]'
+    )
+    (hint,) = found(config, Kind.NOTE)
+    assert 'unless both sides divide by 64' in hint
+    config.model.data_preprocessor.update(mean=[0.0] * 3, std=[255.0] * 3, size=(64, 64))
+    texts = all_found(config)
+    assert texts[Kind.FAULT] == texts[Kind.NOTE] == []
+
+
+def test_images_left_in_bgr_are_named_and_random_weights_take_any():
+    neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
+    config = retinanet(dict(neck, num_finer=1, coarser=True), init_cfg=PRETRAINED)
+    config.model.data_preprocessor.bgr_to_rgb = False
+    the_fault(config, 'SHViT expects RGB', 'gets BGR', 'bgr_to_rgb=True')
+    config.model.backbone.init_cfg = None
+    texts = all_found(config)
+    assert texts[Kind.FAULT] == []
+    assert 'gets BGR' in ' '.join(texts[Kind.NOTE])
+
+
+def test_a_map_that_no_head_uses_is_named_with_its_parameters():
+    arch = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))
+    config = segmentor(dict(type='mmeffvit.SwiftFormer', arch=arch), 3, 16)
+    cure = 'model.backbone.out_indices=(3,)'
+    the_fault(config, 'backbone.output_norms.0, backbone.output_norms.1', cure)
+    config.find_unused_parameters = True
+    assert found(config, Kind.FAULT) == []
+    config.pop('find_unused_parameters')
+    config.model.backbone.out_indices = (3,)
+    config.model.decode_head.in_index = 0
+    assert found(config, Kind.FAULT) == []
+
+
+def test_frozen_stages_are_information():
+    neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
+    config = retinanet(dict(neck, num_finer=1, coarser=True), frozen_stages=1)
+    texts = all_found(config)
+    assert texts[Kind.FAULT] == []
+    assert 'backbone.stem, backbone.stages.0' in ' '.join(texts[Kind.NOTE])
+
+
+def test_a_head_without_strides_is_said_not_to_be_checked():
+    backbone = dict(type='mmeffvit.SwiftFormer', arch='xs', out_indices=(3,))
+    texts = found(segmentor(backbone, 0, 220), Kind.UNCHECKED)
+    assert any('decode_head (FCNHead): none declared' in text for text in texts), texts
+
+
+def test_a_check_that_does_not_understand_a_model_says_so(monkeypatch):
+    def puzzled(step, config):
+        raise AttributeError('a head like no other')
+
+    monkeypatch.setattr(config_check, 'compare_classes', puzzled)
+    texts = all_found(load_config(SHAPES))
+    assert texts[Kind.FAULT] == []
+    assert 'classes: AttributeError: a head like no other' in texts[Kind.UNCHECKED]
+
+
+def test_a_check_leaves_the_config_and_all_states_as_they_were():
+    config = load_config(SHAPES)
+    before = config.dump()
+    scope, logger = DefaultScope.get_current_instance(), MMLogger.get_current_instance()
+    states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
+    found(config, Kind.FAULT)
+    assert config.dump() == before
+    assert DefaultScope.get_current_instance() is scope
+    assert MMLogger.get_current_instance() is logger
+    assert random.getstate() == states[0]
+    assert (np.random.get_state()[1] == states[1]).all()
+    assert torch.equal(torch.get_rng_state(), states[2])
+
+
+FAST = ['train_cfg.max_epochs=1', 'train_dataloader.batch_size=4', 'model.backbone.init_cfg=None']
+WRONG = 'model.roi_head.mask_roi_extractor.featmap_strides=[8,16,32,64]'
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Run a tool as a user does, but in this process; returns its exit code."""
+    monkeypatch.syspath_prepend(ROOT / 'tools')
+
+    def run(name: str, *arguments: object) -> int:
+        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
+        try:
+            runpy.run_path(str(ROOT / 'tools' / f'{name}.py'), run_name='__main__')
+        except SystemExit as stop:
+            return stop.code
+        return 0
+
+    return run
+
+
+def test_the_tool_exits_with_0_for_none_1_for_faults_and_2_for_a_missing_config(tool, capsys):
+    assert tool('check_config', SHAPES) == 0
+    assert tool('check_config', SHAPES, '--cfg-options', WRONG) == 1
+    printed = capsys.readouterr().out
+    assert 'fault: roi_head.mask_roi_extractor' in printed
+    assert printed.splitlines()[-1].startswith(f'{SHAPES}: 1 fault, checked in')
+    assert tool('check_config', 'no.py') == 2
+
+
+def test_training_stops_at_a_fault_unless_told_not_to_look(
+    tool, shapes, tmp_path, monkeypatch, capsys
+):
+    started = []
+    monkeypatch.setattr(Runner, 'train', lambda runner: started.append(runner))
+    options = ['--work-dir', tmp_path, '--cfg-options', f'data_root={shapes}/', WRONG, *FAST]
+    assert tool('train', SHAPES, *options) == 2
+    assert started == []
+    message = capsys.readouterr().err
+    assert 'has 1 fault (--no-check trains all the same): roi_head.mask_roi' in message
+    assert tool('train', SHAPES, '--no-check', *options) == 0
+    assert len(started) == 1
+
+
+@pytest.mark.slow
+def test_training_starts_with_the_same_loss_with_and_without_the_check(shapes, tmp_path):
+    options = {
+        'data_root': f'{shapes}/', 'train_cfg.max_epochs': 1, 'model.backbone.init_cfg': None,
+        'train_dataloader.batch_size': 4, 'default_hooks.checkpoint.save_last': False,
+        'val_dataloader': None, 'val_cfg': None, 'val_evaluator': None,
+    }  # fmt: skip
+    losses = []
+    for check in (True, False):
+        run = RunOptions(work_dir=str(tmp_path / str(check)), cfg_options=options, seed=0)
+        runner = train(str(SHAPES), run, check=check)
+        losses.append(runner.message_hub.get_scalar('train/loss').data[0])
+    assert losses[0][0] == losses[1][0]
+    assert np.isfinite(losses).all()
+
+
+@pytest.mark.slow
+def test_every_process_stops_at_a_fault_that_the_first_reports(shapes, tmp_path):
+    run = run_python(
+        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
+        ROOT / 'tools' / 'train.py', SHAPES, '--work-dir', tmp_path, '--launcher', 'pytorch',
+        '--cfg-options', f'data_root={shapes}/', WRONG, *FAST, env={'OMP_NUM_THREADS': '1'},
+    )  # fmt: skip
+    assert run.returncode != 0
+    assert run.stdout.count('declares stride 8 for level 0') == 1, run.stdout
+    assert re.search('error: .* has 1 fault .--no-check trains all the same.', run.stdout)

@@ -1,0 +1,321 @@
+"""Whole data pass, and every kind of damage is found, counted and named."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmengine.config import Config
+from PIL import Image
+
+from mmeffvit.checks.data import report as kinds
+from mmeffvit.checks.data.check import check_dataset
+from mmeffvit.checks.data.images import Sample
+from mmeffvit.checks.data.report import NOTE, Kind, Report
+from mmeffvit.checks.data.segmentation import Meaning
+from mmeffvit.config.load import load_config, require_host_of
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_size
+from tests.conftest import ROOT, run_tool, run_tool_here
+
+CONFIGS = ROOT / 'configs'
+SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
+ADE = CONFIGS / 'semfpn_shvit_s4_ade20k.py'
+TRAIN = 'annotations/instances_train2017.json'
+ALL = Sample(None)
+
+
+def loaded(config: Path, data_root: Path, **options: object) -> Config:
+    config = load_config(config, {'data_root': f'{data_root}/', **options})
+    require_host_of(config)
+    return config
+
+
+def broken_in(reports: list[Report]) -> set[Kind]:
+    return {kind for report in reports for kind in report.broken}
+
+
+@pytest.fixture
+def copy(shapes, tmp_path) -> Path:
+    """Generated shapes that a test may damage."""
+    return Path(shutil.copytree(shapes, tmp_path / 'shapes'))
+
+
+@pytest.fixture
+def ade_copy(ade_mini, tmp_path) -> Path:
+    folder = tmp_path / 'ade'
+    for source in filter(Path.is_file, ade_mini.rglob('*')):  # the folders are read-only
+        target = folder / source.relative_to(ade_mini)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    return folder
+
+
+def test_whole_data_have_nothing_broken(shapes, coco_mini, ade_mini):
+    for config, folder in (
+        (SHAPES, shapes),
+        (CONFIGS / 'maskrcnn_swiftformer_l1.py', coco_mini),
+        (ADE, ade_mini),
+    ):
+        reports = check_dataset(loaded(config, folder), sample=ALL)
+        assert not broken_in(reports), [str(report) for report in reports]
+        assert [report.name for report in reports] == ['train', 'val, test']
+
+
+def test_the_table_counts_images_and_annotations_of_every_class(shapes):
+    content = json.loads((shapes / TRAIN).read_text())
+    report, _ = check_dataset(loaded(SHAPES, shapes), sample=Sample(3))
+    for number, row in enumerate(report.table[1:], start=1):
+        own = [a for a in content['annotations'] if a['category_id'] == number]
+        assert row[1:3] == (str(len({a['image_id'] for a in own})), str(len(own)))
+    assert '3 images opened' in report.facts[0]
+
+
+def edit(change: Callable[[dict], object]) -> Callable[[Path], object]:
+    """Damage the annotation file of the training set."""
+
+    def damage(folder: Path) -> None:
+        content = json.loads((folder / TRAIN).read_text())
+        change(content)
+        (folder / TRAIN).write_text(json.dumps(content))
+
+    return damage
+
+
+def first(records: str, /, **values: object) -> Callable[[Path], object]:
+    """Give the first record of a list other values."""
+    return edit(lambda content: content[records][0].update(values))
+
+
+def truncate(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def repeat(name: str) -> Callable[[Path], object]:
+    return edit(lambda content: content[name].append(dict(content[name][0])))
+
+
+def swap_categories(content: dict) -> None:
+    categories = content['categories']
+    categories[0], categories[1] = categories[1], categories[0]
+
+
+def name_again(content: dict) -> None:
+    content['categories'].append(dict(id=9, name='circle'))
+
+
+IMAGE = 'train2017/000000.png'
+DAMAGE = {
+    'image missing': (kinds.IMAGE_MISSING, lambda folder: (folder / IMAGE).unlink()),
+    'image truncated': (kinds.IMAGE_BROKEN, lambda folder: truncate(folder / IMAGE)),
+    'image empty': (kinds.IMAGE_BROKEN, lambda folder: (folder / IMAGE).write_bytes(b'')),
+    'image of another size': (
+        kinds.IMAGE_SIZE,
+        lambda folder: Image.new('RGB', (32, 64)).save(folder / IMAGE),
+    ),
+    'box outside': (kinds.BOX_OUTSIDE, first('annotations', bbox=[50, 50, 30, 10])),
+    'box left of it': (kinds.BOX_OUTSIDE, first('annotations', bbox=[-9, 0, 5, 5])),
+    'box without area': (kinds.BOX_EMPTY, first('annotations', bbox=[5, 5, 0, 10])),
+    'box turned round': (kinds.BOX_EMPTY, first('annotations', bbox=[9, 9, -4, 5])),
+    'box not a number': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=[1, 2, 3])),
+    'category of no class': (kinds.CATEGORY_UNKNOWN, first('annotations', category_id=99)),
+    'image of no file': (kinds.IMAGE_UNKNOWN, first('annotations', image_id=999)),
+    'class missing': (kinds.CLASS_MISSING, first('categories', name='heart')),
+    'classes in another order': (kinds.CLASS_ORDER, edit(swap_categories)),
+    'class named twice': (kinds.CATEGORY_TWICE, edit(name_again)),
+    'image id twice': (kinds.IMAGE_TWICE, repeat('images')),
+    'annotation id twice': (kinds.ANNOTATION_TWICE, repeat('annotations')),
+    'category id twice': (kinds.CATEGORY_TWICE, repeat('categories')),
+    'no height': (kinds.RECORD_INCOMPLETE, first('images', height=None)),
+    'polygon of two points': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=[[1, 1, 2, 2]]),
+    ),
+    'no mask': (kinds.MASK_BROKEN, first('annotations', segmentation=[])),
+    'run lengths too short': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=dict(size=[64, 64], counts=[5, 6])),
+    ),
+    'run lengths not there': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=dict(size=[64, 64])),
+    ),
+    'mask of another size': (
+        kinds.MASK_SIZE,
+        first('annotations', segmentation=dict(size=[32, 64], counts=[32 * 64])),
+    ),
+    'no annotation file': (kinds.NOT_THERE, lambda folder: (folder / TRAIN).unlink()),
+    'no image folder': (kinds.NOT_THERE, lambda folder: shutil.rmtree(folder / 'train2017')),
+    'annotation file cut': (kinds.FILE_UNREADABLE, lambda folder: truncate(folder / TRAIN)),
+    'annotation file without lists': (
+        kinds.FILE_UNREADABLE,
+        lambda folder: (folder / TRAIN).write_text('[]'),
+    ),
+}
+
+
+@pytest.mark.parametrize(('kind', 'damage'), DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_found_counted_and_named(kind, damage, copy):
+    damage(copy)
+    train, val = check_dataset(loaded(SHAPES, copy), sample=ALL)
+    assert train.broken == [kind], str(train)
+    assert train.counts[kind] == 1
+    assert not val.broken
+    text = str(train)
+    assert f'BROKEN: 1 {kind.what}: {train.examples[kind][0]}' in text
+    assert f'cure: {kind.cure}' in text
+
+
+def test_what_may_be_meant_is_a_note(copy):
+    def change(content: dict) -> None:
+        content['images'].append(dict(id=99, file_name='000000.png', height=64, width=64))
+        content['annotations'][0]['id'] = 0
+
+    edit(change)(copy)
+    config = loaded(SHAPES, copy)
+    metainfo = dict(classes=('circle', 'square', 'triangle'))
+    config.train_dataloader.dataset.metainfo = metainfo
+    train, _ = check_dataset(config, sample=ALL)
+    assert not train.broken
+    found = set(train.counts)
+    assert found == {kinds.WITHOUT_ANNOTATION, kinds.ANNOTATION_ZERO, kinds.CLASS_LEFT_OUT}
+    assert all(kind.tolerated == NOTE for kind in found)
+
+
+def test_few_boxes_without_area_are_a_note_as_in_coco_itself():
+    report = Report('train', 'CocoDataset', num_records=860001)
+    for number in range(800):
+        report.add(kinds.BOX_EMPTY, number)
+    assert not report.broken
+    assert 'note: 800 boxes' in str(report)
+
+
+def test_masks_are_looked_at_only_where_the_config_reads_them(copy):
+    first('annotations', segmentation=[[1, 1, 2, 2]])(copy)
+    config = loaded(SHAPES, copy)
+    for transform in config.train_dataloader.dataset.pipeline:
+        transform.pop('with_mask', None)
+    train, _ = check_dataset(config)
+    assert not train.broken
+
+
+def test_an_evaluator_with_another_file_is_found(copy):
+    config = loaded(SHAPES, copy)
+    config.val_evaluator.ann_file = str(copy / TRAIN)
+    config.test_evaluator.ann_file = 'gone.json'
+    reports = {report.name: report for report in check_dataset(config, ('val', 'test'))}
+    assert reports['val'].broken == [kinds.OTHER_FILE]
+    assert reports['test'].broken == [kinds.NOT_THERE]
+
+
+def test_data_sets_inside_of_wrappers_are_checked(copy):
+    (copy / IMAGE).unlink()
+    config = loaded(SHAPES, copy)
+    own = config.train_dataloader.dataset
+    inner = dict(type='ConcatDataset', datasets=[own, dict(own)])
+    config.train_dataloader.dataset = dict(type='RepeatDataset', times=2, dataset=inner)
+    (report,) = check_dataset(config, ('train',))
+    assert report.name == 'train 1 of 2, train 2 of 2'
+    assert report.broken == [kinds.IMAGE_MISSING]
+
+
+def paint(value: int) -> Callable[[Path], object]:
+    def damage(path: Path) -> None:
+        labels = np.array(Image.open(path))
+        labels[0, 0] = value
+        Image.fromarray(labels).save(path)
+
+    return damage
+
+
+def turn(path: Path) -> None:
+    Image.fromarray(np.array(Image.open(path)).T).save(path)
+
+
+def colour(path: Path) -> None:
+    Image.open(path).convert('RGB').save(path)
+
+
+LABELS = 'annotations/training/ADE_val_00000001.png'
+PICTURE = 'images/training/ADE_val_00000001.jpg'
+LABEL_DAMAGE = {
+    'value': (kinds.LABELS_VALUE, LABELS, paint(151)),
+    'size': (kinds.LABELS_SIZE, LABELS, turn),
+    'colour': (kinds.LABELS_COLOUR, LABELS, colour),
+    'truncated': (kinds.LABELS_BROKEN, LABELS, truncate),
+    'missing': (kinds.LABELS_MISSING, LABELS, Path.unlink),
+    'image truncated': (kinds.IMAGE_BROKEN, PICTURE, truncate),
+    'image missing': (kinds.LABELS_ALONE, PICTURE, Path.unlink),
+}
+
+
+@pytest.mark.parametrize(('kind', 'name', 'damage'), LABEL_DAMAGE.values(), ids=LABEL_DAMAGE)
+def test_damage_of_label_maps_is_found(kind, name, damage, ade_copy):
+    damage(ade_copy / name)
+    train, val = check_dataset(loaded(ADE, ade_copy), sample=ALL)
+    assert train.broken == [kind], str(train)
+    assert train.counts[kind] == 1
+    assert Path(name).stem in train.examples[kind][0]
+    assert not val.broken
+
+
+def test_a_list_that_names_an_image_twice_or_in_vain_is_found(ade_copy):
+    names = ['ADE_val_00000001', 'ADE_val_00000001', 'gone']
+    (ade_copy / 'train.txt').write_text('\n'.join(names))
+    config = loaded(ADE, ade_copy, **{'train_dataloader.dataset.ann_file': 'train.txt'})
+    (train,) = check_dataset(config, ('train',))
+    assert set(train.broken) == {
+        kinds.LISTED_TWICE,
+        kinds.IMAGE_MISSING,
+        kinds.LABELS_MISSING,
+    }
+
+
+@pytest.mark.parametrize('reduce', [False, True])
+@pytest.mark.parametrize('label_map', [None, {0: 1, 1: 255, 2: 0}])
+def test_values_mean_what_the_host_makes_of_them(reduce, label_map, tmp_path):
+    from mmseg.datasets.transforms import LoadAnnotations
+
+    path = tmp_path / 'labels.png'
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(path)
+    host = LoadAnnotations()(
+        dict(seg_map_path=str(path), reduce_zero_label=reduce, label_map=label_map, seg_fields=[])
+    )['gt_seg_map']
+    meaning = Meaning(3, 255, reduce, label_map)
+    for value, label in enumerate(host.ravel().tolist()):
+        expected = label if label in (0, 1, 2, 255) else None
+        assert meaning.label_of(value) == expected, value
+
+
+def test_the_size_is_that_which_the_host_reads_of_a_turned_photograph(tmp_path):
+    import mmcv
+
+    path = tmp_path / 'turned.jpg'
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new('RGB', (40, 30)).save(path, exif=exif)
+    assert read_size(path) == mmcv.imread(str(path)).shape[:2] == (40, 30)
+
+
+def test_the_sample_repeats_and_an_unknown_data_set_is_a_user_error(shapes):
+    assert Sample(4, 1).choose(range(99)) == Sample(4, 1).choose(range(99))
+    assert Sample(4, 1).choose(range(99)) != Sample(4, 2).choose(range(99))
+    config = loaded(SHAPES, shapes, **{'train_dataloader.dataset.type': 'NoSuchDataset'})
+    with pytest.raises(UserError, match='NoSuchDataset'):
+        check_dataset(config)
+
+
+@pytest.mark.slow
+def test_the_tool_prints_a_cure_and_exits_with_1(copy):
+    (copy / IMAGE).unlink()
+    run = run_tool('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
+    assert run.returncode == 1, run.stdout
+    assert 'BROKEN: 1 images missing' in run.stdout
+    assert '000000.png' in run.stdout
+    assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: 1 images missing')
+    run = run_tool_here('check_dataset', 'no.py')
+    assert run.returncode == 2
+    assert "error: config 'no.py' does not exist" in run.stdout

@@ -1,0 +1,162 @@
+"""Deformable DETR as a graph, and as a file, finds what mmdet finds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mmcv.ops import MultiScaleDeformableAttention
+from mmdet.structures import DetDataSample
+from torch import nn
+
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.deformable_attention import (
+    Levels,
+    TracedDeformableAttention,
+    sample_levels,
+)
+from mmeffvit.deploy.graphs.detr import positional_encoding
+from mmeffvit.deploy.onnx.export import all_nodes
+from mmeffvit.errors import UserError
+from mmeffvit.utils.onnx import run_onnx
+from tests.backbones.parity import randomised
+from tests.configs.leaves import build, load
+from tests.deploy import models
+from tests.deploy.graphs.test_two_stage import assert_finds_the_same
+from tests.deploy.models import file_of
+from tests.deploy.onnx.test_export import assert_agrees, photograph
+
+LEAF = 'deformabledetr_swiftformer_l1_singlehead'
+WIDTH, CHANNELS = 32, [8, 16, 24, 32]
+ATTENTION = dict(embed_dims=WIDTH)
+FEED_FORWARD = dict(embed_dims=WIDTH, feedforward_channels=2 * WIDTH)
+TINY = {
+    'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1)),
+    # four channels a group: a map of one cell has more than one value to normalise
+    'model.neck': dict(in_channels=CHANNELS[1:], out_channels=WIDTH, norm_cfg=dict(num_groups=8)),
+    'model.num_queries': 40,
+    'model.test_cfg.max_per_img': 20,
+    'model.positional_encoding.num_feats': WIDTH // 2,
+    'model.single_head': dict(encoder=[0], decoder=[], attended=8),
+    'model.encoder': dict(
+        num_layers=1, layer_cfg=dict(self_attn_cfg=ATTENTION, ffn_cfg=FEED_FORWARD)
+    ),
+    'model.decoder': dict(
+        num_layers=1,
+        layer_cfg=dict(self_attn_cfg=ATTENTION, cross_attn_cfg=ATTENTION, ffn_cfg=FEED_FORWARD),
+    ),
+    'model.bbox_head': dict(num_classes=5, embed_dims=WIDTH),
+}
+
+
+def tiny(options: dict[str, Any] | None = None) -> nn.Module:
+    """One layer in each stack, the encoder's with a single head, and queries that differ."""
+    config = load(LEAF)
+    config.merge_from_dict({**TINY, **(options or {})})
+    torch.manual_seed(0)
+    model = randomised(build(config)).eval()
+    for name, module in model.named_modules():
+        if name.endswith(('sampling_offsets', 'attention_weights')):
+            nn.init.normal_(module.weight, std=0.2)
+        if '_branches.' in name and isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.3)
+    nn.init.normal_(model.reference_points_fc.weight, std=0.5)
+    nn.init.normal_(model.query_embedding.weight)
+    nn.init.normal_(model.level_embed)  # not set before training starts
+    return model
+
+
+@pytest.fixture(scope='module')
+def model() -> nn.Module:
+    return tiny()
+
+
+@pytest.fixture(scope='module')
+def exported(model):
+    return file_of('detr', model)
+
+
+def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):
+    batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
+    found = run_onnx(exported, batches[1])
+    assert found['boxes'].shape == (2, 20, 4)
+    assert len(np.unique(found['labels'])) > 2
+    assert found['boxes'].std(axis=1).min() > 1  # pixels: the queries look at different places
+    assert_agrees(models.errors_on(exported, model, batches, DetDataSample()))
+
+
+def test_a_file_has_standard_operators_only(exported):
+    import onnx
+
+    nodes = list(all_nodes(onnx.load(exported)))
+    assert {node.domain for node in nodes} == {''}
+    assert sum(node.op_type == 'GridSample' for node in nodes) == 8  # four levels, two attentions
+
+
+@pytest.mark.parametrize(
+    'options',
+    [
+        {},
+        {'model.single_head': dict(encoder=[], decoder=[0], attended=8, attention='projected')},
+        {'model.with_box_refine': True},
+        {'model.positional_encoding.normalize': False, 'model.positional_encoding.offset': 0.0},
+    ],
+    ids=['as it is', 'projected head in the decoder', 'refined boxes', 'places in cells'],
+)
+def test_the_graph_finds_what_the_host_finds(options):
+    model = tiny(options)
+    assert_finds_the_same(model, make_graph(model), photograph((101, 75), batch=2))
+
+
+@pytest.mark.parametrize('coordinates', [2, 4])
+def test_traced_attention_is_mmcvs(coordinates):
+    torch.manual_seed(0)
+    attention = randomised(MultiScaleDeformableAttention(16, 2, 3, 4, batch_first=True)).eval()
+    nn.init.normal_(attention.sampling_offsets.weight)
+    features = [torch.randn(2, 16, *size) for size in [(9, 5), (5, 3), (3, 2)]]
+    levels = Levels.of(features)
+    value = torch.cat([feature.flatten(2) for feature in features], dim=2).transpose(1, 2)
+    inputs = dict(
+        query=torch.randn(2, 7, 16), value=value, query_pos=torch.randn(2, 7, 16),
+        reference_points=torch.rand(2, 7, 3, coordinates),
+    )  # fmt: skip
+    expected = attention(
+        **inputs, spatial_shapes=torch.tensor(levels.sizes), level_start_index=None
+    )
+    found = TracedDeformableAttention(attention)(**inputs, spatial_shapes=levels)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_operator_is_the_function_it_stands_for():
+    from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
+
+    torch.manual_seed(0)
+    value, weights = torch.randn(2, 26, 3, 4), torch.rand(2, 5, 3, 2, 4)
+    points = torch.rand(2, 5, 3, 2, 4, 2) * 1.4 - 0.2  # some outside
+    found = sample_levels(value, [4, 5, 2, 3], points, weights)
+    sizes = torch.tensor([(4, 5), (2, 3)])
+    expected = multi_scale_deformable_attn_pytorch(value, sizes, points, weights)
+    torch.testing.assert_close(found, expected)
+    assert found.shape == (2, 5, 12)
+
+
+def test_the_positional_encoding_is_the_hosts(model):
+    feature = torch.zeros(1, WIDTH, 7, 4)
+    expected = model.positional_encoding(None, input=feature)[0].flatten(1).T
+    found = positional_encoding(model.positional_encoding, (7, 4), feature)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'model.data_preprocessor.pad_size_divisor': 32}, 'pad_size_divisor is 32'),
+        ({'model.as_two_stage': True}, 'choose as_two_stage=False'),
+        ({'model.bbox_head.loss_cls': dict(type='CrossEntropyLoss', _delete_=True)}, 'use_sigmoid'),
+    ],
+)
+def test_a_model_without_a_form_in_the_graph_is_refused(options, message):
+    config = load(LEAF)
+    config.merge_from_dict({**TINY, **options})
+    with pytest.raises(UserError, match=message):
+        make_graph(build(config))

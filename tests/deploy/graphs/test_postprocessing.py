@@ -1,0 +1,118 @@
+"""Steps of the post-processing whose shapes are fixed, against the plain ones of mmcv and torch."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip('mmcv.ops')
+
+from mmeffvit.deploy.compare import batch, make_batches, match
+from mmeffvit.deploy.graphs import ops
+from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
+from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.masks import paste_mask
+
+
+def random_boxes(number: int, images: int = 2) -> torch.Tensor:
+    corners = torch.rand(images, number, 2) * 60
+    return torch.cat([corners, corners + 5 + torch.rand(images, number, 2) * 40], dim=-1)
+
+
+def test_suppression_within_classes_keeps_what_mmcv_keeps():
+    from mmcv.ops import batched_nms
+
+    boxes, scores = random_boxes(80), torch.rand(2, 80)
+    labels = torch.randint(3, (2, 80))
+    scores[:, ::7] = ops.EMPTY
+    nms = dict(type='nms', iou_threshold=0.4)
+    found = ops.best_objects(boxes, ops.batched_nms(boxes, scores, labels, nms, 10), labels, 10)
+    for i in range(2):
+        valid = scores[i] > 0
+        expected, kept = batched_nms(boxes[i][valid], scores[i][valid], labels[i][valid], nms)
+        torch.testing.assert_close(found[0][i], expected[:10, :4])
+        torch.testing.assert_close(found[1][i], expected[:10, 4])
+        assert torch.equal(found[2][i], labels[i][valid][kept][:10])
+
+
+def test_another_suppression_is_refused():
+    with pytest.raises(ValueError, match='soft_nms'):
+        ops.batched_nms(
+            random_boxes(2), torch.rand(2, 2), torch.zeros(2, 2), dict(type='soft_nms'), 5
+        )
+
+
+def test_places_without_an_object_are_empty():
+    scores = torch.tensor([[0.5, ops.EMPTY, 0.7]])
+    boxes, best, labels = ops.best_objects(
+        torch.ones(1, 3, 4), scores, torch.tensor([[4, 5, 6]]), 5
+    )
+    assert best.tolist() == [[pytest.approx(0.7), 0.5, 0, 0, 0]]
+    assert labels.tolist() == [[6, 4, -1, -1, -1]]
+    assert boxes[0, 2:].abs().max() == 0
+
+
+def test_a_box_without_area_is_dropped_where_the_host_drops_it():
+    boxes = torch.tensor([[[0.0, 0.0, 5.0, 0.0], [0.0, 0.0, 5.0, 1.0]]])
+    scores = torch.tensor([[0.9, 0.8]])
+    assert ops.drop_small(boxes, scores, 0).tolist()[0][0] == ops.EMPTY
+    assert torch.equal(ops.drop_small(boxes, scores, -1), scores)
+
+
+@pytest.mark.parametrize('cells', [1, 2, 3, 6, (2, 5)])
+@pytest.mark.parametrize('size', [(12, 18), (7, 11), (5, 4)])
+def test_pools_as_products_equal_adaptive_pools(cells, size):
+    x = torch.randn(2, 4, *size)
+    expected = F.adaptive_avg_pool2d(x, cells)
+    torch.testing.assert_close(AnySizeAdaptiveAvgPool2d(cells)(x), expected)
+
+
+def test_an_upsampling_by_a_fraction_is_refused():
+    layer = AnySizeUpsample()
+    layer.size, layer.scale_factor = None, 1.5
+    with pytest.raises(ValueError, match='whole'):
+        layer(torch.zeros(1, 1, 4, 4))
+
+
+def test_masks_are_pasted_as_mask_rcnn_does():
+    from mmdet.models.roi_heads.mask_heads.fcn_mask_head import _do_paste_mask
+
+    mask = torch.rand(3, 1, 28, 28)
+    boxes = torch.tensor([[10.3, 5.7, 60.1, 40.9], [-8.0, -3.0, 30.0, 90.0], [2.0, 2.0, 4.5, 3.2]])
+    expected, _ = _do_paste_mask(mask, boxes, 64, 80, skip_empty=False)
+    for i in range(3):
+        ours = paste_mask(mask[i, 0].numpy(), boxes[i].numpy(), (64, 80))
+        sure = (expected[i] - 0.5).abs().numpy() > 1e-4
+        assert np.array_equal(ours[sure], (expected[i] >= 0.5).numpy()[sure])
+
+
+def objects(scores: list[float], shift: float = 0.0) -> dict[str, np.ndarray]:
+    left = np.arange(len(scores)) * 100.0 + shift
+    boxes = np.stack([left, left * 0, left + 50, left * 0 + 50], axis=1)
+    return dict(boxes=boxes, scores=np.array(scores), labels=np.zeros(len(scores), int))
+
+
+def test_an_object_at_the_cut_may_be_missing_and_one_above_may_not():
+    assert match(objects([0.9, 0.5, 0.2]), objects([0.9, 0.5])) == ([(0, 0), (1, 1)], 0)
+    pairs, alone = match(
+        objects([0.9, 0.5, 0.2]), {k: v[1:] for k, v in objects([0.9, 0.5, 0.2]).items()}
+    )
+    assert (len(pairs), alone) == (2, 1)
+    assert match(objects([0.9]), objects([])) == ([], 1)
+
+
+def test_batches_to_compare_on_are_of_two_shapes_and_two_lengths_unless_fixed():
+    image = np.zeros((100, 90, 3), np.uint8)
+    assert [b.shape for b in make_batches(image, ExportOptions())] == [
+        (1, 3, 100, 90), (2, 3, 51, 61)
+    ]  # fmt: skip
+    fixed = make_batches(image, ExportOptions(shape=(64, 64), batch=3))
+    assert [b.shape for b in fixed] == [(3, 3, 64, 64)]
+    open_batch = make_batches(image, ExportOptions(shape=(64, 64)))
+    assert [b.shape[0] for b in open_batch] == [1, 2]
+
+
+def test_every_second_image_of_a_batch_is_mirrored():
+    image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    images = batch(image, (2, 3), 2)
+    assert np.array_equal(images[0], images[1][..., ::-1])

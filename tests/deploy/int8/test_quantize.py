@@ -1,0 +1,183 @@
+"""Static int8 files, and what is said of them."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+from mmeffvit.deploy.agreement import agreement
+from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
+from mmeffvit.deploy.int8.quantizer import Quantiser
+from mmeffvit.deploy.int8.sensitivity import Group, measure, sensitive
+from mmeffvit.deploy.predictor.pictures import find_images, reader_of
+from mmeffvit.errors import UserError
+from mmeffvit.utils.onnx import run_onnx
+from tests.conftest import run_tool
+from tests.deploy import tiny
+
+onnx = pytest.importorskip('onnx')
+pytest.importorskip('onnxruntime')
+
+SHORT = dict(samples=4, size=tiny.SIZE)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Six images of smooth noise: values of neighbours go together, as in photographs."""
+    folder = tmp_path_factory.mktemp('images')
+    generator = np.random.default_rng(0)
+    for index in range(6):
+        coarse = generator.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        picture = cv2.resize(coarse, (96, 64), interpolation=cv2.INTER_CUBIC)
+        cv2.imwrite(str(folder / f'{index}.png'), picture)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def quantiser():
+    images = tiny.images(4).numpy()
+    return Quantiser(tiny.onnx_file(), (images[i : i + 1] for i in range(4)))
+
+
+def int8_nodes(model) -> list:
+    made = {out: node for node in model.graph.node for out in node.output}
+    return [
+        node
+        for node in model.graph.node
+        if node.op_type in ('Conv', 'MatMul')
+        and node.input[1] in made
+        and made[node.input[1]].op_type == 'DequantizeLinear'
+    ]
+
+
+def test_an_int8_file_is_close_small_and_says_how_it_was_made(tmp_path, folder):
+    out = tmp_path / 'int8.onnx'
+    result = run_tool(
+        'quantize', tiny.onnx_file(), folder, out, '--samples', 4, '--exclude', 'none',
+        '--size', *tiny.SIZE,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ['int8.onnx']
+    model = onnx.load(out)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert metadata['note'] == 'kept'
+    assert metadata['task'] == 'features'
+    said = json.loads(metadata[NOTE])
+    assert (said['calibrated'], said['held_out'], said['excluded']) == (4, 2, [])
+    assert said['agreement']['stride_8: signal to noise, dB'] > 20
+    assert 'stride_8: signal to noise, dB' in result.stdout
+    # a scale per output channel, and the file still takes images of any size and number
+    sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    weights = [
+        node.input
+        for node in model.graph.node
+        if node.op_type == 'DequantizeLinear' and len(sizes.get(node.input[0], ())) == 4
+    ]
+    assert len(weights) == len(int8_nodes(model)) > 10
+    assert all(sizes[scale][0] == sizes[weight][0] for weight, scale, _ in weights)
+    shape = run_onnx(out, np.zeros((2, 3, 80, 112), np.float32))['stride_4'].shape
+    assert shape == (2, 16, 20, 28)
+    assert out.stat().st_size < tiny.onnx_file().stat().st_size
+
+
+def test_named_nodes_stay_in_float(tmp_path, folder, quantiser):
+    out = tmp_path / 'int8.onnx'
+    kept = quantiser.nodes[:2]
+    report = quantize(tiny.onnx_file(), folder, out, exclude=kept, **SHORT)
+    assert report.excluded == tuple(sorted(kept))
+    assert report.quantised == len(quantiser.nodes) - 2
+    assert not {node.name for node in int8_nodes(onnx.load(out))}.intersection(kept)
+    with pytest.raises(UserError, match='no node to quantise is called nothing; choose auto'):
+        quantize(tiny.onnx_file(), folder, out, exclude=['nothing'], **SHORT)
+
+
+def test_the_search_finds_the_part_that_int8_harms(quantiser):
+    images = [tiny.images().numpy()]
+    groups, decibels = measure(quantiser, images, count=4)
+    assert [name for group in groups for name in group.nodes] == quantiser.nodes
+    worst = max(groups, key=lambda group: group.noise)
+    best = min(groups, key=lambda group: group.noise)
+
+    def without(group: Group) -> float:
+        return decibels([name for name in quantiser.nodes if name not in group.nodes])
+
+    assert without(worst) > without(best) >= decibels(quantiser.nodes) - 0.5
+
+
+def test_a_group_is_sensitive_by_its_share_of_the_noise_and_few_are():
+    even = [Group((str(i),), 30.0) for i in range(8)]
+    assert sensitive(even) == []
+    loud = Group(('loud',), 10.0)
+    assert sensitive([*even, loud]) == [loud]
+
+
+def test_a_folder_without_images_and_one_with_a_single_image_are_refused(tmp_path, folder):
+    (tmp_path / 'notes.txt').write_text('nothing to see')
+    with pytest.raises(UserError, match='has no image'):
+        quantize(tiny.onnx_file(), tmp_path, tmp_path / 'out.onnx')
+    with pytest.raises(UserError, match='is not a folder'):
+        find_images(tmp_path / 'absent')
+    with pytest.raises(UserError, match='has one image'):
+        divide(find_images(folder)[:1], 4)
+    calibration, held_out = divide(find_images(folder), 64)
+    assert len(calibration) == 4
+    assert len(held_out) == 2
+    assert not set(calibration).intersection(held_out)
+
+
+def test_images_are_read_as_the_file_says(tmp_path):
+    path = tmp_path / 'blue.png'
+    cv2.imwrite(str(path), np.full((50, 50, 3), (200, 10, 0), np.uint8))  # BGR
+    metadata = dict(resize=json.dumps(dict(scale=[133, 80], keep_ratio=True)))
+    any_size = ('batch', 3, 'height', 'width')
+    assert reader_of(any_size, metadata)(path).shape == (1, 3, 80, 80)
+    picture = reader_of((1, 3, 64, 96), metadata)(path)
+    assert picture.shape == (1, 3, 64, 96)
+    assert picture[0, :, 5, 5].tolist() == [0, 10, 200]
+    assert (picture[..., 64:] == 0).all()
+    # without a word of the file, the image is stretched to its size
+    assert reader_of((1, 3, 64, 96), {})(path)[0, :, 5, 90].tolist() == [0, 10, 200]
+    with pytest.raises(UserError, match='--size HEIGHT WIDTH'):
+        reader_of(any_size, {})
+    with pytest.raises(UserError, match='takes images of 64 x 96'):
+        reader_of((1, 3, 64, 96), {}, (32, 32))
+
+
+def objects(*rows: tuple) -> dict[str, np.ndarray]:
+    boxes, scores, labels = zip(*rows, strict=True)
+    return dict(
+        boxes=np.array([boxes], np.float32),
+        scores=np.array([scores], np.float32),
+        labels=np.array([labels]),
+    )
+
+
+def test_objects_agree_by_label_and_overlap_and_their_scores_drift():
+    one = objects(([0, 0, 10, 10], 0.9, 1), ([20, 20, 30, 30], 0.8, 2), ([0, 0, 5, 5], 0.1, 1))
+    other = objects(
+        ([20, 20, 30, 29], 0.6, 2),
+        ([0, 0, 10, 10], 0.5, 0),  # another label
+        ([0, 0, 10, 6], 0.2, 1),  # below the threshold: it drifted
+    )
+    measures = agreement([one], [other], score_thr=0.3)
+    assert measures['objects'] == 2
+    assert measures['found again'] == 1
+    assert measures['new objects'] == 1
+    assert measures['largest drift of a score'] == pytest.approx(0.7)
+    assert measures['mean IoU of the boxes'] == pytest.approx((0.9 + 0.6) / 2)
+
+
+def test_label_maps_agree_by_pixels_and_by_class():
+    one, other = np.zeros((2, 1, 4, 4), np.int64)
+    other[0, 0] = 1
+    measures = agreement([{'label_map': one}], [{'label_map': other}])
+    assert measures['pixels agreeing'] == 0.75
+    assert measures['mean IoU of the label maps'] == pytest.approx((12 / 16 + 0) / 2)
+
+
+def test_noise_of_a_tenth_of_the_values_is_20_decibels():
+    values = np.ones((1, 1, 4, 4), np.float32)
+    measures = agreement([{'map': values}], [{'map': 1.1 * values}])
+    assert measures['map: least cosine'] == pytest.approx(1)
+    assert measures['map: signal to noise, dB'] == pytest.approx(20, abs=1e-4)

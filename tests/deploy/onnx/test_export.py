@@ -1,0 +1,201 @@
+"""Exported models give what the models of the hosts give."""
+
+import copy
+import json
+from functools import partial
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
+from mmeffvit.deploy.compare import Error, compare, expect_maps, refuse_disagreement
+from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.any_size import any_size
+from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.graphs.base import Graph, Preprocessing
+from mmeffvit.deploy.onnx.export import ExportOptions, all_nodes, export_backbone, export_graph
+from mmeffvit.errors import UserError
+from mmeffvit.layers.attention import (
+    EfficientAdditiveAttention,
+    LocalGlobalAttention,
+    TalkingHeadAttention,
+)
+from mmeffvit.registry import MODELS
+from mmeffvit.utils.onnx import run_onnx
+from tests.backbones.parity import randomised
+from tests.deploy import models
+
+DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+SIZE = (96, 128)
+FAMILIES = {
+    'SwiftFormer': dict(arch=dict(channels=(8, 16, 24, 32), depths=(1, 1, 1, 1))),
+    'SHViT': dict(arch=dict(channels=(32, 48, 64), depths=(1, 1, 1), attended=(0, 16, 16))),
+    'MobileViTv2': dict(arch='050', out_indices=(2,)),
+    'EfficientFormerV2': dict(arch='s0', out_indices=(1, 2)),
+}
+
+
+class Normed(Graph):
+    task, output_names = 'features', ('normed',)
+
+    def results(self, x: torch.Tensor, size: tuple[int, int]) -> tuple[torch.Tensor, ...]:
+        return (self.network(x.repeat(1, 2, 1, 1)),)
+
+
+def photograph(size: tuple[int, int], batch: int = 1) -> np.ndarray:
+    """Smooth noise in whole numbers, (B, 3, H, W): neighbours differ little, as in photographs."""
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(batch, 3, *(side // 8 + 1 for side in size), generator=generator)
+    image = torch.nn.functional.interpolate(coarse, size, mode='bilinear') * 255
+    return image.round().numpy()
+
+
+def sample_of(leaf: str) -> object:
+    if models.load(leaf).default_scope == 'mmdet':
+        from mmdet.structures import DetDataSample
+
+        return DetDataSample()
+    from mmseg.structures import SegDataSample
+
+    return SegDataSample()
+
+
+def assert_agrees(errors: list[Error]) -> None:
+    assert errors
+    assert all(error.agrees for error in errors), '; '.join(map(str, errors))
+
+
+@pytest.mark.parametrize('leaf', sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}))
+def test_a_file_for_one_size_gives_what_the_host_gives(leaf, tmp_path):
+    model = models.tiny(leaf)
+    graph = make_graph(model)
+    path = export_graph(graph, tmp_path / 'model.onnx', ExportOptions(shape=SIZE, batch=2))
+    images = photograph(SIZE, batch=2)
+    found = run_onnx(path, images)
+    if 'label_map' in found:
+        assert len(np.unique(found['label_map'])) > 1
+    else:
+        assert (found['scores'][:, :5] > found['scores'][:, 5:10]).all()  # something is found
+        assert len(np.unique(found['labels'])) > 2
+    assert_agrees(models.errors_on(path, model, [images], sample_of(leaf)))
+
+
+@pytest.mark.parametrize('leaf', [DETECTOR, SEGMENTOR])
+def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(leaf):
+    model = models.tiny(leaf)
+    batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
+    assert_agrees(models.errors_on(models.file_for_any_size(leaf), model, batches, sample_of(leaf)))
+
+
+def test_a_file_has_standard_operators_and_tells_what_it_is():
+    model = onnx.load(models.file_for_any_size(DETECTOR))
+    assert {node.domain for node in all_nodes(model)} == {''}
+    assert not model.functions
+    assert [value.name for value in model.graph.output] == ['boxes', 'scores', 'labels']
+    sides = model.graph.input[0].type.tensor_type.shape.dim
+    assert [side.dim_param or side.dim_value for side in sides] == ['batch', 3, 'height', 'width']
+    said = {item.key: item.value for item in model.metadata_props}
+    assert said['task'] == 'detection'
+    assert json.loads(said['classes']) == list(models.CLASSES)
+    assert json.loads(said['mean']) == pytest.approx([123.675, 116.28, 103.53])
+    assert json.loads(said['resize'])['scale'] == [1333, 800]
+    assert said['config'] == 'retinanet_swiftformer_l1.py'
+    assert float(said['score_threshold']) == 0.05
+    assert said['size_divisor'] == '32'
+    assert '/work/' not in str(model.graph)  # nor where it was made
+
+
+def test_an_empty_place_has_no_score_no_label_and_no_box():
+    found = run_onnx(models.file_for_any_size(DETECTOR), np.zeros((1, 3, 64, 64), np.float32))
+    empty = found['scores'] == 0
+    assert (found['labels'][empty] == -1).all()
+    assert (found['boxes'][empty] == 0).all()
+    assert (found['labels'][~empty] >= 0).all()
+
+
+@pytest.mark.parametrize('family', sorted(FAMILIES))
+def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
+    torch.manual_seed(0)
+    backbone = randomised(MODELS.build(dict(type=family, **FAMILIES[family])))
+    path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
+    images = photograph((65, 96))
+    assert list(run_onnx(path, images)) == [f'stride_{stride}' for stride in backbone.strides]
+    expect = partial(expect_maps, BackboneGraph(backbone), backbone)
+    assert_agrees(compare(partial(run_onnx, path), expect, [images]))
+
+
+@pytest.mark.parametrize('family', sorted(FAMILIES))
+def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
+    backbone = MODELS.build(dict(type=family, **FAMILIES[family]))
+    path = export_backbone(
+        backbone, tmp_path / 'maps.onnx', (64, 96), batch=1, preprocessing=Preprocessing()
+    )
+    nodes = list(all_nodes(onnx.load(path)))
+    names = [node.op_type for node in nodes]
+    assert not {'Shape', 'CastLike', 'Sub', 'Div'} & set(names)  # nothing to look up or normalise
+    # even maps stay as they are; only EfficientFormerV2 goes back to a higher resolution, straight
+    # from the sum of two convolution-like steps
+    assert ('Resize' in names) == (family == 'EfficientFormerV2')
+    maker = {output: node for node in nodes for output in node.output}
+    for node in nodes:
+        if node.op_type == 'Resize':
+            terms = [maker[name].op_type for name in maker[node.input[0]].input]
+            assert sorted(terms) == ['Conv', 'MaxPool']
+        if node.op_type == 'InstanceNormalization':  # its factors are in the convolution after it
+            assert all(n.op_type == 'Reshape' for n in nodes if node.output[0] in n.input)
+
+
+@pytest.mark.parametrize('size', [(4, 6), (7, 5)])
+@pytest.mark.parametrize(
+    'layer',
+    [
+        EfficientAdditiveAttention(12),
+        LocalGlobalAttention(12, 16, 32, TalkingHeadAttention(4, (4, 3)), stride=2),
+        MobileViTv2Block(12, 16, 1, restore_size=True),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_module_in_the_form_for_graphs_gives_the_same(layer, size):
+    layer = fuse(randomised(layer.double()))
+    x = torch.randn(2, 12, *size, dtype=torch.float64)
+    form = any_size(copy.deepcopy(layer))
+    assert type(form) is not type(layer)
+    torch.testing.assert_close(form(x), layer(x), rtol=1e-9, atol=1e-12)
+    for parameter in form.parameters():
+        torch.nn.init.zeros_(parameter)
+    assert form(torch.zeros_like(x)).isfinite().all()
+
+
+@pytest.mark.parametrize('factors', [True, False])
+def test_a_group_norm_is_written_with_its_factors(factors, tmp_path):
+    norm = torch.nn.GroupNorm(2, 6, affine=factors)
+    if factors:
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+    path = export_graph(Normed(norm, Preprocessing()), tmp_path / 'norm.onnx')
+    images = photograph((33, 40), batch=2)
+    (found,) = run_onnx(path, images).values()
+    expected = norm(torch.from_numpy(images).repeat(1, 2, 1, 1)).detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):
+    leaf = DETECTOR
+    model = models.tiny(leaf)
+    changed = onnx.load(models.file_for_any_size(leaf))
+    for tensor in changed.graph.initializer:
+        if len(tensor.dims) == 4:
+            values = onnx.numpy_helper.to_array(tensor) * 1.02
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    onnx.save(changed, tmp_path / 'changed.onnx')
+    errors = models.errors_on(tmp_path / 'changed.onnx', model, [photograph(SIZE)], sample_of(leaf))
+    with pytest.raises(UserError, match='nothing was written'):
+        refuse_disagreement(errors, 'photograph.jpg')
+
+
+def test_a_model_without_a_graph_is_refused_with_the_heads_that_have_one():
+    with pytest.raises(UserError, match='RetinaHead'):
+        make_graph(torch.nn.Linear(1, 1))

@@ -1,0 +1,78 @@
+"""Programs of ExecuTorch, run by its runtime here."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.deploy.agreement import largest_error
+from mmeffvit.deploy.runtimes.executorch import run_executorch, to_executorch
+from mmeffvit.deploy.runtimes.fixed_size import (
+    RESIZES,
+    SPLITS,
+    before_suppression,
+    calls,
+    export_fixed,
+    split_by_slices,
+)
+from mmeffvit.errors import UserError
+from tests.deploy import tiny
+
+
+def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
+    pytest.importorskip('executorch')
+    graph = tiny.graph({**tiny.SWIFTFORMER, 'out_indices': (0,)})
+    out = tmp_path / 'model.pte'
+    delegation = to_executorch(graph, tiny.images(), out)
+    assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
+    assert delegation.share > 0.7
+    assert 'conv' not in ' '.join(delegation.portable_names)
+    images = tiny.images().flip(3)  # another image than the one it was checked on
+    with torch.no_grad():
+        expected = graph(images)
+    for one, other in zip(expected, run_executorch(out, images), strict=True):
+        assert largest_error(one.numpy(), other.numpy()) < 1e-4
+    with pytest.raises(UserError, match=r'takes images of shape \(1, 3, 64, 96\)'):
+        run_executorch(out, torch.zeros(1, 3, 32, 32))
+
+
+class Parts(nn.Module):
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        first, second = images.split((1, 2), dim=1)
+        same = F.interpolate(second, (64, 96), mode='bilinear', align_corners=True)
+        half = F.interpolate(first, (32, 48), mode='bilinear')
+        return same * 2, half
+
+
+def test_rewritten_programs_say_the_same_without_splits_and_idle_resizes():
+    program = export_fixed(Parts(), tiny.images(), 'a test')
+    split_by_slices(program)
+    targets = [node.target for node in calls(program)]
+    assert not set(SPLITS).intersection(targets)
+    assert sum(target in RESIZES for target in targets) == 1  # the other changed no size
+    for one, other in zip(program.module()(tiny.images()), Parts()(tiny.images()), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+class Suppressed(nn.Module):
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        boxes = images.flatten(1)[:, :40].view(-1, 10, 4)
+        return self.suppress(boxes, boxes[..., 0], boxes[..., 1], images.shape[2:])
+
+    def suppress(
+        self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
+    ) -> tuple[Tensor, ...]:
+        return (torch.ops.mmeffvit.nms_mask(boxes, scores, 0.5, 5),)
+
+
+def test_a_suppression_is_refused_by_name_and_can_be_left_out():
+    pytest.importorskip('mmcv')
+    import mmeffvit.deploy.graphs.ops  # noqa: F401
+
+    with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
+        export_fixed(Suppressed(), tiny.images(), 'ExecuTorch')
+    candidates = before_suppression(Suppressed())
+    boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
+    assert torch.equal(scores, boxes[..., 0])
+    with pytest.raises(UserError, match='BackboneGraph chooses regions'):
+        before_suppression(tiny.graph())

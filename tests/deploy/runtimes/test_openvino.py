@@ -1,0 +1,31 @@
+"""Conversion of ONNX files to OpenVINO, run on this CPU."""
+
+import pytest
+import torch
+
+from mmeffvit.deploy.agreement import largest_error
+from mmeffvit.deploy.runtimes.openvino import METADATA, run_openvino, to_openvino
+from tests.deploy import tiny
+
+
+def test_the_ir_gives_the_outputs_of_the_eager_model_at_any_size(tmp_path):
+    openvino = pytest.importorskip('openvino')
+    out = tmp_path / 'model.xml'
+    to_openvino(tiny.onnx_file(), out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['model.bin', 'model.xml']
+    graph = tiny.graph()
+    images = torch.rand(2, 3, 97, 65) * 255
+    with torch.no_grad():
+        outputs = dict(zip(graph.output_names, graph(images), strict=True))
+    for name, found in run_openvino(out, images.numpy()).items():
+        assert largest_error(outputs[name].numpy(), found) < 1e-4
+    # what the ONNX file says of itself goes along
+    assert openvino.Core().read_model(out).get_rt_info([METADATA, 'note']).value == 'kept'
+
+
+def test_half_weights_take_half_the_space(tmp_path):
+    pytest.importorskip('openvino')
+    out = tmp_path / 'model.xml'
+    to_openvino(tiny.onnx_file(), out, half=True)
+    weights = sum(v.numel() * 4 for v in tiny.graph().state_dict().values())
+    assert out.with_suffix('.bin').stat().st_size < 0.7 * weights  # shapes are integers still

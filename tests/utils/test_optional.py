@@ -1,0 +1,47 @@
+"""Packages that are missing or do not load come with their cure."""
+
+import sys
+
+import pytest
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils import optional
+from mmeffvit.utils.optional import CURES, require
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize('package', sorted(CURES))
+def test_a_missing_package_comes_with_its_cure(monkeypatch, package):
+    # None in sys.modules is how Python itself marks a module that cannot be imported
+    for name in [n for n in sys.modules if n.partition('.')[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=f'^{package} is not installed: `pip install ') as caught:
+        require(package)
+    assert CURES[package] in str(caught.value)
+    with pytest.raises(UserError, match=f'^Such a job needs {package}, which is not installed'):
+        require(package, 'Such a job')
+
+
+@pytest.mark.parametrize('extra', ['det', 'seg', 'onnx', 'openvino', 'executorch', 'coreml'])
+def test_every_extra_of_a_cure_is_one_of_the_setup(extra):
+    assert f"pip install 'mmeffvit[{extra}]'" in CURES.values()
+    assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()
+
+
+def test_operators_built_for_another_torch_come_with_their_cure(monkeypatch):
+    def fail(name: str) -> None:
+        raise ImportError(f'{name}: undefined symbol: _ZN3c106detail\nand more')
+
+    monkeypatch.setattr(optional, 'import_module', fail)
+    message = r'mmcv does not work .*\(mmcv.ops: undefined symbol.*detail\).*--no-build-isolation'
+    with pytest.raises(UserError, match=message):
+        require('mmcv.ops')
+
+
+def test_a_package_that_lacks_a_package_of_its_own_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'onnx_ir', None)
+    for name in [n for n in sys.modules if n.partition('.')[0] == 'onnxscript']:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(UserError, match=r'onnxscript does not work .*onnx_ir'):
+        require('onnxscript')
