@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mmeffvit.complexity.count import DEFAULT_SHAPES
 from mmeffvit.complexity.forward import data_samples
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import tested_shape
+from mmeffvit.config.datasets import eval_shape
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.graphs import make_graph
@@ -47,7 +47,7 @@ def cases(settings: Settings) -> Cases:
 def measure(leaf: str, settings: Settings) -> Row:
     config = load_config(ROOT / 'configs' / f'{leaf}.py')
     scope = config.default_scope
-    size = tuple(tested_shape(config) or DEFAULT_SHAPES[scope])
+    size = tuple(eval_shape(config) or DEFAULT_SHAPES[scope])
     with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
         model = build_model(own_model_config(config))
         model.init_weights()

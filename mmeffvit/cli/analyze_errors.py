@@ -1,7 +1,7 @@
 """Say what a detector's errors cost: COCO's curves C75, C50, Loc, Sim, Oth, BG and FN."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,22 @@ from .arguments import new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument(
-        'result', help='detections: a JSON in the format of COCO, or a .pkl of tools/test.py --out'
-    )
-    parser.add_argument('out_dir', type=Path, help='folder for tables and curves')
-    parser.add_argument(
+    add = parser.add_argument
+    add('result', help='detections: a JSON in the format of COCO, or a .pkl of tools/test.py --out')
+    add('out_dir', type=Path, help='folder for tables and curves')
+    add(
         '--ann',
         default='data/coco/annotations/instances_val2017.json',
         help='annotation file of these results (default: %(default)s)',
     )
-    parser.add_argument(
-        '--types', nargs='+', choices=('bbox', 'segm'), default=['bbox'], help='default: bbox'
-    )
-    parser.add_argument(
+    add('--types', nargs='+', choices=('bbox', 'segm'), default=['bbox'], help='default: bbox')
+    add(
         '--classes',
         nargs='+',
         metavar='NAME',
         help='classes of a .pkl, if the model knows some of the annotation file only',
     )
-    parser.add_argument(
+    add(
         '--areas',
         nargs=2,
         type=float,
@@ -38,10 +35,8 @@ def make_parser() -> ArgumentParser:
         default=(1024, 9216),
         help='pixels where medium and large objects begin (default: 1024 9216)',
     )
-    parser.add_argument(
-        '--score-thr', type=float, default=0.0, help='leave out detections that score lower'
-    )
-    parser.add_argument('--per-class', action='store_true', help='also draw every class')
+    add('--score-thr', type=float, default=0.0, help='leave out detections that score lower')
+    add('--per-class', action='store_true', help='also draw every class')
     return parser
 
 
@@ -49,5 +44,4 @@ def run(result: str, ann: str, out_dir: Path, **values: Any) -> None:
     analyze_and_print(result, ann, out_dir, **values)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

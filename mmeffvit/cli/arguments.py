@@ -57,21 +57,21 @@ def take_run_options(values: dict[str, Any]) -> RunOptions:
 
 
 def run_command(
-    parser: argparse.ArgumentParser,
+    make_parser: Callable[[], argparse.ArgumentParser],
     job: Callable[..., int | None],
     argv: Sequence[str] | None = None,
 ) -> None:
     """Parse a command line and do its job; a user error ends in one message.
 
     Args:
-        parser: Of the command.
+        make_parser: Makes the parser of the command.
         job: Gets the parsed values by name, and gives the exit code if there is a choice.
         argv: The arguments; None takes those of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
-    values = vars(parser.parse_args(argv))
+    values = vars(make_parser().parse_args(argv))
     with exit_with_message(values.pop('debug')):
         code = job(**values)
     if code:

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from mmeffvit.visualization.attention.run import visualize_attention
@@ -11,45 +12,42 @@ from .arguments import new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         'target',
         metavar='CONFIG_OR_BACKBONE',
         help='a config of mmdet or mmseg, or a backbone such as SHViT:s4 or '
         'EfficientFormerV2:s2:attention=mobile',
     )
-    parser.add_argument('images', nargs='+', metavar='IMAGE', help='an image file')
-    parser.add_argument(
+    add('images', nargs='+', metavar='IMAGE', help='an image file')
+    add(
         '--checkpoint',
         metavar='FILE',
         help='of a run with the config, or released weights of the backbone (default: random)',
     )
-    parser.add_argument(
-        '--out', default='work_dirs/attention', help='folder for .png sheets and .npz arrays'
-    )
-    parser.add_argument(
+    add('--out', default='work_dirs/attention', help='folder for .png sheets and .npz arrays')
+    add(
         '--query',
         nargs=2,
         type=int,
         metavar=('X', 'Y'),
         help='pixel of the image to look from (default: the mean over all queries)',
     )
-    parser.add_argument(
+    add(
         '--layers',
         nargs='+',
         default=(),
         metavar='NAME',
         help="layers, or modules around them; '*' stands for anything (default: all)",
     )
-    parser.add_argument(
+    add(
         '--size',
         nargs=2,
         type=int,
         metavar=('H', 'W'),
         help='resize to it (default: what the config tests at; for a backbone, not at all)',
     )
-    parser.add_argument(
-        '--stretch', action='store_true', help="colors from each map's least value to its greatest"
-    )
+    add('--stretch', action='store_true', help="colors from each map's least value to its greatest")
     return parser
 
 
@@ -59,5 +57,4 @@ def run(query: Sequence[int] | None, size: Sequence[int] | None, **values: Any) 
     )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

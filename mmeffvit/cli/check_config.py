@@ -5,7 +5,8 @@ Exit code 0 without faults, 1 with some, 2 if the config cannot be read.
 
 import time
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mmeffvit.checks.config.check import check_config, counted, faults_in
@@ -33,5 +34,4 @@ def check_and_print(config: str, cfg_options: Mapping[str, Any]) -> int:
     return 1 if faults else 0
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), check_and_print, argv)
+main = partial(run_command, make_parser, check_and_print)

@@ -5,6 +5,7 @@ Exit code 0 if nothing is broken, 1 if something is, 2 if the config cannot be r
 
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mmeffvit.checks.data.check import SPLITS, check_dataset
@@ -17,19 +18,18 @@ from .arguments import add_config, new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
+    add = parser.add_argument
     add_config(parser)
-    parser.add_argument(
-        '--splits', nargs='+', choices=SPLITS, default=SPLITS, help='which data sets to look at'
-    )
-    parser.add_argument(
+    add('--splits', nargs='+', choices=SPLITS, default=SPLITS, help='which data sets to look at')
+    add(
         '--num-images',
         type=int,
         default=50,
         metavar='N',
         help='images to open of every data set (default: 50)',
     )
-    parser.add_argument('--all', action='store_true', help='open every image')
-    parser.add_argument('--seed', type=int, default=0, help='which images are opened')
+    add('--all', action='store_true', help='open every image')
+    add('--seed', type=int, default=0, help='which images are opened')
     return parser
 
 
@@ -52,5 +52,4 @@ def check_and_print(
     return 1 if broken else 0
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), check_and_print, argv)
+main = partial(run_command, make_parser, check_and_print)

@@ -3,6 +3,7 @@
 import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 
 from mmeffvit.complexity.count import count
 from mmeffvit.utils.files import write_file
@@ -12,28 +13,27 @@ from .arguments import new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         'target',
         metavar='CONFIG_OR_BACKBONE',
         help='a config of mmdet or mmseg, or a backbone such as SHViT:s4, MobileViTv2:100, '
         'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50',
     )
-    parser.add_argument(
+    add(
         '--shape',
         nargs=2,
         type=int,
         metavar=('H', 'W'),
         help='image size in pixels (default: what the config tests at; 224 224 for a backbone)',
     )
-    parser.add_argument(
+    add(
         '--proposals',
         type=int,
         metavar='N',
         help='boxes for a second stage (default: test_cfg.rpn.max_per_img of the config)',
     )
-    parser.add_argument(
-        '--json', metavar='FILE', dest='out', help='also write the numbers to a file'
-    )
+    add('--json', metavar='FILE', dest='out', help='also write the numbers to a file')
     return parser
 
 
@@ -44,5 +44,4 @@ def run(target: str, shape: Sequence[int] | None, proposals: int | None, out: st
         write_file(out, json.dumps(result.as_dict(), indent=2) + '\n')
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

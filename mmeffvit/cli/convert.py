@@ -1,7 +1,7 @@
 """Write official or timm weights of a backbone as a clean file of our own layout."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mmeffvit.errors import UserError
@@ -12,11 +12,12 @@ from .arguments import new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument('source', help='a file, an address, or hf://OWNER/REPOSITORY')
-    parser.add_argument('out', type=Path, nargs='?', help='a .safetensors or .pth file')
-    parser.add_argument('--dry-run', action='store_true', help='say what would become of it only')
-    parser.add_argument('--averaged', action='store_true', help='take the EMA weights')
-    parser.add_argument('--prefix', help='read only the keys that start so')
+    add = parser.add_argument
+    add('source', help='a file, an address, or hf://OWNER/REPOSITORY')
+    add('out', type=Path, nargs='?', help='a .safetensors or .pth file')
+    add('--dry-run', action='store_true', help='say what would become of it only')
+    add('--averaged', action='store_true', help='take the EMA weights')
+    add('--prefix', help='read only the keys that start so')
     return parser
 
 
@@ -30,5 +31,4 @@ def run(source: str, out: Path | None, dry_run: bool, averaged: bool, prefix: st
         print(f'  written to {out}')
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
 from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.engine.metrics import in_percent
 from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
@@ -23,8 +24,9 @@ BATCH = 8  # images per step over all processes
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument('--out', type=Path, default=Path('work_dirs/demo'), help='output folder')
-    parser.add_argument('--seed', type=int, default=0, help='seed of the data and the training')
+    add = parser.add_argument
+    add('--out', type=Path, default=Path('work_dirs/demo'), help='output folder')
+    add('--seed', type=int, default=0, help='seed of the data and the training')
     return parser
 
 
@@ -68,8 +70,7 @@ def run_demo(
     (log,) = sorted((folder / 'run').glob('*/*.log'))[-1:]
     print('\nMask R-CNN, SwiftFormer-XS, generated shapes, from scratch')
     rows = {
-        'box AP': f'{metrics["coco/bbox_mAP"]:.3f}',
-        'mask AP': f'{metrics["coco/segm_mAP"]:.3f}',
+        **{name: f'{value} %' for name, value in in_percent(metrics).items()},
         'pictures': sheet,
         'log': log,
         'checkpoint': checkpoint,
@@ -109,5 +110,4 @@ def coco_command() -> str:
     return f'{sys.executable} {tool} {config} --cfg-options data_root=data/coco/'
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,22 @@ from .arguments import add_config, new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
+    add = parser.add_argument
     add_config(parser)
-    parser.add_argument('checkpoint', help='a checkpoint of a run with this config')
-    parser.add_argument('out', metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
-    parser.add_argument(
-        '--shape', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
+    add('checkpoint', help='a checkpoint of a run with this config')
+    add('out', metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
+    add(
+        '--shape',
+        type=int,
+        nargs=2,
+        metavar=('HEIGHT', 'WIDTH'),
         help='of every image; by default any',
-    )  # fmt: skip
-    parser.add_argument('--batch', type=int, help='images of every batch; by default any')
-    parser.add_argument(
-        '--backbone-only', action='store_true', help='give the maps of the backbone'
     )
-    parser.add_argument(
-        '--image', type=Path, help="image to compare on; by default one of the config's data"
-    )
-    parser.add_argument('--opset', type=int, default=20, help='18 to 23 (default: %(default)s)')
-    parser.add_argument('--half', action='store_true', help='float16, in .xml and .mlpackage')
+    add('--batch', type=int, help='images of every batch; by default any')
+    add('--backbone-only', action='store_true', help='give the maps of the backbone')
+    add('--image', type=Path, help="image to compare on; by default one of the config's data")
+    add('--opset', type=int, default=20, help='18 to 23 (default: %(default)s)')
+    add('--half', action='store_true', help='float16, in .xml and .mlpackage')
     return parser
 
 
@@ -36,5 +37,4 @@ def run(config: str, checkpoint: str, out: str, shape: Sequence[int] | None, **v
     print(export_model(config, checkpoint, out, options))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

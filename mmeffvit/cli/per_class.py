@@ -1,7 +1,8 @@
 """Measure predictions class by class: AP of a detector, IoU of a segmentor."""
 
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,19 @@ from .arguments import add_config, new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
+    add = parser.add_argument
     add_config(parser)
-    parser.add_argument(
-        'results', type=Path,
+    add(
+        'results',
+        type=Path,
         help='FILE.pkl of tools/test.py --out, or what tools/predict.py --out wrote',
-    )  # fmt: skip
-    parser.add_argument(
-        '--out-dir', type=Path, metavar='FOLDER',
+    )
+    add(
+        '--out-dir',
+        type=Path,
+        metavar='FOLDER',
         help='gets per_class.md and per_class.png; by default where the results are',
-    )  # fmt: skip
+    )
     return parser
 
 
@@ -28,5 +33,4 @@ def run(config: str, results: Path, out_dir: Path | None, cfg_options: Mapping[s
     report_per_class(config, results, out_dir or results.parent, cfg_options)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

@@ -1,7 +1,7 @@
 """Draw losses, learning rate and validation metrics of work dirs into one PNG."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mmeffvit.visualization.curves import plot_curves
@@ -11,12 +11,9 @@ from .arguments import new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument(
-        'work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are laid over another'
-    )
-    parser.add_argument(
-        '--out', type=Path, metavar='FILE.png', help='default: curves.png in the first work dir'
-    )
+    add = parser.add_argument
+    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are laid over another')
+    add('--out', type=Path, metavar='FILE.png', help='default: curves.png in the first work dir')
     return parser
 
 
@@ -24,5 +21,4 @@ def run(work_dirs: list[Path], out: Path | None) -> None:
     plot_curves(work_dirs, out or work_dirs[0] / 'curves.png')
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

@@ -1,7 +1,7 @@
 """Predict with a trained model: pictures, COCO results or label maps of images and videos."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,33 @@ from .arguments import add_config, new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
+    add = parser.add_argument
     add_config(parser)
-    parser.add_argument('checkpoint', help='a checkpoint of a run with this config')
-    parser.add_argument(
-        'inputs', nargs='+', metavar='INPUT', help='an image, a video, a folder or a quoted glob'
-    )
-    parser.add_argument(
-        '--out', type=Path, metavar='FILE.json|FOLDER',
+    add('checkpoint', help='a checkpoint of a run with this config')
+    add('inputs', nargs='+', metavar='INPUT', help='an image, a video, a folder or a quoted glob')
+    add(
+        '--out',
+        type=Path,
+        metavar='FILE.json|FOLDER',
         help='COCO results of a detector, or the folder of label maps of a segmentor',
-    )  # fmt: skip
-    parser.add_argument(
-        '--out-dir', type=Path, default=Path('predictions'), metavar='FOLDER',
+    )
+    add(
+        '--out-dir',
+        type=Path,
+        default=Path('predictions'),
+        metavar='FOLDER',
         help='folder of the pictures (default: %(default)s)',
-    )  # fmt: skip
-    parser.add_argument('--no-pictures', action='store_true', help='draw nothing')
-    parser.add_argument(
-        '--score-thr', type=float, metavar='SCORE',
+    )
+    add('--no-pictures', action='store_true', help='draw nothing')
+    add(
+        '--score-thr',
+        type=float,
+        metavar='SCORE',
         help='smallest score of what is drawn and written, 0 to 1; by default pictures have '
         'scores from 0.3 on and results have all',
-    )  # fmt: skip
-    parser.add_argument('--device', default='auto', help='auto (default), cpu, cuda:N')
-    parser.add_argument('--batch-size', type=int, default=1, help='batch size (default: 1)')
+    )
+    add('--device', default='auto', help='auto (default), cpu, cuda:N')
+    add('--batch-size', type=int, default=1, help='batch size (default: 1)')
     return parser
 
 
@@ -48,5 +54,4 @@ def run(
     return predict(config, checkpoint, inputs, options)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
@@ -11,23 +12,20 @@ from .arguments import new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument('model', metavar='MODEL.onnx', help='written by tools/export.py')
-    parser.add_argument('images', metavar='IMAGES', help='folder of images like those to come')
-    parser.add_argument('out', metavar='OUT.onnx', help='file to write')
-    parser.add_argument(
-        '--samples', type=int, default=64, metavar='N', help='images to calibrate on at most'
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add('model', metavar='MODEL.onnx', help='written by tools/export.py')
+    add('images', metavar='IMAGES', help='folder of images like those to come')
+    add('out', metavar='OUT.onnx', help='file to write')
+    add('--samples', type=int, default=64, metavar='N', help='images to calibrate on at most')
+    add(
         '--exclude',
         nargs='+',
         default=['auto'],
         metavar='auto|none|NODE',
         help='nodes that stay in float; auto searches for the most sensitive',
     )
-    parser.add_argument(
-        '--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='resize images to this'
-    )
-    parser.add_argument(
+    add('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='resize images to this')
+    add(
         '--score-thr',
         type=float,
         default=0.3,
@@ -41,5 +39,4 @@ def run(model: str, images: str, out: str, size: Sequence[int] | None, **values:
     print(quantize(model, images, out, size=tuple(size) if size else None, **values))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

@@ -5,7 +5,7 @@ what is done, resumes what was interrupted, and tries again what failed.
 """
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +17,26 @@ from .arguments import add_cfg_options, new_parser, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
-    parser.add_argument(
-        'configs', nargs='+', metavar='CONFIG', help='paths, globs, or names of our own configs'
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add('configs', nargs='+', metavar='CONFIG', help='paths, globs, or names of our own configs')
+    add(
         '--work-dir',
         type=Path,
         default=Path('work_dirs'),
         help='gets suite.json, suite.md and a folder per config (default: work_dirs)',
     )
-    parser.add_argument('--test-only', action='store_true', help='test the latest checkpoints')
-    parser.add_argument('--amp', action='store_true', help='train in mixed precision')
-    parser.add_argument(
-        '--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size'
-    )
-    parser.add_argument(
+    add('--test-only', action='store_true', help='test the latest checkpoints')
+    add('--amp', action='store_true', help='train in mixed precision')
+    add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
+    add(
         '--print',
         choices=PRINTED,
         dest='system',
         help='print the commands for a cluster instead of running them',
     )
-    parser.add_argument('--gpus', type=int, default=1, help='processes of a run (default: 1)')
-    parser.add_argument('--gpus-per-node', type=int, default=8, help='default: 8')
-    parser.add_argument('--partition', help='partition of slurm')
+    add('--gpus', type=int, default=1, help='processes of a run (default: 1)')
+    add('--gpus-per-node', type=int, default=8, help='default: 8')
+    add('--partition', help='partition of slurm')
     add_cfg_options(parser)
     return parser
 
@@ -49,5 +46,4 @@ def run(configs: list[str], system: str | None, **values: Any) -> int:
     return print_commands(configs, options, system) if system else run_suite(configs, options)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

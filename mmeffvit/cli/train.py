@@ -1,7 +1,7 @@
 """Train a model of mmdet or mmseg as its config says."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from mmeffvit.engine.launch import train
@@ -11,19 +11,18 @@ from .arguments import add_run, new_parser, run_command, take_run_options
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
+    add = parser.add_argument
     add_run(parser)
-    parser.add_argument('--amp', action='store_true', help='mixed precision')
-    parser.add_argument(
+    add('--amp', action='store_true', help='mixed precision')
+    add(
         '--resume',
         nargs='?',
         const='auto',
         metavar='CHECKPOINT',
         help='go on from CHECKPOINT, or from the latest valid one in the work dir',
     )
-    parser.add_argument(
-        '--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size'
-    )
-    parser.add_argument(
+    add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
+    add(
         '--no-check',
         dest='check',
         action='store_false',
@@ -36,5 +35,4 @@ def run(config: str, **values: Any) -> None:
     train(config, take_run_options(values), **values)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    run_command(make_parser(), run, argv)
+main = partial(run_command, make_parser, run)

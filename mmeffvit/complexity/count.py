@@ -11,7 +11,7 @@ from torch import nn
 
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import tested_proposals, tested_shape
+from mmeffvit.config.datasets import eval_proposals, eval_shape
 from mmeffvit.config.load import is_config, open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import reason
@@ -94,8 +94,8 @@ def count(
     config = open_config(target)
     scope = config.default_scope
     settings = own_model_config(config)
-    shape = shape or tested_shape(config) or DEFAULT_SHAPES[scope]
-    boxes = proposals or tested_proposals(settings)
+    shape = shape or eval_shape(config) or DEFAULT_SHAPES[scope]
+    boxes = proposals or eval_proposals(settings)
     forward = partial(run_model, shape=shape, proposals=boxes)
     with isolated(scope):
         result = attempt(target, shape, partial(build_model, settings), forward, LISTED)

@@ -1,6 +1,7 @@
 """Build the model of a config by itself: no weights are fetched, and nothing around it changes."""
 
 import random
+import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from mmengine.logging import MessageHub, MMLogger
 from mmengine.model import revert_sync_batchnorm
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
 
 SEED = 0
 WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of the hosts' models that name a checkpoint
@@ -92,8 +96,40 @@ def is_pretrained(init_cfg: Any) -> bool:
 
 
 def build_model(model: ConfigDict) -> nn.Module:
-    """Build it, with batch norms that need no process group."""
-    return revert_sync_batchnorm(MODELS.build(deepcopy(model)))
+    """Build it, with batch norms that need no process group.
+
+    Raises:
+        UserError: If a name is not registered or an argument does not fit its class.
+    """
+    try:
+        return revert_sync_batchnorm(MODELS.build(deepcopy(model)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f'the model cannot be built: {why(error, model)}') from error
+
+
+def why(error: Exception, settings: Any) -> str:
+    """Why something could not be built from a config, with the cure of a frequent cause."""
+    text = (str(error.args[0] if error.args else '').strip().splitlines() or [repr(error)])[0]
+    argument = re.search(r"unexpected keyword argument '(\w+)'", text)
+    places = list(places_of(argument[1], settings)) if argument else []
+    if not places:
+        return text
+    return (
+        f'{text}, which {listed(places)} has. If it is left from a config that this one inherits '
+        f'from, replace the whole dict: {places[0].split(".")[-1]}=dict(_delete_=True, ...)'
+    )
+
+
+def places_of(key: str, value: Any, place: str = 'model') -> Iterator[str]:
+    """Dotted names of the dicts in a config that have a type and a key."""
+    if isinstance(value, dict):
+        if key in value and 'type' in value:
+            yield place
+        for name, item in value.items():
+            yield from places_of(key, item, f'{place}.{name}')
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from places_of(key, item, f'{place}.{number}')
 
 
 def lookup(model: Any, name: str) -> Any:

@@ -33,7 +33,7 @@ def datasets_of(config: Config, split: str) -> list[Mapping]:
     return list(datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')))
 
 
-def tested_dataset(config: Config) -> Mapping[str, Any]:
+def eval_dataset(config: Config) -> Mapping[str, Any]:
     """The first data set that the config tests on, else validates on; empty without any."""
     split = 'test' if config.get('test_dataloader') else 'val'
     return next(iter(datasets_of(config, split)), {})
@@ -82,9 +82,47 @@ def name_of(settings: Mapping[str, Any]) -> str:
     return getattr(kind, '__name__', str(kind)).split('.')[-1]
 
 
-def tested_shape(config: Config) -> tuple[int, int] | None:
+def fed_multiples(config: Config) -> tuple[int, ...]:
+    """What the sides of training images divide by as they reach the model, in pixels.
+
+    A fixed size divides by itself. A wrapper of the data set may have a pipeline of its own.
+    """
+    preprocessor = preprocessor_of(config)
+    if preprocessor.get('size') is not None:
+        return tuple(preprocessor['size'])
+    divisor = preprocessor.get('pad_size_divisor') or preprocessor.get('size_divisor') or 1
+    outer = (config.get('train_dataloader') or {}).get('dataset') or {}
+    inner = next(datasets_in(outer), {})
+    multiples: tuple[int, ...] = (1,)
+    for settings in (inner,) if inner is outer else (inner, outer):
+        for step in settings.get('pipeline') or ():
+            multiples = multiples_after(step, multiples)
+    return tuple(m if m % divisor == 0 else divisor for m in multiples)
+
+
+def multiples_after(step: Mapping[str, Any], before: tuple[int, ...]) -> tuple[int, ...]:
+    """What the sides of images divide by after a transform."""
+    name = name_of(step)
+    if name == 'Pad':
+        return tuple(step.get('size') or ()) or (step.get('size_divisor') or 1,)
+    if name in ('FloorToMultiple', 'ResizeToMultiple'):
+        return (step.get('divisor') or step.get('size_divisor') or 32,)
+    if name == 'Resize' and not step.get('keep_ratio') and step.get('scale') is not None:
+        scale = step['scale']
+        return tuple(scale) if isinstance(scale, list | tuple) else (scale,)
+    unsteady = any(word in name for word in ('Resize', 'Crop', 'Mosaic')) or 'transforms' in step
+    return (1,) if unsteady else before
+
+
+def preprocessor_of(config: Config) -> Mapping[str, Any]:
+    """The settings of the model's data preprocessor."""
+    model = config.model.get('detector', config.model)
+    return model.get('data_preprocessor') or config.get('data_preprocessor') or {}
+
+
+def eval_shape(config: Config) -> tuple[int, int] | None:
     """Height and width in pixels of the images that the config tests on, if it names them."""
-    preprocessor = config.model.get('data_preprocessor') or config.get('data_preprocessor') or {}
+    preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
         return tuple(preprocessor['size'])
     if config.default_scope == 'mmdet':
@@ -95,7 +133,7 @@ def tested_shape(config: Config) -> tuple[int, int] | None:
     return None
 
 
-def tested_proposals(model: Mapping[str, Any]) -> int:
+def eval_proposals(model: Mapping[str, Any]) -> int:
     """Boxes that the first stage passes on when the config of ``model`` tests."""
     rpn = (model.get('test_cfg') or {}).get('rpn') or {}
     return rpn.get('max_per_img', DEFAULT_PROPOSALS)

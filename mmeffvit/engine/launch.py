@@ -21,6 +21,7 @@ from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
+from mmeffvit.config.build import why
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
@@ -28,9 +29,11 @@ from mmeffvit.utils.files import check_output, locked, remove_partial
 from .checkpoint_backend import BACKEND
 from .dump import dump_results
 from .hooks import ResumableRandomnessHook
+from .metrics import PercentHook
 from .resume import latest_checkpoint
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
+LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
 
 
 @dataclass
@@ -95,6 +98,7 @@ def train(
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
+        fit_log_window(runner)
         model = unwrap(runner.model)
         check_classes(model, runner.train_loop.dataloader.dataset, 'train')
         if runner.val_loop is not None:
@@ -219,12 +223,12 @@ def build_runner(config: Config) -> Runner:
         UserError: If a name is not registered or an argument does not fit its class.
     """
     try:
-        if 'runner_type' in config:
-            return RUNNERS.build(config)
-        return Runner.from_cfg(config)
+        build = RUNNERS.build if 'runner_type' in config else Runner.from_cfg
+        runner = build(config)
     except (KeyError, TypeError, ValueError) as error:
-        reason = str(error.args[0]).strip().splitlines()[0]
-        raise UserError(f'{config.filename}: {reason}') from error
+        raise UserError(f'{config.filename}: {why(error, config.model)}') from error
+    runner.register_hook(PercentHook())
+    return runner
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -286,6 +290,12 @@ def make_interruptible(runner: Runner) -> None:
                 'max_keep_ckpts=1 would delete the last checkpoint before saving: keeping 2'
             )
             hook.max_keep_ckpts = 2
+
+
+def fit_log_window(runner: Runner) -> None:
+    """Average the logged losses of a short run over fewer iterations: its curve would be flat."""
+    window = runner.log_processor.window_size
+    runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))
 
 
 def draw_predictions(config: Config, show_dir: str) -> None:

@@ -20,7 +20,7 @@ from torch import nn
 
 from mmeffvit.checks.run import check_checkpoint, check_classes
 from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.datasets import build_unread, tested_dataset
+from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import open_config
 from mmeffvit.engine.launch import read_run_checkpoint
 from mmeffvit.errors import UserError
@@ -118,7 +118,7 @@ def load_predictor(
     content = read_run_checkpoint(checkpoint)
     # as init_default_scope, which complains where another host worked before
     DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)
-    settings = tested_dataset(config)
+    settings = eval_dataset(config)
     dataset = build_unread(settings) if settings else None
     model = build_model(own_model_config(config))
     check_classes(model, dataset, 'test')
@@ -167,7 +167,7 @@ def inference_pipeline(config: Config) -> tuple[Any, Compose]:
     Raises:
         UserError: If the test pipeline does not begin with an image file.
     """
-    pipeline = tested_dataset(config).get('pipeline') or ()
+    pipeline = eval_dataset(config).get('pipeline') or ()
     steps = [step for step in pipeline if not ANNOTATIONS.search(str(step['type']))]
     if steps and LOADER.search(str(steps[0]['type'])):
         return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])

@@ -67,7 +67,7 @@ def train_command(leaf: Path, options: SuiteOptions, launcher: str) -> list[str]
     return launch(arguments, leaf, options, launcher)
 
 
-def test_command(
+def evaluation_command(
     leaf: Path, checkpoint: str | Path, options: SuiteOptions, launcher: str
 ) -> list[str]:
     """Test a checkpoint of a leaf; see :func:`train_command`."""
@@ -124,7 +124,7 @@ def printed(leaf: Path, options: SuiteOptions, system: str) -> str:
     """
     launcher = 'slurm' if system == 'slurm' else 'pytorch'
     last = f'$(cat {shlex.quote(str(options.work_dir / leaf.stem / "last_checkpoint"))})'
-    test = [quote(part) for part in test_command(leaf, 'CHECKPOINT', options, launcher)]
+    test = [quote(part) for part in evaluation_command(leaf, 'CHECKPOINT', options, launcher)]
     test[test.index('CHECKPOINT')] = f'"{last}"'
     lines = [' '.join(test)]
     if not options.test_only:

@@ -14,12 +14,6 @@ from mmeffvit.version import __version__
 from .published import METRICS
 
 STACK = ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
-# the hosts' names of our metrics, what makes them percent, and their decimals
-MEASURED = {
-    'coco/bbox_mAP': ('box AP', 100, 1),
-    'coco/segm_mAP': ('mask AP', 100, 1),
-    'mIoU': ('mIoU', 1, 2),
-}
 
 
 @dataclass
@@ -113,15 +107,6 @@ class Table:
             return [*notes, f'Measured with {next(iter(stacks))}.']
         notes += [f'{", ".join(names)}: measured with {stack}.' for stack, names in stacks.items()]
         return notes
-
-
-def ours(metrics: dict[str, Any]) -> dict[str, float]:
-    """The metrics of a host in percent, under the names of the papers' tables."""
-    return {
-        name: round(metrics[key] * factor, decimals)
-        for key, (name, factor, decimals) in MEASURED.items()
-        if key in metrics
-    }
 
 
 def stack_versions() -> dict[str, str]:

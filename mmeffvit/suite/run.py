@@ -12,14 +12,15 @@ from typing import Any
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
+from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 
 from .child import Outcome, elapsed, run_logged
-from .commands import SuiteOptions, evaluation_dir, printed, test_command, train_command
+from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
 from .published import read_published
-from .results import Row, Table, ours, stack_versions
+from .results import Row, Table, stack_versions
 
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
 
@@ -224,10 +225,12 @@ class Job:
         if checkpoint is None:
             raise UserError(f'no whole checkpoint in {self.work_dir}')
         before = time.time()
-        self.execute('testing', test_command(self.leaf, checkpoint, self.options, self.launcher))
+        self.execute(
+            'testing', evaluation_command(self.leaf, checkpoint, self.options, self.launcher)
+        )
         metrics = measured_since(before, evaluation_dir(self.leaf, self.options))
         row = self.row
-        row.metrics, row.ours, row.checkpoint = metrics, ours(metrics), str(checkpoint)
+        row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)
         row.date = datetime.now().astimezone().isoformat(timespec='seconds')
         row.versions = stack_versions()
         row.parameters = count_parameters(self.leaf, self.options)

@@ -41,7 +41,8 @@ def report_per_class(
 
 def to_markdown(tables: Sequence[ClassValues]) -> str:
     """One column per metric in percent; empty for a class without ground truth."""
-    lines = [['class', *(table.metric for table in tables)], ['---', *['---:'] * len(tables)]]
+    heading = ['class', *(f'{table.metric}, %' for table in tables)]
+    lines = [heading, ['---', *['---:'] * len(tables)]]
     lines.append(['**mean**', *(f'{table.mean:.1f}' for table in tables)])
     for name in tables[0].values:
         values = [table.values[name] for table in tables]
@@ -61,7 +62,7 @@ def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
     height = 1.6 + rows * (0.12 + 0.1 * len(tables))
     figure = Figure(figsize=(max(7, 5 * columns), height), layout='constrained')
     FigureCanvasAgg(figure)
-    means = ', '.join(f'mean {table.metric} {table.mean:.1f}' for table in tables)
+    means = ', '.join(f'mean {table.metric} {table.mean:.1f} %' for table in tables)
     left_out = len(first) - len(names)
     note = f'; not shown: {left_out} classes that do not occur' if left_out else ''
     figure.suptitle(f'{title}\n{means}{note}', fontsize='medium')

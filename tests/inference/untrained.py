@@ -9,7 +9,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
 from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.datasets import build_unread, tested_dataset
+from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import CLASSES
 from tests.conftest import ROOT
@@ -50,7 +50,7 @@ def save_untrained(case: Case, folder: Path, data_root: Path) -> Untrained:
     model = build_model(own_model_config(config))
     if config.default_scope == 'mmdet':
         model.init_weights()
-    meta = dict(dataset_meta=dict(build_unread(tested_dataset(config)).metainfo), seed=np.int64(0))
+    meta = dict(dataset_meta=dict(build_unread(eval_dataset(config)).metainfo), seed=np.int64(0))
     torch.save(dict(meta=meta, state_dict=model.state_dict()), folder / 'epoch_1.pth')
     return Untrained(folder / 'config.py', folder / 'epoch_1.pth')
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from mmeffvit.config.build import lookup
+from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed, reason
 
 from .findings import Finding, fault, unchecked
@@ -27,7 +28,10 @@ def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
     if wrong or explained:
         yield unchecked('the rest of the training step, which the faults here stop')
     elif step.model is None:
-        yield fault(f'the model cannot be built: {reason(step.error)}')
+        known = isinstance(step.error, UserError)
+        yield fault(
+            str(step.error) if known else f'the model cannot be built: {reason(step.error)}'
+        )
     else:
         where = step.called(step.failed_in) if step.failed_in else 'the model'
         yield fault(f'{where} fails in a training step on random images: {reason(step.error)}')

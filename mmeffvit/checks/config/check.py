@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from mmengine.config import Config
-from mmengine.dist import broadcast_object_list, get_rank
+from mmengine.dist import broadcast_object_list, get_rank, get_world_size
 
 from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
@@ -14,11 +14,12 @@ from .classes import compare_classes
 from .findings import Finding, Kind, unchecked
 from .gradients import check_gradients
 from .inputs import check_inputs
+from .names import check_names
 from .step import Step, run_step
 from .strides import check_strides
 
 
-def check_config(config: Config) -> list[Finding]:
+def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
     """Train the model of a config for one step on noise, and compare what meets in it.
 
     Looked at are: strides that heads declare against the maps that reach them, channels, numbers
@@ -28,6 +29,7 @@ def check_config(config: Config) -> list[Finding]:
 
     Args:
         config: A config of mmdet or mmseg whose host is imported.
+        distributed: Count what stops the training of several processes as a fault.
 
     Returns:
         What was found: faults, notes, what is fine and what could not be checked.
@@ -36,19 +38,20 @@ def check_config(config: Config) -> list[Finding]:
         step = run_step(config)
         if step.model is None:
             return list(check_run(step, explained=False))
-        return list(findings_of(step, config))
+        return list(findings_of(step, config, distributed))
 
 
-def findings_of(step: Step, config: Config) -> list[Finding]:
+def findings_of(step: Step, config: Config, distributed: bool) -> list[Finding]:
     """All checks, each of which works also on a step that stopped midway."""
-    strides = attempted('strides', check_strides, step)
+    strides = attempted('strides', check_strides, step, config)
     explained = any(finding.kind is Kind.FAULT for finding in strides)
     return [
         *strides,
         *check_run(step, explained=explained),
         *attempted('classes', compare_classes, step, config),
         *attempted('normalisation of images', check_inputs, step, config),
-        *attempted('parameters without a gradient', check_gradients, step, config),
+        *attempted('parameters without a gradient', check_gradients, step, config, distributed),
+        *attempted('names', check_names, config),
     ]
 
 
@@ -77,7 +80,8 @@ def stop_at_faults(config: Config) -> None:
     Raises:
         UserError: With all faults; in processes but the first, with a reference to that one.
     """
-    shared = [faults_in(check_config(config)) if get_rank() == 0 else []]
+    distributed = get_world_size() > 1
+    shared = [faults_in(check_config(config, distributed=distributed)) if get_rank() == 0 else []]
     broadcast_object_list(shared)  # does nothing in a single process
     (faults,) = shared
     if not faults:

@@ -11,8 +11,11 @@ from .findings import Finding, fault, fine, note, unchecked
 from .step import Step
 
 
-def check_gradients(step: Step, config: Config) -> Iterator[Finding]:
-    """Name what is frozen, which is no fault, and what asks for a gradient and gets none."""
+def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[Finding]:
+    """Name what is frozen, which is no fault, and what asks for a gradient and gets none.
+
+    The last is a fault for training in several processes, which it stops.
+    """
     if step.frozen:
         frozen = maximal(step.model, set(step.frozen))
         yield note(f'frozen by the config: {listed(frozen)} ({len(step.frozen)} tensors)')
@@ -29,9 +32,12 @@ def check_gradients(step: Step, config: Config) -> Iterator[Finding]:
     if expects_unused(config):
         yield note(f'{text}; the config has find_unused_parameters=True')
     else:
-        yield fault(
-            f'{text}: {cure(step, groups)}, or set find_unused_parameters=True, without which '
-            'distributed training stops'
+        text += f': {cure(step, groups)}, or set find_unused_parameters=True'
+        several = 'distributed training stops'
+        yield (
+            fault(f'{text}, without which {several}; one process trains all the same')
+            if distributed
+            else note(f'{text}; without, one process trains all the same, but {several}')
         )
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.datasets import settings_of
+from mmeffvit.config.datasets import preprocessor_of, settings_of
 
 from .sample import maps_in, random_batch
 
@@ -133,7 +133,7 @@ def fit_size(settings: ConfigDict, side: int) -> ConfigDict:
 
 def own_side(config: Config) -> int | None:
     """The shorter side of the images in pixels, if the config names a fixed size."""
-    preprocessor = config.model.get('data_preprocessor') or config.get('data_preprocessor') or {}
+    preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
         return min(preprocessor['size'])
     for resize in settings_of(config.get('test_dataloader'), 'Resize'):

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from mmengine.config import Config
 from torch import Size, nn
 
 from mmeffvit.checks.classes import HEADS
 from mmeffvit.config.build import lookup
+from mmeffvit.config.datasets import fed_multiples
 from mmeffvit.utils.text import listed
 
 from .findings import Finding, fault, fine, note, unchecked
@@ -17,7 +18,7 @@ GENERATORS = ('prior_generator', 'anchor_generator', 'approx_anchor_generator', 
 LISTS = ('featmap_strides', 'feature_strides')  # of RoI extractors, of segmentation heads
 
 
-def check_strides(step: Step) -> Iterator[Finding]:
+def check_strides(step: Step, config: Config) -> Iterator[Finding]:
     """Compare, head by head and level by level.
 
     A map of side m has the stride s if m differs from side / s by less than one cell: sizes are
@@ -37,7 +38,7 @@ def check_strides(step: Step) -> Iterator[Finding]:
         yield unchecked(f'strides of the maps for {listed(silent)}: none declared')
     if unreached:
         yield unchecked(f'strides of the maps for {listed(unreached)}: none arrived')
-    yield from padding_hint(step)
+    yield from padding_hint(step, config)
 
 
 def takes_maps(name: str, module: nn.Module) -> bool:
@@ -125,24 +126,15 @@ def strides_key(step: Step, name: str) -> str:
     return f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
 
 
-def padding_hint(step: Step) -> Iterator[Finding]:
-    """Say when images are not padded to what the backbone wants for exact strides."""
+def padding_hint(step: Step, config: Config) -> Iterator[Finding]:
+    """Say when images are not of the size that the backbone wants for exact strides."""
     divisor = getattr(step.backbone, 'size_divisor', 1)
-    padding = padding_of(step.model.data_preprocessor)
-    if any(side % divisor for side in padding):
+    multiples = fed_multiples(config)
+    if any(side % divisor for side in multiples):
         kind = type(step.backbone).__name__
         yield note(
-            f'images are padded to multiples of {listed(sorted(set(padding)))} pixels; unless both '
-            f'sides divide by {divisor}, {kind} grows odd maps to even ones and its strides '
-            f'are a little below those declared: pad to {divisor} (pad_size_divisor of mmdet, size '
-            "or size_divisor of mmseg), or set model.backbone.odd_size='restore'"
+            f'sides of training images are multiples of {listed(sorted(set(multiples)))} pixels; '
+            f'unless both sides divide by {divisor}, {kind} grows odd maps to even ones and its '
+            f'strides are a little below those declared: pad to {divisor} (pad_size_divisor of '
+            "mmdet, size or size_divisor of mmseg), or set model.backbone.odd_size='restore'"
         )
-
-
-def padding_of(preprocessor: Any) -> tuple[int, ...]:
-    """What the sides of training images divide by."""
-    size = getattr(preprocessor, 'size', None)
-    if size is not None:
-        return tuple(size)
-    divisor = getattr(preprocessor, 'pad_size_divisor', None)
-    return (divisor or getattr(preprocessor, 'size_divisor', None) or 1,)

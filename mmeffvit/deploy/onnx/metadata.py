@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.config.datasets import name_of, tested_dataset
+from mmeffvit.config.datasets import eval_dataset, name_of
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.version import __version__
 
@@ -69,7 +69,7 @@ def resize_of(config: Config) -> dict[str, Any]:
         scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2',
         divisor=1, rounding='down', pad=None, pad_value=0,
     )  # fmt: skip
-    for step in tested_dataset(config).get('pipeline') or ():
+    for step in eval_dataset(config).get('pipeline') or ():
         name = name_of(step)
         if name == 'Resize' and step.get('scale') is not None:
             found.update({k: plain(step[k]) for k in found if k in step})

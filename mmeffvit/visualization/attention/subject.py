@@ -22,7 +22,7 @@ from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import name_of, settings_of, tested_dataset
+from mmeffvit.config.datasets import eval_dataset, name_of, settings_of
 from mmeffvit.config.load import is_config, open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image
@@ -103,10 +103,7 @@ def config_subject(config: Config, checkpoint: str | None, size: Size | None) ->
     """
     if 'model' not in config:
         raise UserError(f'{config.filename} has no model')
-    try:
-        model = build_model(own_model_config(config))
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{config.filename}: {error}') from error
+    model = build_model(own_model_config(config))
     remark = load_into(model, checkpoint)
     model.to(get_device()).eval()
     pipeline = make_pipeline(config, size)
@@ -163,7 +160,7 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
     Raises:
         UserError: If there is no test pipeline, or nothing in it resizes.
     """
-    steps = tested_dataset(config).get('pipeline') or ()
+    steps = eval_dataset(config).get('pipeline') or ()
     pipeline = [deepcopy(step) for step in steps if 'Annotations' not in name_of(step)]
     if not pipeline:
         raise UserError(f'{config.filename} has no test_dataloader.dataset.pipeline for images')

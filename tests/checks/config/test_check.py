@@ -16,14 +16,17 @@ from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 
 from mmeffvit.checks.config import check as config_check
-from mmeffvit.checks.config.check import check_config
+from mmeffvit.checks.config.check import check_config, stop_at_faults
 from mmeffvit.checks.config.findings import Kind
+from mmeffvit.config.datasets import fed_multiples
 from mmeffvit.config.load import load_config, require_host_of
-from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.engine.launch import RunOptions, build_runner, train
+from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_python
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
+SSDLITE = CONFIGS / 'ssdlite_mobilevitv2_050.py'
 HOST = Path(mmdet.__file__).parent / '.mim' / 'configs'
 TINY_SHVIT = dict(
     type='mmeffvit.SHViT', arch=dict(channels=(16, 24, 32), depths=(1, 1, 1), attended=(0, 8, 8))
@@ -179,6 +182,78 @@ def test_mobilevitv2_refuses_imagenet_normalisation_and_the_hint_says_how_to_pad
     assert texts[Kind.FAULT] == texts[Kind.NOTE] == []
 
 
+def test_images_of_a_fixed_size_are_not_told_to_be_padded():
+    for side, told in ((320, False), (300, True)):
+        resize = {'model.backbone.odd_size': 'official'}
+        for split in ('train', 'val', 'test'):
+            steps = load_config(SSDLITE)[f'{split}_dataloader'].dataset.pipeline
+            (index,) = [i for i, step in enumerate(steps) if step['type'] == 'Resize']
+            resize[f'{split}_dataloader.dataset.pipeline.{index}.scale'] = (side, side)
+        notes = found(load_config(SSDLITE, resize), Kind.NOTE)
+        assert any('grows odd maps' in text for text in notes) == told, notes
+
+
+def test_the_size_that_a_pipeline_ends_with_is_known():
+    pad, crop = dict(type='Pad', size=(640, 512)), dict(type='RandomCrop', crop_size=(640, 640))
+    stretch = dict(type='Resize', scale=(320, 256), keep_ratio=False)
+    keep = dict(type='Resize', scale=(320, 256), keep_ratio=True)
+    for steps, divisor, expected in (
+        ([keep], 1, (1,)),
+        ([keep], 32, (32,)),
+        ([stretch], 1, (320, 256)),
+        ([stretch, crop], 1, (1,)),
+        ([crop, pad], 32, (640, 512)),
+        ([pad], 48, (48, 48)),  # padded on to the next multiple
+        ([stretch, dict(type='RandomChoice', transforms=[[keep]])], 1, (1,)),
+        ([keep, dict(type='mmeffvit.FloorToMultiple', divisor=64)], 1, (64,)),
+    ):
+        config = Config(
+            dict(
+                model=dict(data_preprocessor=dict(pad_size_divisor=divisor)),
+                train_dataloader=dict(dataset=dict(type='CocoDataset', pipeline=steps)),
+            )
+        )
+        assert fed_multiples(config) == expected, steps
+
+
+def test_plain_names_need_an_import_that_the_config_says():
+    config = load_config(SHAPES, {'model.backbone.type': 'SwiftFormer'})
+    the_fault(config, "type='SwiftFormer'", "type='mmeffvit.SwiftFormer'", 'custom_imports')
+    config.custom_imports = dict(imports=['mine'])
+    texts = all_found(config)
+    assert texts[Kind.FAULT] == []
+    assert any('unless mine imports it' in text for text in texts[Kind.NOTE])
+    config.custom_imports = dict(imports=['mmeffvit'])
+    assert all_found(config)[Kind.FAULT] == []
+
+
+def test_a_key_left_from_the_base_names_the_cure(tmp_path):
+    config = load_config(HOST / 'retinanet' / 'retinanet_r18_fpn_1x_coco.py')
+    config.model.backbone.update(type='mmeffvit.SwiftFormer', arch='xs')
+    cure = r"argument '(\w+)', which model\.backbone has\. .*backbone=dict\(_delete_=True, \.\.\.\)"
+    (fault,) = found(config, Kind.FAULT)
+    assert re.search(f'the model cannot be built: .*{cure}', fault), fault
+    config.work_dir = str(tmp_path)
+    with pytest.raises(UserError, match=cure):
+        build_runner(config)
+
+
+def test_a_level_of_the_neck_that_no_head_uses_stops_several_processes_only():
+    neck = dict(
+        type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16, num_finer=1
+    )
+    config = segmentor(TINY_SHVIT, 0, 16)
+    config.model.neck = neck
+    config.model.decode_head = dict(
+        type='UPerHead', in_channels=[16] * 3, in_index=(0, 1, 2), channels=8, num_classes=2,
+        norm_cfg=dict(type='BN'), align_corners=False, loss_decode=dict(type='CrossEntropyLoss'),
+    )  # fmt: skip
+    the_fault(config, 'no gradient reaches neck.output.3', 'one process trains all the same')
+    texts = [str(finding) for finding in check_config(config, distributed=False)]
+    assert any(text.startswith('note: no gradient reaches neck.output.3') for text in texts)
+    stop_at_faults(config)  # this is one process
+
+
 def test_images_left_in_bgr_are_named_and_random_weights_take_any():
     neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
     config = retinanet(dict(neck, num_finer=1, coarser=True), init_cfg=PRETRAINED)
@@ -296,6 +371,7 @@ def test_training_starts_with_the_same_loss_with_and_without_the_check(shapes, t
         run = RunOptions(work_dir=str(tmp_path / str(check)), cfg_options=options, seed=0)
         runner = train(str(SHAPES), run, check=check)
         losses.append(runner.message_hub.get_scalar('train/loss').data[0])
+        assert runner.log_processor.window_size == 1  # of 50 in the config: the run has 3 steps
     assert losses[0][0] == losses[1][0]
     assert np.isfinite(losses).all()
 

@@ -1,0 +1,37 @@
+"""The metrics of papers' tables, in percent, from those of mmdet and mmseg."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+
+# name of the metric in mmdet or mmseg: that in papers, what makes it percent, and its decimals
+MEASURED = {
+    'coco/bbox_mAP': ('box AP', 100, 1),
+    'coco/segm_mAP': ('mask AP', 100, 1),
+    'mIoU': ('mIoU', 1, 2),
+}
+
+
+def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Those of the metrics that papers have, by their names there; COCO's -1 is no value."""
+    return {
+        name: round(metrics[key] * factor, decimals)
+        for key, (name, factor, decimals) in MEASURED.items()
+        if metrics.get(key, -1) >= 0
+    }
+
+
+class PercentHook(Hook):
+    """Log metrics as papers have them: mmdet logs an AP of 1.2 % as 0.012."""
+
+    priority = 'VERY_LOW'  # after the line of the runner
+
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        found = in_percent(metrics or {})
+        if found:
+            values = ', '.join(f'{name} {value} %' for name, value in found.items())
+            runner.logger.info(f'as in papers: {values}')
+
+    after_test_epoch = after_val_epoch
