@@ -1,10 +1,8 @@
 """Train and test many leaf configs one after another, and keep one table of what they reached."""
 
-import fcntl
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from glob import glob
 from pathlib import Path
@@ -15,6 +13,7 @@ from mmeffvit.config.load import open_config
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import locked
 from mmeffvit.utils.resources import resource_dir
 
 from .child import Outcome, elapsed, run_logged
@@ -44,7 +43,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
             works in the same folder.
     """
     leaves = find_leaves(patterns)
-    with only_suite_in(options.work_dir):
+    with locked(options.work_dir, 'a suite'):
         table = Table(options.work_dir)
         enter(leaves, table, options)
         try:
@@ -99,24 +98,6 @@ def find_leaves(patterns: Iterable[str]) -> list[Path]:
             if found.setdefault(path.stem, path).resolve() != path.resolve():
                 raise UserError(f'{found[path.stem]} and {path} would share a work dir: rename one')
     return list(found.values())
-
-
-@contextmanager
-def only_suite_in(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder; the system takes it back however the process ends.
-
-    Raises:
-        UserError: If another process holds it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / 'suite.lock').open('w') as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(
-                f'another suite works in {folder}: wait for it, or choose another --work-dir'
-            ) from error
-        yield
 
 
 def enter(leaves: list[Path], table: Table, options: SuiteOptions) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from mmeffvit.checkpoints.read import load_torch_file
 from tests.conftest import ROOT, run_tool, run_tool_here
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -113,7 +114,7 @@ def test_classes_that_do_not_match_are_named(trained, shapes, tmp_path):
     run = train(SHAPES, *work, 'train_dataloader.dataset.metainfo.classes=[circle,box,star,cat]')
     assert_one_message(run, 'no category named box, cat', 'circle, square, triangle, star')
     other = tmp_path / 'other.pth'
-    checkpoint = torch.load(trained / 'epoch_1.pth', weights_only=True)
+    checkpoint = load_torch_file(trained / 'epoch_1.pth')
     checkpoint['meta']['dataset_meta']['classes'] = ('cat', 'dog')
     torch.save(checkpoint, other)
     assert_one_message(test(SHAPES, other, shapes), 'other.pth', 'cat, dog', 'circle')

@@ -19,7 +19,8 @@ from mmeffvit.suite.child import progress_in, run_logged
 from mmeffvit.suite.commands import SuiteOptions
 from mmeffvit.suite.published import published_in, read_published
 from mmeffvit.suite.results import Row, Table
-from mmeffvit.suite.run import find_leaves, only_suite_in, print_commands, run_suite
+from mmeffvit.suite.run import find_leaves, print_commands, run_suite
+from mmeffvit.utils.files import locked
 from tests.conftest import ROOT
 
 CONFIGS = ROOT / 'configs'
@@ -260,7 +261,7 @@ def test_the_reason_of_a_failure_is_its_message(tmp_path):
 def test_two_suites_do_not_share_a_folder_nor_two_leaves_a_name(tmp_path):
     other = tmp_path / 'maskrcnn_shvit_s4.py'
     other.touch()
-    with only_suite_in(tmp_path), pytest.raises(UserError, match='another suite'):
+    with locked(tmp_path, 'a suite'), pytest.raises(UserError, match='in use by a suite'):
         run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
     with pytest.raises(UserError, match='share a work dir'):
         find_leaves(['maskrcnn_shvit_s4', str(other)])

@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from mmengine.config import Config
 from torch import Tensor
+
+from mmeffvit.config.datasets import preprocessor_of, settings_of
 
 BATCH = 2  # images: batch norm after global pooling needs more than one
 CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # of the boxes, in image sides
@@ -84,3 +87,23 @@ def maps_in(values: Any) -> list[Tensor]:
         if candidates and all(isinstance(x, Tensor) and x.ndim == 4 for x in candidates):
             return candidates
     return []
+
+
+def own_side(config: Config) -> int | None:
+    """The shorter side of the images in pixels, if the config names a fixed size."""
+    preprocessor = preprocessor_of(config)
+    if preprocessor.get('size') is not None:
+        return min(preprocessor['size'])
+    for resize in settings_of(config.get('test_dataloader'), 'Resize'):
+        if isinstance(resize.get('scale'), list | tuple):
+            return min(resize['scale'])
+    return None
+
+
+def targets_of(config: Config) -> dict[str, Any]:
+    """How the targets of a config's loader differ from the usual: see :func:`random_batch`."""
+    loader = config.get('train_dataloader')
+    rescale = next(settings_of(loader, 'SegRescale'), {})
+    readers = list(settings_of(loader, 'LoadAnnotations'))
+    masks = not readers or any(reader.get('with_mask') for reader in readers)
+    return dict(seg_scale=rescale.get('scale_factor', 1.0), masks=masks)

@@ -1,9 +1,10 @@
 """Run one training step on a small random batch, and write down what happened where."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,9 +13,8 @@ from torch import nn
 
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.datasets import preprocessor_of, settings_of
 
-from .sample import maps_in, random_batch
+from .sample import maps_in, own_side, random_batch, targets_of
 
 SIDES = {'mmdet': 256, 'mmseg': 128}  # pixels: two cells at the coarsest usual stride
 MAX_OWN_SIDE = 512  # pixels: the largest image that a model may insist on
@@ -90,7 +90,7 @@ def run_step(config: Config) -> Step:
     """
     step = Step(config.default_scope, own_model_config(config))
     shorten(step.settings)
-    own = own_side(config)
+    own, sample = own_side(config), partial(random_batch, step.scope, **targets_of(config))
     side = min(own or SIDES[step.scope], SIDES[step.scope])
     try:
         step.model = build_model(fit_size(step.settings, side))
@@ -101,12 +101,12 @@ def run_step(config: Config) -> Step:
         step.model.init_weights()
     watch(step)
     step.frozen = [name for name, p in step.model.named_parameters() if not p.requires_grad]
-    train_once(step, config, side)
+    train_once(step, sample, side)
     if step.error is not None and own is not None and side < own <= MAX_OWN_SIDE:
         step.forget()
         if hasattr(step.model.data_preprocessor, 'size') and step.scope == 'mmseg':
             step.model.data_preprocessor.size = (own, own)
-        train_once(step, config, own)
+        train_once(step, sample, own)
     return step
 
 
@@ -129,17 +129,6 @@ def fit_size(settings: ConfigDict, side: int) -> ConfigDict:
     if preprocessor.get('size') is not None:
         preprocessor['size'] = (side, side)
     return settings
-
-
-def own_side(config: Config) -> int | None:
-    """The shorter side of the images in pixels, if the config names a fixed size."""
-    preprocessor = preprocessor_of(config)
-    if preprocessor.get('size') is not None:
-        return min(preprocessor['size'])
-    for resize in settings_of(config.get('test_dataloader'), 'Resize'):
-        if isinstance(resize.get('scale'), list | tuple):
-            return min(resize['scale'])
-    return None
 
 
 def watch(step: Step) -> None:
@@ -168,20 +157,11 @@ def _watching(step: Step, name: str, forward: Any) -> Any:
     return watching
 
 
-def train_once(step: Step, config: Config, side: int) -> None:
+def train_once(step: Step, sample: Callable[[int, int], dict], side: int) -> None:
     model = step.model
     model.train()  # some return nothing
     step.image = (side, side)
-    pipelines = config.get('train_dataloader')
-    rescale = next(settings_of(pipelines, 'SegRescale'), {})
-    loaders = list(settings_of(pipelines, 'LoadAnnotations'))
-    batch = random_batch(
-        step.scope,
-        side,
-        min(class_counts(model).values(), default=1),
-        seg_scale=rescale.get('scale_factor', 1.0),
-        masks=not loaders or any(loader.get('with_mask') for loader in loaders),
-    )
+    batch = sample(side, min(class_counts(model).values(), default=1))
     try:
         with torch.enable_grad():
             data = model.data_preprocessor(batch, training=True)

@@ -1,0 +1,152 @@
+"""A family is three files: its backbone, its attention and its key table; none can be forgotten."""
+
+import ast
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mmeffvit.backbones import Backbone, SHViT, families
+from mmeffvit.checkpoints.rename import recognise
+from mmeffvit.layers.attention import SingleHeadSelfAttention
+from mmeffvit.visualization.attention import Canvas, record_attention
+from tests.conftest import ROOT, run_python
+from tests.test_rooms import imported_by
+
+PACKAGE = ROOT / 'mmeffvit'
+SHARED = {'__init__', 'base'}
+TABLES = sorted(
+    path.stem for path in (PACKAGE / 'checkpoints').glob('*.py') if '\nLAYOUTS' in path.read_text()
+)
+ATTENTION = sorted(
+    path.stem
+    for path in (PACKAGE / 'layers' / 'attention').glob('*.py')
+    if path.stem not in {'__init__', 'reading'}
+)
+
+
+def file_of(cls: type[Backbone]) -> Path:
+    return Path(sys.modules[cls.__module__].__file__)
+
+
+def test_every_file_of_a_backbone_registers_a_family():
+    files = {path for path in (PACKAGE / 'backbones').glob('*.py') if path.stem not in SHARED}
+    assert {file_of(cls) for cls in families().values()} == files
+
+
+def assert_complete(cls: type[Backbone]) -> None:
+    """What the converter, the attention reader and the contract ask of a family is there."""
+    for arch in cls.variants:
+        with torch.device('meta'):
+            backbone = cls(arch)
+        layout = recognise(backbone.state_dict(), cls.layouts)
+        assert layout is not None, f'no layout knows the keys of {cls.__name__} {arch}'
+    backbone = cls(next(iter(cls.variants))).eval()
+    with record_attention(backbone, Canvas(64, 96, (40, 20))) as readings, torch.no_grad():
+        backbone(torch.zeros(1, 3, 64, 96))
+    assert all(reading.title and reading.maps for reading in readings.values())
+
+
+@pytest.mark.parametrize('name', families())
+def test_a_family_has_variants_a_key_table_and_attention_that_can_be_read(name):
+    assert_complete(families()[name])
+
+
+def test_a_forgotten_key_table_or_attention_is_noticed(monkeypatch):
+    with pytest.raises(AssertionError, match='no layout knows the keys'):
+        assert_complete(type('Forgetful', (SHViT,), dict(layouts=())))
+    monkeypatch.delattr(SingleHeadSelfAttention, 'read_attention')
+    with pytest.raises(ValueError, match='no attention layer'):
+        assert_complete(SHViT)
+
+
+@pytest.mark.parametrize(
+    ('folder', 'stem'),
+    [*(('checkpoints', stem) for stem in TABLES), *(('layers.attention', s) for s in ATTENTION)],
+)
+def test_every_key_table_and_every_attention_is_that_of_a_family(folder, stem):
+    source = f'mmeffvit.{folder}.{stem}'
+    names = defined_in(PACKAGE / folder.replace('.', '/') / f'{stem}.py')
+    used = [
+        imported
+        for cls in families().values()
+        for imported in imported_by(file_of(cls))
+        if imported.startswith(f'{source}.')
+        or imported in {f'mmeffvit.{folder}.{name}' for name in names}
+    ]
+    assert used, f'no backbone imports {source}'
+
+
+def defined_in(path: Path) -> set[str]:
+    body = ast.parse(path.read_text()).body
+    return {node.name for node in body if isinstance(node, ast.ClassDef)}
+
+
+FIFTH = """
+from dataclasses import dataclass
+from torch import nn
+from mmeffvit.backbones.base import Backbone, Stage, resolve_arch, resolve_out_indices
+from mmeffvit.checkpoints.rename import Layout
+from mmeffvit.layers.attention.reading import Reading
+from mmeffvit.registry import register_backbone
+
+@dataclass(frozen=True)
+class Arch:
+    channels: tuple[int, ...]
+
+VARIANTS = {'s': Arch((8, 16)), 'm': Arch((16, 24))}
+
+class Mean(nn.Module):  # its attention
+    def forward(self, x):
+        return x + x.mean(dim=(2, 3), keepdim=True)
+
+    def read_attention(self, inputs, locate):
+        weights = inputs[0][0, 0].softmax(dim=-1)
+        return Reading('mean', 'means', {'': weights}, {'weights': weights})
+
+@register_backbone
+class Fifth(Backbone):
+    variants = VARIANTS
+    layouts = (Layout('theirs', 'patch', ((r'^patch', 'stem'), (r'^rest', 'stages'))),)  # its table
+
+    def __init__(self, arch='s', out_indices=(0, 1), **options):
+        sizes = resolve_arch(arch, VARIANTS)
+        out_indices = resolve_out_indices(out_indices, 2)
+        before = (sizes.channels[0], *sizes.channels)
+        stages = [
+            Stage(nn.Conv2d(before[i], before[i + 1], 3, 2, 1), [Mean()])
+            for i in range(out_indices[-1] + 1)
+        ]
+        super().__init__(
+            nn.Conv2d(3, sizes.channels[0], 3, 2, 1), stages, channels=sizes.channels,
+            strides=(4, 8), out_indices=out_indices, **options,
+        )
+"""
+
+
+USE = """
+import torch
+from mmeffvit.config.backbones import build_backbone, parse_backbone
+from mmeffvit.visualization.attention import attention_layers
+from mmeffvit.zoo.convert import convert
+
+model = build_backbone(parse_backbone('Fifth:m'))
+print(list(attention_layers(model)))
+state = model.state_dict().items()
+theirs = {k.replace('stem', 'patch').replace('stages', 'rest'): value for k, value in state}
+torch.save(theirs, 'theirs.pth')
+print(convert('theirs.pth'))
+"""
+
+
+@pytest.mark.slow
+def test_the_files_of_a_fifth_family_are_found_without_an_edit_elsewhere(tmp_path):
+    ignore = shutil.ignore_patterns('__pycache__')
+    shutil.copytree(PACKAGE, tmp_path / 'mmeffvit', ignore=ignore)
+    (tmp_path / 'mmeffvit' / 'backbones' / 'fifth.py').write_text(FIFTH)
+    done = run_python('-c', USE, cwd=tmp_path, env={'PYTHONPATH': str(tmp_path)})
+    assert done.returncode == 0, done.stdout
+    assert "['stages.0.blocks.0', 'stages.1.blocks.0']" in done.stdout
+    assert "is Fifth 'm' in the theirs layout" in done.stdout
