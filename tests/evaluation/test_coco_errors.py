@@ -266,7 +266,7 @@ def test_missing_files_and_masks_are_named(tmp_path):
         read_ground_truth(tmp_path / 'no.json')
     truth = read_ground_truth(write_truth(tmp_path, SCENE))
     for name in ('no.json', 'no.pkl'):
-        with pytest.raises(UserError, match='does not exist|No such file'):
+        with pytest.raises(UserError, match=r'does not exist|No such file'):
             read_detections(tmp_path / name, truth)
     with pytest.raises(UserError, match=r"segm needs 'segmentation'"):
         analyze_errors(truth, [dict(image_id=0, category_id=CAT, score=0.5, bbox=LEFT)], 'segm')
