@@ -12,7 +12,7 @@ def resource_dir(name: str) -> Path:
     Raises:
         FileNotFoundError: If the package was installed without them.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for folder in (package / '.mim' / name, package.parent / name):
         if folder.is_dir():
             return folder
