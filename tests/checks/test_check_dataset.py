@@ -18,7 +18,7 @@ from mmeffvit.checks.data.segmentation import Meaning
 from mmeffvit.config.load import load_config
 from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
-from tests.conftest import ROOT, run_tool, run_tool_here
+from tests.conftest import ROOT, run_tool_here
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -303,7 +303,7 @@ def test_the_sample_repeats_and_an_unknown_data_set_is_a_user_error(shapes):
 @pytest.mark.slow
 def test_the_tool_prints_a_cure_and_exits_with_1(copy):
     (copy / IMAGE).unlink()
-    run = run_tool('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
+    run = run_tool_here('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
     assert run.returncode == 1, run.stdout
     assert 'BROKEN: 1 images missing' in run.stdout
     assert '000000.png' in run.stdout

@@ -12,7 +12,7 @@ from mmeffvit.datasets import voc_coco
 from mmeffvit.datasets.voc_coco import COCO_IDS, VOC_PARTS, draw_labels, prepare_voc_coco
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import PARTIAL, partial_name
-from tests.conftest import run_tool
+from tests.conftest import run_tool_here
 
 # of mmseg's PascalVOCDataset, 1 to 20, as COCO spells them
 COCO_NAMES = (
@@ -175,7 +175,9 @@ def test_a_folder_in_the_way_is_left_alone(coco, voc, tmp_path):
 
 
 def test_the_tool_ends_in_one_line_for_a_missing_folder(tmp_path):
-    done = run_tool('prepare_voc_coco', '--coco', tmp_path / 'nowhere', '--out', tmp_path / 'out')
+    done = run_tool_here(
+        'prepare_voc_coco', '--coco', tmp_path / 'nowhere', '--out', tmp_path / 'out'
+    )
     assert done.returncode == 2
     assert 'error: ' in done.stdout
     assert 'nowhere/train2017' in done.stdout
