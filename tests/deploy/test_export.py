@@ -81,6 +81,7 @@ def test_a_file_for_one_size_gives_what_the_host_gives(leaf, tmp_path):
     assert_agrees(compare(path, graph, model, [images], sample_of(leaf)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('leaf', [DETECTOR, SEGMENTOR])
 def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(leaf):
     model = models.tiny(leaf)
