@@ -80,13 +80,11 @@ def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted,
 
 
 @pytest.mark.slow
-def test_auto_resume_passes_over_a_truncated_checkpoint(
-    config, shapes, uninterrupted, tmp_path, train_here
-):
+def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterrupted, tmp_path):
     for name in ('epoch_2.pth', 'epoch_3.pth'):
         content = (uninterrupted / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
-    run = train_here(config, tmp_path, shapes, '--resume')
+    run = train(config, tmp_path, shapes, '--resume')
     assert run.returncode == 0, run.stdout
     assert 'epoch_3.pth is truncated or damaged' in run.stdout
     assert 'Load checkpoint from' in run.stdout
