@@ -19,6 +19,7 @@ import torch
 from mmengine.logging import MMLogger
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+from mmeffvit.datasets.shapes import ShapesSpec, generate, generate_ade20k
 from mmeffvit.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,6 +38,13 @@ def _fixed_seed() -> None:
     torch.manual_seed(0)
     np.random.seed(0)  # the hosts' augmentations draw from it
     random.seed(0)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _frozen_imports() -> None:
+    """Keep what is imported out of garbage collection: every data set of mmengine starts one."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope='session')
@@ -62,28 +70,26 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 @pytest.fixture(scope='session')
 def coco_mini() -> Path:
-    return _shared('coco_mini')
-
-
-@pytest.fixture(scope='session')
-def ade_mini() -> Path:
-    return _shared('ade_mini')
-
-
-def _shared(name: str) -> Path:
-    folder = SHARED / name
+    """Photographs of COCO, which nothing generates: for what must hold on real ones."""
+    folder = SHARED / 'coco_mini'
     if not folder.is_dir():
-        pytest.skip(f'{name} is not at {folder}')
+        pytest.skip(f'photographs are not at {folder}')
     return folder
 
 
 @pytest.fixture(scope='session')
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve generated images of 64 pixels to train on and four held out."""
-    from mmeffvit.datasets.shapes import ShapesSpec, generate
-
+    """Twelve generated images of 64 pixels to train on and four held out, as COCO has them."""
     folder = tmp_path_factory.mktemp('data') / 'shapes'
     generate(folder, ShapesSpec(num_train=12, num_val=4, side=64, max_objects=3))
+    return folder
+
+
+@pytest.fixture(scope='session')
+def ade_shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two generated images of 120 x 90 pixels to train on and one held out, as ADE20K has them."""
+    folder = tmp_path_factory.mktemp('data') / 'ade'
+    generate_ade20k(folder, ShapesSpec(num_train=2, num_val=1, side=120))
     return folder
 
 

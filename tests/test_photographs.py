@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, run_tool
+from tests.conftest import ROOT, run_tool_here
 
-CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_l1.py'
-SCALE = '(192,144)'
+CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_xs.py'
+SCALE = '(128,96)'
 OPTIONS = [
     'model.backbone.init_cfg=None',  # no weights here: from scratch
     'train_dataloader.batch_size=2',
@@ -26,9 +26,9 @@ OPTIONS = [
 
 
 def train(coco: Path, work_dir: Path, epochs: int, *arguments: str) -> str:
-    run = run_tool(
+    run = run_tool_here(
         'train', CONFIG, '--work-dir', work_dir, '--seed', 0, *arguments, '--cfg-options',
-        f'data_root={coco}/', f'train_cfg.max_epochs={epochs}', *OPTIONS, timeout=840,
+        f'data_root={coco}/', f'train_cfg.max_epochs={epochs}', *OPTIONS,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     return run.stdout
@@ -50,11 +50,12 @@ def test_a_config_of_the_host_takes_our_backbone(coco_mini, tmp_path):
     config = tmp_path / 'existing.py'
     base = mmdet / '.mim' / 'configs' / 'retinanet' / 'retinanet_r50_fpn_1x_coco.py'
     config.write_text(STOCK.format(base=str(base)))
-    run = run_tool(
+    run = run_tool_here(
         'train', config, '--work-dir', tmp_path / 'run', '--cfg-options', f'data_root={coco_mini}/',
         f'train_dataloader.dataset.pipeline.2.scale={SCALE}',
         f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
-        'train_cfg.max_epochs=1', 'default_hooks.logger.interval=4', 'test_cfg=None',
+        'train_dataloader.dataset.indices=8', 'train_cfg.max_epochs=1',
+        'default_hooks.logger.interval=4', 'test_cfg=None',
         'test_dataloader=None', 'test_evaluator=None', 'model.test_cfg.score_thr=0.0',
         'model.test_cfg.max_per_img=20',
     )  # fmt: skip

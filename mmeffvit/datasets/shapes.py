@@ -1,9 +1,10 @@
-"""Generated instance data in the layout of COCO 2017: shapes on textured grounds.
+"""Generated data in the layouts of COCO 2017 and of ADE20K: shapes on textured grounds.
 
 Every image is a function of (seed, split, number), so any part of a set can be made anew.
 """
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from mmeffvit.utils.files import atomic_output
 
 CLASSES = ('circle', 'square', 'triangle', 'star')
 SPLITS = ('train2017', 'val2017')
+ADE20K_CLASSES = ('ground', *CLASSES)  # values 1 to 5 of a label map; 0 is unlabeled
+ADE20K_SPLITS = (('training', 'ADE_train'), ('validation', 'ADE_val'))
 
 
 @dataclass(frozen=True)
@@ -57,30 +60,58 @@ def generate(folder: Path, spec: ShapesSpec) -> None:
         UserError: If ``folder`` holds anything else, another set made here among it: nothing is
             removed.
     """
+    _generate(folder, asdict(spec), spec, _write_coco)
+
+
+def generate_ade20k(folder: Path, spec: ShapesSpec) -> None:
+    """Write the same images as :func:`generate`, with label maps in the layout of ADE20K.
+
+    Images are the upper three quarters of the drawn squares. In a label map 0 is unlabeled, the
+    outlines of shapes, and ``ADE20K_CLASSES`` count from 1: mmseg's ``ADE20KDataset`` takes them
+    for the first five of its 150 classes, its ``BaseSegDataset`` with ``reduce_zero_label=True``
+    for what ``metainfo`` names.
+
+    Args:
+        folder: Gets ``images/{training,validation}/*.jpg``,
+            ``annotations/{training,validation}/*.png`` and ``spec.json``.
+        spec: What to generate.
+
+    Raises:
+        UserError: If ``folder`` holds anything else.
+    """
+    _generate(folder, dict(asdict(spec), layout='ADE20K'), spec, _write_ade20k)
+
+
+def _generate(
+    folder: Path,
+    contents: dict,
+    spec: ShapesSpec,
+    write: Callable[[Path, int, int, ShapesSpec], None],
+) -> None:
+    """Run ``write(folder, split, count, spec)`` for both splits, unless ``contents`` lie there."""
     stamp = folder / 'spec.json'
-    wanted = json.dumps(asdict(spec), indent=2)
+    wanted = json.dumps(contents, indent=2)
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     if folder.exists():
-        held = 'a set of another seed or size' if stamp.is_file() else 'other files'
+        held = 'a set of another seed, size or layout' if stamp.is_file() else 'other files'
         raise UserError(f'{folder} holds {held}; name a new folder')
     with atomic_output(folder) as partial:
-        (partial / 'annotations').mkdir(parents=True)
-        for split, count in zip(SPLITS, (spec.num_train, spec.num_val), strict=True):
-            _write_split(partial, split, count, spec)
+        for split, count in enumerate((spec.num_train, spec.num_val)):
+            write(partial, split, count, spec)
         (partial / stamp.name).write_text(wanted)
 
 
-def _write_split(folder: Path, split: str, count: int, spec: ShapesSpec) -> None:
-    (folder / split).mkdir()
+def _write_coco(folder: Path, split: int, count: int, spec: ShapesSpec) -> None:
+    name = SPLITS[split]
+    (folder / name).mkdir(parents=True)
     images: list[dict] = []
     annotations: list[dict] = []
-    for number in track(range(count), description=split):
-        rng = np.random.default_rng((spec.seed, SPLITS.index(split), number))
-        image, instances = draw_image(rng, spec)
-        name = f'{number:06d}.png'
-        cv2.imwrite(str(folder / split / name), image)
-        images.append(dict(id=number, file_name=name, height=spec.side, width=spec.side))
+    for number in track(range(count), description=name):
+        image, instances = draw_image(np.random.default_rng((spec.seed, split, number)), spec)
+        file_name = f'{number:06d}.png'
+        cv2.imwrite(str(folder / name / file_name), image)
+        images.append(dict(id=number, file_name=file_name, height=spec.side, width=spec.side))
         for label, mask in instances:
             row = dict(id=len(annotations) + 1, image_id=number, category_id=label + 1)
             annotations.append({**row, **encode_mask(mask)})
@@ -90,7 +121,39 @@ def _write_split(folder: Path, split: str, count: int, spec: ShapesSpec) -> None
         annotations=annotations,
         categories=[dict(id=i + 1, name=name) for i, name in enumerate(CLASSES)],
     )
-    (folder / 'annotations' / f'instances_{split}.json').write_text(json.dumps(content))
+    (folder / 'annotations').mkdir(exist_ok=True)
+    (folder / 'annotations' / f'instances_{name}.json').write_text(json.dumps(content))
+
+
+def _write_ade20k(folder: Path, split: int, count: int, spec: ShapesSpec) -> None:
+    split_name, prefix = ADE20K_SPLITS[split]
+    images, annotations = (folder / kind / split_name for kind in ('images', 'annotations'))
+    images.mkdir(parents=True)
+    annotations.mkdir(parents=True)
+    height = spec.side * 3 // 4
+    for number in track(range(count), description=split_name):
+        image, instances = draw_image(np.random.default_rng((spec.seed, split, number)), spec)
+        name = f'{prefix}_{number + 1:08d}'
+        cv2.imwrite(str(images / f'{name}.jpg'), image[:height])
+        cv2.imwrite(str(annotations / f'{name}.png'), label_map(instances, spec.side)[:height])
+
+
+def label_map(instances: Sequence[tuple[int, np.ndarray]], side: int) -> np.ndarray:
+    """Values of ADE20K: 1 is the ground, 2 to 5 are the shapes, 0 are the pixels where two meet.
+
+    Args:
+        instances: Label and visible mask of every shape, as :func:`draw_image` gives them.
+        side: Height and width of the image, in pixels.
+
+    Returns:
+        (side, side) uint8.
+    """
+    labels = np.ones((side, side), np.uint8)
+    for label, mask in instances:
+        labels[mask] = label + 2
+    around = np.ones((3, 3), np.uint8)
+    labels[cv2.dilate(labels, around) != cv2.erode(labels, around)] = 0
+    return labels
 
 
 def draw_image(

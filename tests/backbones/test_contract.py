@@ -75,7 +75,7 @@ def total(maps: tuple[torch.Tensor, ...]) -> torch.Tensor:
 def test_maps_match_declared_channels_and_strides(family, arch):
     with torch.device('meta'):  # shapes without numbers: any size costs the same
         backbone = build(family, arch).eval()
-        for size in [(32, 32), (224, 224), (97, 61), (333, 250), (800, 1333), (1344, 800)]:
+        for size in [(224, 224), (97, 61), (800, 1333)]:
             assert_declared(family, backbone, size)
 
 
@@ -97,8 +97,9 @@ def assert_declared(family: str, backbone: nn.Module, size: tuple[int, int]) -> 
 @pytest.mark.parametrize(
     ('family', 'arch', 'out_indices'),
     [
-        *((*case, (-3, -1)) for case in CASES),
-        *((*case, chosen) for case in SMALLEST for chosen in ((0, 1, 2), (1, 2), (0, 2), (-1,))),
+        (*case, chosen)
+        for case in SMALLEST
+        for chosen in ((-3, -1), (0, 1, 2), (1, 2), (0, 2), (-1,))
     ],
 )
 def test_out_indices_select_maps_and_build_nothing_else(family, arch, out_indices):
@@ -120,10 +121,7 @@ def test_out_indices_select_maps_and_build_nothing_else(family, arch, out_indice
 
 @pytest.mark.parametrize(
     ('family', 'arch', 'frozen_stages'),
-    [
-        *((*case, 2) for case in CASES),
-        *((*case, frozen_stages) for case in SMALLEST for frozen_stages in (-1, 0, 3)),
-    ],
+    [(*case, frozen_stages) for case in SMALLEST for frozen_stages in (-1, 0, 2, 3)],
 )
 def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, frozen_stages):
     backbone = build(family, arch, frozen_stages=frozen_stages)
@@ -144,7 +142,7 @@ def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, f
     assert changed or not free
 
 
-@pytest.mark.parametrize(('family', 'arch'), CASES)
+@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
 def test_norm_eval_keeps_batch_norms_in_eval_mode_and_trains_their_factors(family, arch):
     backbone = build(family, arch, norm_eval=True).train()
     norms = [m for m in backbone.modules() if isinstance(m, _BatchNorm)]
@@ -154,7 +152,7 @@ def test_norm_eval_keeps_batch_norms_in_eval_mode_and_trains_their_factors(famil
     assert backbone.stages[0].training
 
 
-@pytest.mark.parametrize(('family', 'arch'), CASES)
+@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
 def test_checkpointing_changes_no_value_gradient_or_statistic(family, arch):
     options = STOCHASTIC.get(family, {})
     plain = build(family, arch, **options).train()
@@ -191,7 +189,7 @@ def test_checkpointing_saves_memory(family, arch):
     assert saved[True] < 0.75 * saved[False]  # a stem is not recomputed
 
 
-@pytest.mark.parametrize(('family', 'arch'), CASES)
+@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
 def test_batch_of_one_trains(family, arch):
     backbone = build(family, arch).train()
     # a map of one pixel has no variance: 65 pixels are the least at stride 64
@@ -199,7 +197,7 @@ def test_batch_of_one_trains(family, arch):
     assert all(p.grad.isfinite().all() for p in backbone.parameters())
 
 
-@pytest.mark.parametrize(('family', 'arch'), CASES)
+@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
 def test_autocast_stays_close(family, arch):
     backbone = build(family, arch).eval()
     x = torch.randn(1, 3, 64, 64)
@@ -212,7 +210,7 @@ def test_autocast_stays_close(family, arch):
         assert (feature - other.float()).abs().max() <= 0.1 * feature.abs().max()
 
 
-@pytest.mark.parametrize(('family', 'arch'), CASES)
+@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
 def test_copies_give_the_same_maps(family, arch):
     backbone = build(family, arch).eval()
     x = torch.randn(1, 3, 64, 64)

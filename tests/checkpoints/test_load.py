@@ -233,32 +233,45 @@ HUB_SCRIPT = """
 import sys
 from mmeffvit.backbones import SwiftFormer
 from mmeffvit.checkpoints import CheckpointError
-try:
-    SwiftFormer({arch}, init_cfg=dict(type='Pretrained', checkpoint=sys.argv[1])).init_weights()
-except CheckpointError as error:
-    print('refused:', error)
+for address in sys.argv[1:]:
+    print('address:', address)
+    try:
+        SwiftFormer({arch}, init_cfg=dict(type='Pretrained', checkpoint=address)).init_weights()
+    except CheckpointError as error:
+        print('refused:', error)
 """
+CACHED = ('hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main')
+ABSENT = 'hf://timm/swiftformer_l1.dist_in1k'
 
 
-def load_from_hub(home: Path, address: str) -> str:
-    env = {'HF_HOME': str(home), 'HF_HUB_OFFLINE': '1'}
-    return run_python('-c', HUB_SCRIPT.format(arch=ARCH), address, env=env).stdout
+@pytest.fixture(scope='module')
+def said_offline(tmp_path_factory) -> dict[str, str]:
+    """What loading says of every address where there is no network and a cache of one file.
 
-
-@pytest.mark.parametrize('address', ['hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main'])
-def test_a_hub_address_is_read_from_the_hub_cache_offline(tmp_path, address):
-    repository = tmp_path / 'hub' / 'models--timm--tiny.in1k'
+    In a process of its own: the library of the hub reads its settings when it is imported.
+    """
+    home = tmp_path_factory.mktemp('hub')
+    repository = home / 'hub' / 'models--timm--tiny.in1k'
     snapshot = repository / 'snapshots' / ('0' * 40)
     snapshot.mkdir(parents=True)
     (repository / 'refs').mkdir()
     (repository / 'refs' / 'main').write_text('0' * 40)
     tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
     save_file(tensors, snapshot / 'model.safetensors')
-    assert 'tensors loaded' in load_from_hub(tmp_path, address)
+    env = {'HF_HOME': str(home), 'HF_HUB_OFFLINE': '1'}
+    run = run_python('-c', HUB_SCRIPT.format(arch=ARCH), *CACHED, ABSENT, env=env)
+    _, *parts = run.stdout.split('address: ')
+    return dict(part.split('\n', 1) for part in parts)
 
 
-def test_without_network_the_file_to_download_is_named(tmp_path):
-    said = load_from_hub(tmp_path, 'hf://timm/swiftformer_l1.dist_in1k')
+@pytest.mark.parametrize('address', CACHED)
+def test_a_hub_address_is_read_from_the_hub_cache_offline(said_offline, address):
+    assert 'tensors loaded' in said_offline[address]
+    assert 'refused:' not in said_offline[address]
+
+
+def test_without_network_the_file_to_download_is_named(said_offline):
+    said = said_offline[ABSENT]
     assert 'refused:' in said
     assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in said
     assert 'give the path of your copy' in said

@@ -8,7 +8,7 @@ import pytest
 
 from mmeffvit.complexity.count import count
 from mmeffvit.errors import UserError
-from tests.conftest import ROOT, run_tool, run_tool_here
+from tests.conftest import ROOT, run_tool_here
 
 CONFIGS = ROOT / 'configs'
 PSPNET = (
@@ -134,7 +134,7 @@ def test_an_unknown_target_is_named(target, part):
 @pytest.mark.slow
 def test_the_tool_prints_a_table_writes_json_and_refuses_an_unknown_backbone(tmp_path):
     path = tmp_path / 'counted.json'
-    run = run_tool(
+    run = run_tool_here(
         'complexity', 'MobileViTv2:100', '--shape', 256, 256, '--json', path,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout

@@ -11,6 +11,7 @@ from mmengine.registry import init_default_scope
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from mmeffvit.datasets.shapes import CLASSES
 from tests.configs.leaves import (
     build,
     build_as_trained,
@@ -247,11 +248,13 @@ def test_in_a_distributed_run_every_batch_norm_spans_the_processes(leaf):
     assert {type(norm) for norm in norms} == {nn.SyncBatchNorm}
 
 
-def test_the_data_of_rtmdet_is_square_combined_and_late_in_training_single(coco_mini, monkeypatch):
+def test_the_data_of_rtmdet_is_square_combined_and_late_in_training_single(shapes, monkeypatch):
     from mmdet.registry import DATASETS, HOOKS
 
-    monkeypatch.setenv('DATA_ROOT', str(coco_mini))
+    monkeypatch.setenv('DATA_ROOT', str(shapes))
     config = load('rtmdet_swiftformer_xs')
+    for loader in (config.train_dataloader, config.val_dataloader):
+        loader.dataset.metainfo = dict(classes=CLASSES)
     init_default_scope('mmdet')
     dataset = DATASETS.build(config.train_dataloader.dataset)
     for index in range(6):  # the fifth has partners enough for a mosaic

@@ -317,10 +317,10 @@ def test_in_a_distributed_run_batch_norm_spans_the_processes_where_the_recipe_sa
 
 
 @pytest.mark.parametrize('leaf', ['pspnet_mobilevitv2_050_ade20k', 'semfpn_shvit_s4_ade20k'])
-def test_the_pipelines_read_ade20k(leaf, ade_mini, monkeypatch):
+def test_the_pipelines_read_ade20k(leaf, ade_shapes, monkeypatch):
     from mmseg.registry import DATASETS
 
-    monkeypatch.setenv('DATA_ROOT', str(ade_mini))
+    monkeypatch.setenv('DATA_ROOT', str(ade_shapes))
     config = load(leaf)
     init_default_scope('mmseg')
     train = DATASETS.build(config.train_dataloader.dataset)
@@ -347,7 +347,7 @@ def test_the_pipelines_read_ade20k(leaf, ade_mini, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_on_ade20k_trains_averages_and_evaluates(ade_mini, tmp_path):
+def test_a_run_on_ade20k_trains_averages_and_evaluates(ade_shapes, tmp_path):
     from mmeffvit.engine.launch import RunOptions, train
 
     load_image, pack = dict(type='LoadImageFromFile'), dict(type='PackSegInputs')
@@ -355,7 +355,7 @@ def test_a_run_on_ade20k_trains_averages_and_evaluates(ade_mini, tmp_path):
     resize = dict(type='Resize', scale=(128, 64))
     loader = dict(num_workers=0, persistent_workers=False)
     options = {
-        'data_root': str(ade_mini),
+        'data_root': str(ade_shapes),
         'train_cfg.max_iters': 2,
         'train_cfg.val_interval': 2,
         'model.backbone.init_cfg': None,

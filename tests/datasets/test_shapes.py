@@ -1,13 +1,22 @@
-"""Generated shapes: deterministic, COCO-readable, true to their masks."""
+"""Generated shapes: deterministic, read by mmdet's and mmseg's data sets, true to their masks."""
 
 import json
 
 import cv2
 import numpy as np
 import pytest
+from mmengine.registry import init_default_scope
 from pycocotools.coco import COCO
 
-from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, draw_image, generate
+from mmeffvit.datasets.shapes import (
+    ADE20K_CLASSES,
+    CLASSES,
+    ShapesSpec,
+    draw_image,
+    generate,
+    generate_ade20k,
+)
+from mmeffvit.errors import UserError
 
 SPEC = ShapesSpec(num_train=30, num_val=5, side=64)
 
@@ -16,6 +25,13 @@ SPEC = ShapesSpec(num_train=30, num_val=5, side=64)
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('shapes') / 'set'
     generate(folder, SPEC)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def ade_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('shapes') / 'ade'
+    generate_ade20k(folder, SPEC)
     return folder
 
 
@@ -74,5 +90,53 @@ def test_a_finished_set_is_kept_and_foreign_files_are_not_overwritten(folder, tm
     generate(folder, SPEC)
     assert (folder / 'spec.json').stat().st_mtime_ns == before
     (tmp_path / 'photo.jpg').touch()
-    with pytest.raises(FileExistsError, match='holds other files'):
+    with pytest.raises(UserError, match='holds other files'):
         generate(tmp_path, SPEC)
+
+
+def test_label_maps_are_those_of_the_instances_and_outlines_are_unlabeled(ade_folder):
+    for number in range(SPEC.num_train):
+        name = f'ADE_train_{number + 1:08d}'
+        image, instances = draw_image(np.random.default_rng((0, 0, number)), SPEC)
+        written = cv2.imread(str(ade_folder / 'images' / 'training' / f'{name}.jpg'))
+        assert written.shape == (48, 64, 3)
+        # JPEG loses noise, and halves the resolution of colors; another image differs by 25 or more
+        assert np.abs(written.astype(int) - image[:48]).mean() < 12
+        labels = cv2.imread(
+            str(ade_folder / 'annotations' / 'training' / f'{name}.png'), cv2.IMREAD_UNCHANGED
+        )
+        expected = np.ones((64, 64), np.uint8)
+        for label, mask in instances:
+            expected[mask] = label + 2
+        assert labels.shape == (48, 64)
+        assert np.isin(labels, (0, *range(1, 6))).all()
+        labeled = labels > 0
+        assert np.array_equal(labels[labeled], expected[:48][labeled])
+        padded = np.pad(expected, 1, mode='edge')
+        around = [padded[y : y + 64, x : x + 64] for y in range(3) for x in range(3)]
+        assert np.array_equal(labeled, np.all([n == expected for n in around], axis=0)[:48])
+
+
+def test_mmseg_reads_label_maps_as_ade20k_or_under_names_of_their_own(ade_folder):
+    from mmseg.datasets import ADE20KDataset, BaseSegDataset
+
+    init_default_scope('mmseg')
+    pipeline = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations')]
+    common = dict(data_root=str(ade_folder), pipeline=pipeline)
+    own = dict(metainfo=dict(classes=ADE20K_CLASSES), img_suffix='.jpg', seg_map_suffix='.png')
+    for split, count in (('training', SPEC.num_train), ('validation', SPEC.num_val)):
+        prefix = dict(img_path=f'images/{split}', seg_map_path=f'annotations/{split}')
+        ade = ADE20KDataset(data_prefix=prefix, **common)
+        renamed = BaseSegDataset(data_prefix=prefix, reduce_zero_label=True, **own, **common)
+        assert len(ade) == len(renamed) == count
+        seen = set()
+        for one, other in zip(ade, renamed, strict=True):
+            assert np.array_equal(one['gt_seg_map'], other['gt_seg_map'])
+            seen |= set(np.unique(one['gt_seg_map']).tolist())
+        assert seen == {*range(len(ADE20K_CLASSES)), 255}
+
+
+def test_the_layouts_do_not_overwrite_each_other(folder, ade_folder):
+    for written, other in ((folder, generate_ade20k), (ade_folder, generate)):
+        with pytest.raises(UserError, match='a set of another seed, size or layout'):
+            other(written, SPEC)

@@ -30,6 +30,7 @@ BACKBONE = {
 }
 DETECTION_NECK = dict(in_channels=list(CHANNELS[1:]), out_channels=WIDTH)
 RETINA_HEAD = dict(in_channels=WIDTH, feat_channels=WIDTH, stacked_convs=1, num_classes=5)
+RETINA_HEAD |= dict(anchor_generator=dict(strides=[8, 16, 32, 64]))
 RTMDET_HEAD = dict(in_channels=WIDTH, feat_channels=WIDTH, stacked_convs=1, num_classes=5)
 
 SEGMENTOR_BACKBONE = {
@@ -45,7 +46,8 @@ SEGMENTOR_BACKBONE = {
 OPTIONS: dict[str, dict[str, Any]] = {
     'retinanet_swiftformer_l1': {
         **BACKBONE,
-        'model.neck': DETECTION_NECK,
+        # four levels, the last of which the neck adds; a fifth would be alike and lengthen exports
+        'model.neck': dict(**DETECTION_NECK, num_outs=4),
         'model.bbox_head': RETINA_HEAD,
     },
     'ssdlite_mobilevitv2_050': {

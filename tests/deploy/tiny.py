@@ -2,7 +2,6 @@
 
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.registry import MODELS
 from tests.backbones.parity import randomised
+from tests.deploy.models import once_a_session
 
 SIZE = (64, 96)
 SWIFTFORMER = dict(
@@ -37,5 +37,7 @@ def images(batch: int = 1) -> Tensor:
 @cache
 def onnx_file() -> Path:
     """The two first stages of a SwiftFormer, for images of any size; written once a session."""
-    path = Path(mkdtemp(prefix='mmeffvit_'), 'tiny.onnx')
-    return export_backbone(build(SWIFTFORMER), path, metadata=dict(note='kept'))
+    with once_a_session('tiny.onnx') as path:
+        if not path.exists():
+            export_backbone(build(SWIFTFORMER), path, metadata=dict(note='kept'))
+    return path

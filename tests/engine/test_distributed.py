@@ -1,6 +1,8 @@
 """Two processes on one machine train as one does at the same total batch: a segmentor of mmseg."""
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from mmeffvit.checkpoints.read import load_torch_file
-from tests.conftest import ROOT, run_python, run_tool
+from tests.conftest import ROOT, run_python, run_tool_here
 
 # batch norm in eval mode and no random augmentation: then the only difference left between one
 # process and two is the order in which gradients are summed
@@ -92,10 +94,20 @@ def environment(folder: Path) -> dict[str, str]:
     return {'LOSS_DIR': str(folder), 'PYTHONPATH': str(Path(__file__).parent)}
 
 
+@contextmanager
+def hook_writes_to(folder: Path) -> Iterator[None]:
+    """What ``environment`` is to another process, in this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('LOSS_DIR', str(folder))
+        patch.syspath_prepend(Path(__file__).parent)
+        yield
+
+
 @pytest.fixture(scope='module')
 def one_process(config, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('one')
-    run = run_tool('train', config, '--work-dir', folder, '--seed', 0, env=environment(folder))
+    with hook_writes_to(folder):
+        run = run_tool_here('train', config, '--work-dir', folder, '--seed', 0)
     assert run.returncode == 0, run.stdout
     return folder
 
@@ -127,11 +139,11 @@ def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_
 
 @pytest.mark.slow
 def test_a_segmentor_is_evaluated_and_drawn(config, one_process, tmp_path):
-    run = run_tool(
-        'test', config, one_process / 'iter_6.pth', '--work-dir', tmp_path,
-        '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
-        env=environment(tmp_path),
-    )  # fmt: skip
+    with hook_writes_to(tmp_path):
+        run = run_tool_here(
+            'test', config, one_process / 'iter_6.pth', '--work-dir', tmp_path,
+            '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
+        )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'mIoU' in run.stdout
     assert len(list((tmp_path / 'pictures').rglob('*.png'))) == 12

@@ -1,13 +1,15 @@
 """A run that is killed and resumed ends where an uninterrupted one does."""
 
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
 
 from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.engine.resume import latest_checkpoint
-from tests.conftest import ROOT, run_tool
+from tests.conftest import ROOT, run_tool, run_tool_here
 
 TINY = """
 _base_ = BASE
@@ -20,7 +22,7 @@ model = dict(
     ),
     neck=dict(in_channels=[8, 8, 16, 16]),
 )
-train_dataloader = dict(batch_size=2, num_workers=2)
+train_dataloader = dict(batch_size=2, num_workers=2, dataset=dict(indices=6))
 train_cfg = dict(max_epochs=3, val_interval=10)
 param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
 default_hooks = dict(logger=dict(interval=2), checkpoint=dict(max_keep_ckpts=2))
@@ -35,12 +37,23 @@ def config(tmp_path_factory) -> Path:
     return path
 
 
-def train(config: Path, work_dir: Path, data: Path, *arguments: str, kill_after: int = -1):
+def command(config: Path, work_dir: Path, data: Path, *arguments: object) -> list[object]:
+    return [
+        'train', config, '--work-dir', work_dir, '--seed', '7', '--no-check', *arguments,
+        '--cfg-options', f'data_root={data}/',
+    ]  # fmt: skip
+
+
+def train(*arguments: object, kill_after: int = -1) -> CompletedProcess[str]:
     env = {'KILL_AFTER': str(kill_after), 'PYTHONPATH': str(Path(__file__).parent)}
-    return run_tool(
-        'train', config, '--work-dir', work_dir, '--seed', '7', *arguments,
-        '--cfg-options', f'data_root={data}/', env=env,
-    )  # fmt: skip
+    return run_tool(*command(*arguments), env=env)
+
+
+@pytest.fixture
+def train_here(monkeypatch) -> Callable[..., CompletedProcess[str]]:
+    """The same in this process, where no kill is wanted."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return lambda *arguments: run_tool_here(*command(*arguments))
 
 
 @pytest.fixture(scope='module')
@@ -53,14 +66,14 @@ def uninterrupted(config, shapes, tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted, tmp_path):
-    # 6 iterations an epoch: the kill falls into the middle of the second
-    assert train(config, tmp_path, shapes, kill_after=9).returncode == -9
+    # 3 iterations an epoch: the kill falls into the middle of the second
+    assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
     assert latest_checkpoint(tmp_path).name == 'epoch_1.pth'
     run = train(config, tmp_path, shapes, '--resume')
     assert run.returncode == 0, run.stdout
     expected = load_torch_file(uninterrupted / 'epoch_3.pth')
     resumed = load_torch_file(tmp_path / 'epoch_3.pth')
-    assert resumed['meta']['iter'] == expected['meta']['iter'] == 18
+    assert resumed['meta']['iter'] == expected['meta']['iter'] == 9
     for key, value in expected['state_dict'].items():
         # the same operations on the same numbers with the same threads
         torch.testing.assert_close(resumed['state_dict'][key], value, rtol=1e-5, atol=1e-7, msg=key)
@@ -85,10 +98,12 @@ def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
 
 
 @pytest.mark.slow
-def test_naming_a_truncated_checkpoint_ends_in_one_message(config, shapes, uninterrupted, tmp_path):
+def test_naming_a_truncated_checkpoint_ends_in_one_message(
+    config, shapes, uninterrupted, tmp_path, train_here
+):
     path = tmp_path / 'cut.pth'
     path.write_bytes((uninterrupted / 'epoch_3.pth').read_bytes()[:5000])
-    run = train(config, tmp_path, shapes, '--resume', path)
+    run = train_here(config, tmp_path, shapes, '--resume', path)
     assert run.returncode == 2
     assert 'cut.pth is truncated or damaged' in run.stdout
     assert 'Traceback' not in run.stdout

@@ -38,9 +38,9 @@ def test_det_inferencer_works_in_three_lines(shapes, tmp_path):
 
 
 @pytest.mark.slow
-def test_mmseg_inferencer_works_in_three_lines(ade_mini, tmp_path):
+def test_mmseg_inferencer_works_in_three_lines(ade_shapes, tmp_path):
     config, checkpoint = run_of('SegFormer', tmp_path)
-    images, out = str(ade_mini / 'images' / 'validation'), tmp_path / 'out'
+    images, out = str(ade_shapes / 'images' / 'validation'), tmp_path / 'out'
     code = THREE_LINES.format(
         host='mmseg', inferencer='MMSegInferencer', config=config, checkpoint=checkpoint,
         images=[*map(str, Path(images).glob('*.jpg'))] * 2, out=str(out),

@@ -27,21 +27,17 @@ def untrained(tmp_path_factory, request):
 
     def get(head: str) -> Untrained:
         if head not in made:
-            data = request.getfixturevalue('shapes' if head in DETECTORS else 'ade_mini')
+            data = request.getfixturevalue(BY_HEAD[head].data)
             made[head] = save_untrained(BY_HEAD[head], folder / head.replace(' ', '_'), data)
         return made[head]
 
     return get
 
 
-@pytest.fixture(scope='module')
-def photos(ade_mini, tmp_path_factory) -> Path:
-    """Two small photographs of one size."""
-    folder = tmp_path_factory.mktemp('photos')
-    for path in (ade_mini / 'images' / 'training').glob('*.jpg'):
-        with Image.open(path) as photo:
-            photo.resize((120, 90)).save(folder / path.name)
-    return folder
+@pytest.fixture
+def photos(ade_shapes) -> Path:
+    """Two images of one size that are wider than high."""
+    return ade_shapes / 'images' / 'training'
 
 
 def run(files: Untrained, *inputs: Path | str, **options: object) -> int:

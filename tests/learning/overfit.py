@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate
+from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
 from mmeffvit.engine.launch import RunOptions, train
-from tests.conftest import ROOT, SHARED
+from tests.conftest import ROOT
 
 WARM_UP = 30  # iterations: without them the first steps of AdamW spoil a network from scratch
-NUM_IMAGES = {'shapes': 4, 'ade_mini': 2}
+NUM_IMAGES = 4
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class Case:
     Args:
         head: The name of the head in words.
         leaf: The config, in ``configs/``.
-        metric: As the config's evaluator names it; mIoU is that of photographs, the others are
-            those of generated shapes.
+        metric: As the config's evaluator names it; mIoU is that of a segmentor.
         options: Dotted keys of the config and their values, beside those all cases share.
         chance: What is reached without learning, as is or rounded up.
         floor: What must be reached.
@@ -47,7 +46,8 @@ class Case:
 
     @property
     def data(self) -> str:
-        return 'ade_mini' if self.metric == 'mIoU' else 'shapes'
+        """The fixture with images of the kind that the config reads."""
+        return 'ade_shapes' if self.metric == 'mIoU' else 'shapes'
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def overfit(case: Case, folder: Path, *, iterations: int, seed: int = 0) -> Outc
     """
     start = time.monotonic()
     steps = max(iterations, 1)
-    data = detection_data(case, folder) if case.data == 'shapes' else segmentation_data(case)
+    data = (detection_data if case.data == 'shapes' else segmentation_data)(case, folder)
     options = {
         **schedule(steps, case.lr if iterations else 0.0),
         **data,
@@ -112,10 +112,9 @@ def schedule(steps: int, lr: float) -> dict[str, Any]:
     }
 
 
-def loaders(case: Case, train: dict[str, Any], val: dict[str, Any]) -> dict[str, Any]:
+def loaders(train: dict[str, Any], val: dict[str, Any]) -> dict[str, Any]:
     """Loaders in this process whose batches hold all images, in the same order always."""
-    number = NUM_IMAGES[case.data]
-    common = dict(batch_size=number, num_workers=0, persistent_workers=False)
+    common = dict(batch_size=NUM_IMAGES, num_workers=0, persistent_workers=False)
     sampler = dict(type='InfiniteSampler', shuffle=False)
     return {
         'train_dataloader': dict(**common, sampler=sampler, batch_sampler=None, dataset=train),
@@ -126,7 +125,7 @@ def loaders(case: Case, train: dict[str, Any], val: dict[str, Any]) -> dict[str,
 def detection_data(case: Case, folder: Path) -> dict[str, Any]:
     """Generated shapes as they are, with masks where the leaf has them; none is held out."""
     data_root = folder / f'shapes_{case.side}'
-    generate(data_root, ShapesSpec(num_train=NUM_IMAGES['shapes'], num_val=1, side=case.side))
+    generate(data_root, ShapesSpec(num_train=NUM_IMAGES, num_val=1, side=case.side))
     load = [
         dict(type='LoadImageFromFile'),
         dict(type='LoadAnnotations', with_bbox=True, with_mask=case.leaf.startswith('maskrcnn')),
@@ -140,7 +139,6 @@ def detection_data(case: Case, folder: Path) -> dict[str, Any]:
     return {
         'data_root': str(data_root),
         **loaders(
-            case,
             dict(**common, pipeline=[*load, dict(type='PackDetInputs')]),
             dict(**common, pipeline=[*load, resize, dict(type='PackDetInputs', meta_keys=keys)]),
         ),
@@ -148,16 +146,17 @@ def detection_data(case: Case, folder: Path) -> dict[str, Any]:
     }
 
 
-def segmentation_data(case: Case) -> dict[str, Any]:
-    """Photographs shrunk to a square; labels are compared at their own size."""
+def segmentation_data(case: Case, folder: Path) -> dict[str, Any]:
+    """Generated shapes stretched to a square; labels are compared at their own size."""
+    data_root = folder / f'ade_{case.side}'
+    generate_ade20k(data_root, ShapesSpec(num_train=NUM_IMAGES, num_val=1, side=case.side))
     load_image, pack = dict(type='LoadImageFromFile'), dict(type='PackSegInputs')
     load_labels = dict(type='LoadAnnotations', reduce_zero_label=True)
     resize = dict(type='Resize', scale=(case.side, case.side))
     prefix = dict(img_path='images/training', seg_map_path='annotations/training')
     return {
-        'data_root': str(SHARED / 'ade_mini'),
+        'data_root': str(data_root),
         **loaders(
-            case,
             dict(data_prefix=prefix, pipeline=[load_image, load_labels, resize, pack]),
             dict(data_prefix=prefix, pipeline=[load_image, resize, load_labels, pack]),
         ),

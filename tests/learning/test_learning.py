@@ -3,18 +3,12 @@
 import pytest
 
 from tests.learning.cases import CASES
-from tests.learning.overfit import Case, overfit
+from tests.learning.overfit import overfit
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmseg')
 pytestmark = pytest.mark.slow
 BY_HEAD = [pytest.param(case, id=case.head) for case in CASES]
-
-
-@pytest.fixture(autouse=True)
-def _data(case: Case, request: pytest.FixtureRequest) -> None:
-    if case.data == 'ade_mini':
-        request.getfixturevalue('ade_mini')  # skips where it is not
 
 
 @pytest.mark.parametrize('case', BY_HEAD)

@@ -1,9 +1,11 @@
 """The set-up keeps one mmcv wheel per Python, torch and mmcv, and reuses no other."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 
@@ -72,3 +74,12 @@ def test_progress_without_a_terminal_is_a_line_every_tenth(set_up, capsys):
     assert len(lines) == 11
     assert '77/77 files' in lines[-1]
     assert '0:00 left' in lines[-1]
+
+
+def test_ruff_is_the_same_in_the_stack_and_before_a_commit():
+    (stack,) = re.findall(
+        r'^ruff==(.+)$', (ROOT / 'tools' / 'environment' / 'stack.txt').read_text(), re.MULTILINE
+    )
+    hooks = yaml.safe_load((ROOT / '.pre-commit-config.yaml').read_text())['repos']
+    (revision,) = [hook['rev'] for hook in hooks if hook['repo'].endswith('/ruff-pre-commit')]
+    assert revision == f'v{stack}'

@@ -7,6 +7,7 @@ import torch
 from mmengine.registry import MODELS
 
 from mmeffvit.config.build import isolated
+from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.visualization.browse import (
     SIDE,
@@ -23,8 +24,10 @@ ADE = str(ROOT / 'configs' / 'pspnet_mobilevitv2_050_ade20k.py')
 MOSAIC = str(ROOT / 'configs' / 'rtmdet_swiftformer_xs.py')
 
 
-def draw(config: str, data: object, out: object, **options: object) -> list[np.ndarray]:
-    settings = dict(data_root=f'{data}/')
+def draw(
+    config: str, data: object, out: object, settings: dict | None = None, **options: object
+) -> list[np.ndarray]:
+    settings = {'data_root': f'{data}/', **(settings or {})}
     paths = browse(config, BrowseOptions(out=out, cfg_options=settings, **options))
     return [cv2.imread(str(path)) for path in paths]
 
@@ -73,15 +76,16 @@ def test_a_sheet_repeats_with_its_seed(shapes, tmp_path):
     assert not np.array_equal(first, other)
 
 
-def test_label_maps_lie_beside_their_photographs(ade_mini, tmp_path):
-    (sheet,) = draw(ADE, ade_mini, tmp_path, number=1, original=True)
+def test_label_maps_lie_beside_their_images(ade_shapes, tmp_path):
+    (sheet,) = draw(ADE, ade_shapes, tmp_path, number=1, original=True)
     colours = np.unique(sheet.reshape(-1, 3), axis=0)
-    assert len(colours) > 1000  # a photograph
+    assert len(colours) > 1000  # as many as the noise of an image, not the few of a label map
     assert sheet.shape[1] >= 4 * SIDE  # two columns of pairs
 
 
-def test_mosaics_come_from_several_images(coco_mini, tmp_path):
-    (sheet,) = draw(MOSAIC, coco_mini, tmp_path, number=1)
+def test_mosaics_come_from_several_images(shapes, tmp_path):
+    classes = {'train_dataloader.dataset.metainfo': dict(classes=CLASSES)}
+    (sheet,) = draw(MOSAIC, shapes, tmp_path, classes, number=1)
     assert (tmp_path / 'rtmdet_swiftformer_xs_train.png').is_file()
     assert sheet.shape[0] > SIDE
 

@@ -11,7 +11,7 @@ from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import ErrorAnalysis
 from mmeffvit.visualization.error_curves import COLOURS, analyze_and_print, draw_curves
-from tests.conftest import run_tool
+from tests.conftest import run_tool_here
 
 
 def colours_in(path) -> set[tuple[int, ...]]:
@@ -65,6 +65,6 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path, 
 @pytest.mark.slow
 def test_the_tool_says_what_is_wrong_with_a_call(results, tmp_path):
     path, _ = results
-    run = run_tool('analyze_errors', path, tmp_path / 'out', '--ann', 'no.json')
+    run = run_tool_here('analyze_errors', path, tmp_path / 'out', '--ann', 'no.json')
     assert run.returncode == 2
     assert "error: 'no.json' does not exist" in run.stdout

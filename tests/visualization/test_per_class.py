@@ -71,15 +71,15 @@ def test_the_runners_predictions_measure_the_same(truth, shapes, tmp_path):
         assert str(one.values) == str(other.values)  # NaN equals NaN
 
 
-def test_iou_of_label_maps_is_as_counted_by_hand(ade_mini, tmp_path):
-    (path,) = (ade_mini / 'annotations' / 'validation').glob('*.png')
+def test_iou_of_label_maps_is_as_counted_by_hand(ade_shapes, tmp_path):
+    (path,) = (ade_shapes / 'annotations' / 'validation').glob('*.png')
     true = np.asarray(Image.open(path)).astype(int)
     found = true.copy()
     found[: found.shape[0] // 3] = 1  # all wall
     deep = tmp_path / 'maps' / 'validation'
     deep.mkdir(parents=True)
     Image.fromarray(found.astype(np.uint8)).save(deep / path.name)
-    (table,) = report_per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_mini}/'})
+    (table,) = report_per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_shapes}/'})
     counted = true > 0
     expected = {}
     for value, name in enumerate(table.values, 1):
@@ -106,7 +106,7 @@ def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):
     assert many[1] > few[1]
 
 
-def test_results_of_something_else_are_named(truth, shapes, ade_mini, tmp_path):
+def test_results_of_something_else_are_named(truth, shapes, ade_shapes, tmp_path):
     results = tmp_path / 'found.json'
     for match, rows in (
         ('holds no detection', []),
@@ -120,4 +120,4 @@ def test_results_of_something_else_are_named(truth, shapes, ade_mini, tmp_path):
         measure(tmp_path / 'gone.json', shapes)
     (tmp_path / 'maps').mkdir()
     with pytest.raises(UserError, match='has 0 label maps for'):
-        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_mini}/'})
+        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})

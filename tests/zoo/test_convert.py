@@ -10,7 +10,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
 from tests.backbones.parity import randomised
 from tests.checkpoints.spelling import official_keys
-from tests.conftest import run_tool, run_tool_here
+from tests.conftest import run_tool_here
 
 CASES = [
     ('swiftformer', 'xs', 'SwiftFormer'),
@@ -115,7 +115,7 @@ def test_a_file_is_neither_overwritten_nor_written_in_an_unknown_format(states, 
 def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
     torch.save(states['shvit'], tmp_path / 'in.pth')
     out = tmp_path / 'out.safetensors'
-    done = run_tool('convert_checkpoint', tmp_path / 'in.pth', out, '--dry-run')
+    done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out, '--dry-run')
     assert done.returncode == 0, done.stdout
     assert "is SHViT 's1' in the timm layout" in done.stdout
     assert '7 are dropped on purpose: head.bn, head.l' in done.stdout

@@ -18,7 +18,7 @@ from mmeffvit.checks.data.segmentation import Meaning
 from mmeffvit.config.load import load_config, require_host_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_size
-from tests.conftest import ROOT, run_tool, run_tool_here
+from tests.conftest import ROOT, run_tool_here
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -44,21 +44,13 @@ def copy(shapes, tmp_path) -> Path:
 
 
 @pytest.fixture
-def ade_copy(ade_mini, tmp_path) -> Path:
-    folder = tmp_path / 'ade'
-    for source in filter(Path.is_file, ade_mini.rglob('*')):  # the folders are read-only
-        target = folder / source.relative_to(ade_mini)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-    return folder
+def ade_copy(ade_shapes, tmp_path) -> Path:
+    """The same as label maps."""
+    return Path(shutil.copytree(ade_shapes, tmp_path / 'ade'))
 
 
-def test_whole_data_have_nothing_broken(shapes, coco_mini, ade_mini):
-    for config, folder in (
-        (SHAPES, shapes),
-        (CONFIGS / 'maskrcnn_swiftformer_l1.py', coco_mini),
-        (ADE, ade_mini),
-    ):
+def test_whole_data_have_nothing_broken(shapes, ade_shapes):
+    for config, folder in ((SHAPES, shapes), (ADE, ade_shapes)):
         reports = check_dataset(loaded(config, folder), sample=ALL)
         assert not broken_in(reports), [str(report) for report in reports]
         assert [report.name for report in reports] == ['train', 'val, test']
@@ -239,8 +231,8 @@ def colour(path: Path) -> None:
     Image.open(path).convert('RGB').save(path)
 
 
-LABELS = 'annotations/training/ADE_val_00000001.png'
-PICTURE = 'images/training/ADE_val_00000001.jpg'
+LABELS = 'annotations/training/ADE_train_00000001.png'
+PICTURE = 'images/training/ADE_train_00000001.jpg'
 LABEL_DAMAGE = {
     'value': (kinds.LABELS_VALUE, LABELS, paint(151)),
     'size': (kinds.LABELS_SIZE, LABELS, turn),
@@ -263,7 +255,7 @@ def test_damage_of_label_maps_is_found(kind, name, damage, ade_copy):
 
 
 def test_a_list_that_names_an_image_twice_or_in_vain_is_found(ade_copy):
-    names = ['ADE_val_00000001', 'ADE_val_00000001', 'gone']
+    names = ['ADE_train_00000001', 'ADE_train_00000001', 'gone']
     (ade_copy / 'train.txt').write_text('\n'.join(names))
     config = loaded(ADE, ade_copy, **{'train_dataloader.dataset.ann_file': 'train.txt'})
     (train,) = check_dataset(config, ('train',))
@@ -311,7 +303,7 @@ def test_the_sample_repeats_and_an_unknown_data_set_is_a_user_error(shapes):
 @pytest.mark.slow
 def test_the_tool_prints_a_cure_and_exits_with_1(copy):
     (copy / IMAGE).unlink()
-    run = run_tool('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
+    run = run_tool_here('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
     assert run.returncode == 1, run.stdout
     assert 'BROKEN: 1 images missing' in run.stdout
     assert '000000.png' in run.stdout

@@ -86,6 +86,7 @@ def exported(model):
     return file_of('two_stage', model)
 
 
+@pytest.mark.slow
 def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
     found = run_onnx(exported, batches[1])

@@ -83,6 +83,7 @@ def test_a_file_for_one_size_gives_what_the_host_gives(leaf, tmp_path):
     assert_agrees(models.errors_on(path, model, [images], sample_of(leaf)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('leaf', [DETECTOR, SEGMENTOR])
 def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(leaf):
     model = models.tiny(leaf)

@@ -1,0 +1,18 @@
+"""The page on data sets: what it generates is what a config reads."""
+
+from tests.conftest import ROOT, run_tool_here
+from tests.docs.pages import code_blocks
+
+
+def test_the_label_maps_of_the_page_are_those_of_ade20k(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / 'docs' / 'datasets.md'
+    (generate,) = (code for code in code_blocks(page, 'python') if 'generate_ade20k' in code)
+    exec(generate, {})
+    config = ROOT / 'configs' / 'segformer_swiftformer_xs_ade20k.py'
+    run = run_tool_here(
+        'check_dataset', config, '--all', '--cfg-options', 'data_root=data/shapes_ade20k/'
+    )
+    assert run.returncode == 0, run.stdout
+    assert 'nothing is broken' in run.stdout
+    assert '20 of 20 pairs opened' in run.stdout
