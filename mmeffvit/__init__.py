@@ -4,6 +4,9 @@ Importing this registers the backbones in mmengine's root registry, and lets tor
 checkpoints of mmengine's runner. It imports neither host, and no operator of mmcv.
 """
 
+from importlib import import_module
+from typing import Any
+
 from . import backbones
 from .engine.safe_globals import allow_runner_checkpoints
 from .resources import resource_dir
@@ -11,4 +14,13 @@ from .version import __version__
 
 allow_runner_checkpoints()
 
-__all__ = ['__version__', 'backbones', 'resource_dir']
+# names that are imported when they are first used
+LAZY = {'list_models': '.zoo'}
+
+__all__ = ['__version__', 'backbones', 'list_models', 'resource_dir']
+
+
+def __getattr__(name: str) -> Any:
+    if name in LAZY:
+        return getattr(import_module(LAZY[name], __name__), name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

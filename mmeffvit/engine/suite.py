@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.resources import resource_dir
+from mmeffvit.zoo import read_models
 
 from .benchmark.child import Outcome, elapsed, run_logged
 from .benchmark.commands import (
@@ -20,7 +21,6 @@ from .benchmark.commands import (
     test_command,
     train_command,
 )
-from .benchmark.published import read_published
 from .benchmark.results import Row, Table, ours, stack_versions
 from .build import build_model, isolated, own_model_config
 from .config import load_config
@@ -144,8 +144,8 @@ def enter(leaves: list[Path], table: Table, options: SuiteOptions) -> None:
                     f'{table.json}'
                 )
             row.options = begun
-        published = read_published(leaf)
-        row.config, row.source, row.paper = str(leaf), published.source, published.metrics
+        row.config, model = str(leaf), read_models().get(leaf.stem)
+        row.source, row.paper = model.published() if model else ('', {})
         row.work_dir = str(options.work_dir / leaf.stem)
     table.save()
 
