@@ -17,7 +17,7 @@ from mmeffvit.deploy.export import export_graph
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.metadata import config_metadata
 from tests.backbones.parity import randomised
-from tests.configs.leaves import build, load
+from tests.configs.models import build, load
 
 CHANNELS = (16, 24, 32, 40)
 CLASSES = tuple('abcde')

@@ -20,7 +20,7 @@ from mmeffvit.deploy.graphs.deformable_attention import (
 from mmeffvit.deploy.graphs.detr import positional_encoding
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
-from tests.configs.leaves import build, load
+from tests.configs.models import build, load
 from tests.deploy.models import file_of
 from tests.deploy.test_export import assert_agrees, photograph
 from tests.deploy.test_export_two_stage import assert_finds_the_same

@@ -18,7 +18,7 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomised
-from tests.configs.leaves import build, load
+from tests.configs.models import build, load
 from tests.deploy.models import file_of
 from tests.deploy.test_export import assert_agrees, photograph
 
