@@ -10,10 +10,11 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 CARRIED = ('configs', 'tools')
+MODELS = 'model-index.yml'
 
 
 class BuildWithConfigs(build_py):
-    """Copy configs and tools to ``mmeffvit/.mim``, where the hosts keep theirs."""
+    """Copy configs, tools and the table of models to ``mmeffvit/.mim``, where mim looks."""
 
     def run(self) -> None:
         super().run()
@@ -23,6 +24,7 @@ class BuildWithConfigs(build_py):
             target = Path(self.build_lib, 'mmeffvit', '.mim', name)
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns('__pycache__'))
+        shutil.copy(ROOT / MODELS, target.parent)
 
 
 def provider(package: str, official: str) -> str:

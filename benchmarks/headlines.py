@@ -44,8 +44,8 @@ class Headline:
         return f'{self.fast}{"_mobiatt" * self.mobile} : {self.slow}{batch}'
 
 
-SHVIT = 'arXiv:2401.16456, abstract: 8.1 on a CPU, 3.3 on a GPU, 2.4 on an iPhone 12'
-MOBIATT = 'Mobile Attention (ICML 2024), table 3: {}, Core ML on an iPhone 12'
+SHVIT = 'arXiv:2401.16456: 8.1 on a CPU with ONNX (5.1 eager), 3.3 on a GPU, 2.4 on an iPhone 12'
+MOBIATT = 'Mobile Attention (ICML 2024), table 3: {}, backbones, Core ML on an iPhone 12'
 SWIFTFORMER = 'arXiv:2303.15446, table 2: {}, Core ML on an iPhone 14'
 mobilevitv2 = partial(Variant, 'mobilevitv2', side=256)
 swiftformer = partial(Variant, 'swiftformer')

@@ -12,35 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FormatStrFormatter
 
 from mmeffvit.utils.files import write_file
+from mmeffvit.zoo import find_model, list_models
 
 from .part import Rows, measured
 
 NAME = 'accuracy_latency.png'
 # top-1 accuracy on ImageNet-1k in percent
 TOP1 = {
-    # arXiv:2303.15446, table 2
-    'swiftformer_xs': 75.7,
-    'swiftformer_s': 78.5,
-    'swiftformer_l1': 80.9,
-    'swiftformer_l3': 83.0,
-    # arXiv:2401.16456 and its authors' model zoo
-    'shvit_s1': 72.8,
-    'shvit_s2': 75.2,
-    'shvit_s3': 77.4,
-    'shvit_s4': 79.4,
-    # arXiv:2206.02680, table 2
-    'mobilevitv2_050': 70.2,
-    'mobilevitv2_075': 75.6,
-    'mobilevitv2_100': 78.1,
-    'mobilevitv2_125': 79.7,
-    'mobilevitv2_150': 80.4,
-    'mobilevitv2_175': 80.8,
-    'mobilevitv2_200': 81.2,
-    # arXiv:2212.08059, the authors' model zoo, 450 epochs
-    'efficientformerv2_s0': 76.2,
-    'efficientformerv2_s1': 79.7,
-    'efficientformerv2_s2': 82.0,
-    'efficientformerv2_l': 83.5,
+    name: find_model(name).published()[1]['Top 1 Accuracy']
+    for name in list_models(task='classification')
 }
 FAMILIES = {
     'swiftformer': ('SwiftFormer', 'o', 'tab:blue'),

@@ -1,7 +1,4 @@
-"""DeepLabv3, MobileViTv2-1.5, 50 epochs on VOC 2012 and COCO, 128 images a step.
-
-Paper: 80.30 mIoU. Ours: not trained yet.
-"""
+"""DeepLabv3 with MobileViTv2-1.5, 50 epochs on VOC 2012 and COCO."""
 
 _base_ = './deeplabv3_mobilevitv2_050_voc12.py'
 

@@ -1,7 +1,4 @@
-"""DeepLabv3, MobileViTv2-1.75, 120 epochs on ADE20K, 16 images a step.
-
-Paper: 39.53 mIoU. Ours: not trained yet.
-"""
+"""DeepLabv3 with MobileViTv2-1.75, 120 epochs on ADE20K."""
 
 _base_ = './deeplabv3_mobilevitv2_050_ade20k.py'
 

@@ -1,7 +1,4 @@
-"""Deformable DETR, ResNet-50, 50 epochs on COCO, 32 images a step.
-
-Paper: 43.8 box AP, the baseline of arXiv:2401.16456. Ours: not trained yet.
-"""
+"""Deformable DETR with ResNet-50, 50 epochs on COCO."""
 
 _base_ = [
     '_base_/detection/deformable_detr.py',

@@ -1,8 +1,8 @@
-"""Deformable DETR, ResNet-50, single-head layers, 50 epochs on COCO, 32 images a step.
+"""Deformable DETR with ResNet-50, single-head layers, 50 epochs on COCO.
 
-Paper: 43.1 box AP and 1.24 times the speed of the model with eight heads everywhere
-(arXiv:2401.16456). Ours: not trained yet. The paper does not name the backbone and does not say
-how the head meets the channels that are not in it; see mmeffvit.SingleHeadDeformableDETR.
+In arXiv:2401.16456, table 9, it has 1.24 times the speed of the model with eight heads everywhere.
+The paper does not name the backbone and does not say how the head meets the channels that are not
+in it; see mmeffvit.SingleHeadDeformableDETR.
 """
 
 _base_ = './deformabledetr_resnet_50.py'

@@ -1,8 +1,8 @@
-"""Deformable DETR, SHViT-S4, single-head layers, 50 epochs on COCO, 32 images a step.
+"""Deformable DETR with SHViT-S4, single-head layers, 50 epochs on COCO.
 
-Paper: none. Ours: not trained yet. The levels have the strides of the recipe, 8 to 64: the first
-neck makes stride 8 as the authors of SHViT do for RetinaNet, the second normalises what the
-transformer reads. Batch norms of the backbone keep their statistics, as in its other recipes.
+The levels have the strides of the recipe, 8 to 64: the first neck makes stride 8 as the authors of
+SHViT do for RetinaNet, the second normalizes what the transformer reads. Batch norms of the
+backbone keep their statistics, as in its other recipes.
 """
 
 _base_ = [

@@ -1,7 +1,7 @@
-"""Deformable DETR, SwiftFormer-L1, single-head layers, 50 epochs on COCO, 32 images a step.
+"""Deformable DETR with SwiftFormer-L1, single-head layers, 50 epochs on COCO.
 
-Paper: none. Ours: not trained yet. The levels have the strides of the recipe: 8, 16 and 32 from
-the backbone, and 64 from a convolution.
+The levels have the strides of the recipe: 8, 16 and 32 from the backbone, and 64 from a
+convolution.
 """
 
 _base_ = [

@@ -1,9 +1,8 @@
-"""Mask R-CNN, EfficientFormerV2-S0, 12 epochs on COCO, 16 images a step.
+"""Mask R-CNN with EfficientFormerV2-S0, 12 epochs on COCO.
 
-Paper: none. Ours: not trained yet. The recipe is the authors' code: the rate of 2e-4, weight decay
-on every parameter, and batch norms that count over all processes. The tables of position biases
-are for 800 pixels, as there; they start as those of the pretraining, resized, where the authors'
-start at zero.
+The recipe is the authors' code: learning rate 2e-4, weight decay on every parameter, and
+synchronized batch norms. The tables of position biases are for 800 pixels, as there; they start as
+those of the pretraining, resized, where the authors' start at zero.
 """
 
 _base_ = [

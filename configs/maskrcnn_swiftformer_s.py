@@ -1,7 +1,4 @@
-"""Mask R-CNN, SwiftFormer-S, 12 epochs on COCO, 32 images a step.
-
-Paper: none. Ours: not trained.
-"""
+"""Mask R-CNN with SwiftFormer-S, 12 epochs on COCO."""
 
 _base_ = './maskrcnn_swiftformer_xs.py'
 

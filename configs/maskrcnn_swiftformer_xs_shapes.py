@@ -1,4 +1,4 @@
-"""Mask R-CNN, SwiftFormer-XS from scratch on generated shapes: a demonstration for two CPU cores.
+"""Mask R-CNN with SwiftFormer-XS from scratch on generated shapes, for two CPU cores.
 
 The heads are those of the COCO recipe at a quarter of the width, for 128-pixel images.
 """

@@ -1,7 +1,7 @@
-"""PSPNet, MobileViTv2-0.5, 50 epochs on VOC 2012 and COCO, 128 images a step.
+"""PSPNet with MobileViTv2-0.5, 50 epochs on VOC 2012 and COCO.
 
-Paper: 74.62 mIoU. Ours: not trained yet. The recipe is that of arXiv:2206.02680, table 11, and of
-its authors' code, which gives the order of the augmentation.
+The recipe is that of arXiv:2206.02680, table 11, and of its authors' code, which gives the order of
+the augmentation.
 """
 
 _base_ = [

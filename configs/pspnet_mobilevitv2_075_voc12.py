@@ -1,7 +1,4 @@
-"""PSPNet, MobileViTv2-0.75, 50 epochs on VOC 2012 and COCO, 128 images a step.
-
-Paper: 77.44 mIoU. Ours: not trained yet.
-"""
+"""PSPNet with MobileViTv2-0.75, 50 epochs on VOC 2012 and COCO."""
 
 _base_ = './pspnet_mobilevitv2_050_voc12.py'
 

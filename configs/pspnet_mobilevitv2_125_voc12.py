@@ -1,7 +1,4 @@
-"""PSPNet, MobileViTv2-1.25, 50 epochs on VOC 2012 and COCO, 128 images a step.
-
-Paper: 79.40 mIoU. Ours: not trained yet.
-"""
+"""PSPNet with MobileViTv2-1.25, 50 epochs on VOC 2012 and COCO."""
 
 _base_ = './pspnet_mobilevitv2_050_voc12.py'
 

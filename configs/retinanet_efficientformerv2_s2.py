@@ -1,6 +1,6 @@
-"""RetinaNet, EfficientFormerV2-S2, 12 epochs on COCO, 16 images a step.
+"""RetinaNet with EfficientFormerV2-S2, 12 epochs on COCO.
 
-Paper: none. Ours: not trained yet. The recipe is that of Mask R-CNN with the same backbone.
+The recipe is that of Mask R-CNN with the same backbone.
 """
 
 _base_ = [

@@ -1,8 +1,8 @@
-"""RetinaNet, MobileViTv2-1.0, 12 epochs on COCO, 16 images a step.
+"""RetinaNet with MobileViTv2-1.0, 12 epochs on COCO.
 
-Paper: none. Ours: not trained yet. Images are RGB in [0, 1], as in the pretraining, and padded to
-multiples of 64, so that no map is resized inside the backbone. The rate is that of RetinaNet with
-SHViT, and batch norms count over all processes, as in the authors' detection code.
+Images are RGB in [0, 1], as in the pretraining, and padded to multiples of 64, so that no map is
+resized inside the backbone. The learning rate is that of RetinaNet with SHViT, and batch norms are
+synchronized, as in the authors' detection code.
 """
 
 _base_ = [

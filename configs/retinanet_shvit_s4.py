@@ -1,7 +1,7 @@
-"""RetinaNet, SHViT-S4, 12 epochs on COCO, 16 images a step.
+"""RetinaNet with SHViT-S4, 12 epochs on COCO.
 
-Paper: 38.8 box AP. Ours: not trained. The recipe is the authors' code: weight decay on every
-parameter, and batch norms that keep their statistics.
+The recipe is the authors' code: weight decay on every parameter, and batch norms that keep their
+statistics.
 """
 
 _base_ = [

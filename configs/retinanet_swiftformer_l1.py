@@ -1,6 +1,6 @@
-"""RetinaNet, SwiftFormer-L1, 12 epochs on COCO, 32 images a step.
+"""RetinaNet with SwiftFormer-L1, 12 epochs on COCO.
 
-Paper: none. Ours: not trained yet. The recipe is that of Mask R-CNN with the same backbone.
+The recipe is that of Mask R-CNN with the same backbone.
 """
 
 _base_ = [

@@ -1,7 +1,6 @@
-"""RTMDet, EfficientFormerV2-S0, 300 epochs on COCO at 640 x 640, 256 images a step.
+"""RTMDet with EfficientFormerV2-S0, 300 epochs on COCO at 640 x 640.
 
-Paper: none. Ours: not trained yet. The tables of position biases are for 640 pixels; they start as
-those of the pretraining, resized.
+The tables of position biases are for 640 pixels; they start as those of the pretraining, resized.
 """
 
 _base_ = [

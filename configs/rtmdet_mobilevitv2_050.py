@@ -1,7 +1,7 @@
-"""RTMDet, MobileViTv2-0.5, 300 epochs on COCO at 640 x 640, 256 images a step.
+"""RTMDet with MobileViTv2-0.5, 300 epochs on COCO at 640 x 640.
 
-Paper: none. Ours: not trained yet. Images are RGB in [0, 1], as in the pretraining, and padded to
-multiples of 64, as 640 is one, so that no map is resized inside the backbone.
+Images are RGB in [0, 1], as in the pretraining, and padded to multiples of 64, so that no map is
+resized inside the backbone.
 """
 
 _base_ = [

@@ -1,6 +1,6 @@
-"""RTMDet, SwiftFormer-XS, 300 epochs on COCO at 640 x 640, 256 images a step.
+"""RTMDet with SwiftFormer-XS, 300 epochs on COCO at 640 x 640.
 
-Paper: none. Ours: not trained yet. Neck and head have the width of RTMDet's tiny model.
+Neck and head have the width of RTMDet's tiny model.
 """
 
 _base_ = [

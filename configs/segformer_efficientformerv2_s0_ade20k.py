@@ -1,8 +1,7 @@
-"""SegFormer's decoder, EfficientFormerV2-S0, 160K iterations on ADE20K, 16 images a step.
+"""SegFormer's decoder with EfficientFormerV2-S0, 160K iterations on ADE20K.
 
-Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
-is not. The tables of position biases are for 512 pixels; they start as those of the pretraining,
-resized. Batch norms count over all processes.
+Decoder and recipe are those of arXiv:2105.15203, the backbone is not. The tables of position biases
+are for 512 pixels; they start as those of the pretraining, resized. Batch norms are synchronized.
 """
 
 _base_ = [

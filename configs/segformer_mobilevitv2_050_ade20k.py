@@ -1,8 +1,7 @@
-"""SegFormer's decoder, MobileViTv2-0.5, 160K iterations on ADE20K, 16 images a step.
+"""SegFormer's decoder with MobileViTv2-0.5, 160K iterations on ADE20K.
 
-Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
-is not. Images are RGB in [0, 1], as in the pretraining, and padded to multiples of 64, in training
-as the crop of 512 is one, so that no map is resized inside the backbone.
+Decoder and recipe are those of arXiv:2105.15203, the backbone is not. Images are RGB in [0, 1], as
+in the pretraining, and padded to multiples of 64, so that no map is resized inside the backbone.
 """
 
 _base_ = [

@@ -1,10 +1,9 @@
-"""SegFormer's decoder, SHViT-S1, 160K iterations on ADE20K, 16 images a step.
+"""SegFormer's decoder with SHViT-S1, 160K iterations on ADE20K.
 
-Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
-is not. SHViT starts at stride 16, too coarse for outlines: the pyramid of its authors makes a level
-at stride 8, where all four are fused. One more, at stride 4, would see no finer map and cost more
-than twice the multiply-adds. As in the authors' detectors, batch norms of the backbone keep their
-statistics.
+Decoder and recipe are those of arXiv:2105.15203, the backbone is not. SHViT starts at stride 16,
+too coarse for outlines: the pyramid of its authors makes a level at stride 8, where all four are
+fused. One more, at stride 4, would see no finer map and cost more than twice the multiply-adds. As
+in the authors' detectors, batch norms of the backbone keep their statistics.
 """
 
 _base_ = [

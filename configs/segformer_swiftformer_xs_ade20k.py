@@ -1,7 +1,7 @@
-"""SegFormer's decoder, SwiftFormer-XS, 160K iterations on ADE20K, 16 images a step.
+"""SegFormer's decoder with SwiftFormer-XS, 160K iterations on ADE20K.
 
-Paper: none. Ours: not trained yet. Decoder and recipe are those of arXiv:2105.15203, the backbone
-is not. Batch norms, which SegFormer's backbone has none of, count over all processes.
+Decoder and recipe are those of arXiv:2105.15203, the backbone is not. Batch norms, which
+SegFormer's backbone has none of, are synchronized.
 """
 
 _base_ = [

@@ -1,7 +1,4 @@
-"""Semantic FPN, EfficientFormerV2-L, 40K iterations on ADE20K, 32 images a step.
-
-Paper: 45.2 mIoU, in table 5 of Mobile-Attention (ICML 2024). Ours: not trained yet.
-"""
+"""Semantic FPN with EfficientFormerV2-L, 40K iterations on ADE20K."""
 
 _base_ = './semfpn_efficientformerv2_s0_ade20k.py'
 

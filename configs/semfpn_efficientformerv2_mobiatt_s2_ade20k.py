@@ -1,9 +1,8 @@
-"""Semantic FPN, EfficientFormerV2-S2 with Mobile-Attention, 80K iterations on ADE20K.
+"""Semantic FPN with EfficientFormerV2-S2-MobiAtt, 80K iterations on ADE20K.
 
-32 images a step. Paper: 43.1 mIoU. Ours: not trained yet. The recipe is that of Mobile-Attention
-(ICML 2024), section 5.2; it leaves the weight decay and the last rate open, which are
-EfficientFormerV2's here. No ImageNet weights with Mobile-Attention are released: training starts
-from EfficientFormerV2's, without its tables and head mixing.
+The recipe is that of Mobile-Attention (ICML 2024), section 5.2; it leaves the weight decay and the
+final learning rate open, which are EfficientFormerV2's here. No weights with Mobile-Attention are
+released: training starts from EfficientFormerV2's, without its position biases and talking heads.
 """
 
 _base_ = './semfpn_efficientformerv2_s2_ade20k.py'

@@ -1,7 +1,7 @@
-"""Semantic FPN, EfficientFormerV2-S0, 40K iterations on ADE20K, 32 images a step.
+"""Semantic FPN with EfficientFormerV2-S0, 40K iterations on ADE20K.
 
-Paper: none. Ours: not trained yet. The recipe is the authors' code: no decay is left out, and batch
-norm is that of all processes, in the backbone too.
+The recipe is the authors' code: weight decay on every parameter, and synchronized batch norms, in
+the backbone too.
 """
 
 _base_ = [

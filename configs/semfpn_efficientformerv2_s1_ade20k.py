@@ -1,7 +1,4 @@
-"""Semantic FPN, EfficientFormerV2-S1, 40K iterations on ADE20K, 32 images a step.
-
-Paper: none. Ours: not trained yet.
-"""
+"""Semantic FPN with EfficientFormerV2-S1, 40K iterations on ADE20K."""
 
 _base_ = './semfpn_efficientformerv2_s0_ade20k.py'
 

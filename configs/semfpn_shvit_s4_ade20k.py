@@ -1,8 +1,7 @@
-"""Semantic FPN, SHViT-S4, 40K iterations on ADE20K, 32 images a step.
+"""Semantic FPN with SHViT-S4, 40K iterations on ADE20K.
 
-Own row, no paper number. Ours: not trained yet. The schedule is that of the other Semantic FPN
-configs. As in the detectors of SHViT's authors, batch norms keep their statistics and the neck
-makes the levels at strides 4 and 8.
+The schedule is that of the other Semantic FPN configs. As in the detectors of SHViT's authors,
+batch norms keep their statistics and the neck makes the levels at strides 4 and 8.
 """
 
 _base_ = [

@@ -1,9 +1,8 @@
-"""SSDLite, MobileViTv2-0.5, 200 epochs on COCO at 320 x 320, 128 images a step.
+"""SSDLite with MobileViTv2-0.5, 200 epochs on COCO at 320 x 320.
 
-Paper: 21.2 box AP. Ours: not trained yet. The recipe is that of the authors' code, with weight
-decay on every parameter, and the paper's clipping of gradients at 10. They train in mixed
-precision, here `--amp`, on four GPUs whose batch norms share their statistics, and validate the
-weights and their running mean; here the running mean is tested.
+The recipe is that of the authors' code, with weight decay on every parameter, and the paper's
+clipping of gradients at 10. They train in mixed precision, here `--amp`, with synchronized batch
+norms on four GPUs, and validate both the weights and their EMA; here the EMA weights are tested.
 """
 
 _base_ = [

@@ -1,7 +1,4 @@
-"""SSDLite, MobileViTv2-0.75, 200 epochs on COCO at 320 x 320, 128 images a step.
-
-Paper: 24.6 box AP. Ours: not trained yet.
-"""
+"""SSDLite with MobileViTv2-0.75, 200 epochs on COCO at 320 x 320."""
 
 _base_ = './ssdlite_mobilevitv2_050.py'
 

@@ -1,7 +1,4 @@
-"""SSDLite, MobileViTv2-1.25, 200 epochs on COCO at 320 x 320, 128 images a step.
-
-Authors' model zoo: 27.85 box AP. Ours: not trained yet.
-"""
+"""SSDLite with MobileViTv2-1.25, 200 epochs on COCO at 320 x 320."""
 
 _base_ = './ssdlite_mobilevitv2_050.py'
 

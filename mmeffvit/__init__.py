@@ -5,6 +5,9 @@ checkpoints by a reader that runs no code of theirs. It imports neither mmdet no
 operator of mmcv.
 """
 
+from importlib import import_module
+from typing import Any
+
 from . import backbones
 from .engine.checkpoint_loader import guard_checkpoints
 from .utils.resources import resource_dir
@@ -12,4 +15,13 @@ from .version import __version__
 
 guard_checkpoints()
 
-__all__ = ['__version__', 'backbones', 'resource_dir']
+# names that are imported when they are first used
+LAZY = {'list_models': '.zoo'}
+
+__all__ = ['__version__', 'backbones', 'list_models', 'resource_dir']
+
+
+def __getattr__(name: str) -> Any:
+    if name in LAZY:
+        return getattr(import_module(LAZY[name], __name__), name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

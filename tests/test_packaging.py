@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from mmeffvit import list_models
 from tests.conftest import ROOT, run_python
 
 
@@ -31,7 +32,8 @@ def test_the_wheel_holds_the_package_and_nothing_else_at_top_level(wheel):
     configs = {str(p.relative_to(ROOT)) for p in (ROOT / 'configs').rglob('*.py')}
     tools = {str(p.relative_to(ROOT)) for p in (ROOT / 'tools').rglob('*.py')}
     carried = {n.removeprefix('mmeffvit/.mim/') for n in names if n.startswith('mmeffvit/.mim/')}
-    assert configs | tools <= carried
+    metafiles = {str(p.relative_to(ROOT)) for p in (ROOT / 'configs').rglob('*.yml')}
+    assert configs | tools | metafiles | {'model-index.yml'} <= carried
     assert not any('__pycache__' in name or name.startswith('tests') for name in names)
 
 
@@ -54,9 +56,14 @@ def test_an_installed_package_finds_its_configs_and_trains_from_its_tools(wheel,
     site = tmp_path / 'site'
     zipfile.ZipFile(wheel).extractall(site)
     env = {'PYTHONPATH': str(site)}
-    code = 'import mmeffvit; print(mmeffvit.resource_dir("configs"))'
+    code = (
+        'import mmeffvit; print(mmeffvit.resource_dir("configs"));'
+        'print(len(mmeffvit.list_models()))'
+    )
     run = run_python('-c', code, env=env, cwd=tmp_path)
-    assert run.stdout.strip() == os.fspath(site / 'mmeffvit' / '.mim' / 'configs')
+    folder, models = run.stdout.split()
+    assert folder == os.fspath(site / 'mmeffvit' / '.mim' / 'configs')
+    assert int(models) == len(list_models())
     tools = site / 'mmeffvit' / '.mim' / 'tools'
     config = site / 'mmeffvit' / '.mim' / 'configs' / 'maskrcnn_swiftformer_l1.py'
     run = run_python(

@@ -1,4 +1,4 @@
-"""How a run is logged, saved and seeded; the same for either host."""
+"""How a run is logged, saved and seeded; the same for mmdet and mmseg."""
 
 default_hooks = dict(
     timer=dict(type='IterTimerHook'),

@@ -1,1 +1,1 @@
-"""Parts of a suite: published numbers, commands, processes of their own, and the results table."""
+"""Parts of a suite: commands, processes of their own, and the results table."""

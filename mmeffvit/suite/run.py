@@ -15,10 +15,10 @@ from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.utils.resources import resource_dir
+from mmeffvit.zoo import read_models
 
 from .child import Outcome, elapsed, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
-from .published import read_published
 from .results import Row, Table, stack_versions
 
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
@@ -119,8 +119,8 @@ def enter(leaves: list[Path], table: Table, options: SuiteOptions) -> None:
                     f'{table.json}'
                 )
             row.options = begun
-        published = read_published(leaf)
-        row.config, row.source, row.paper = str(leaf), published.source, published.metrics
+        row.config, model = str(leaf), read_models().get(leaf.stem)
+        row.source, row.paper = model.published() if model else ('', {})
         row.work_dir = str(options.work_dir / leaf.stem)
     table.save()
 

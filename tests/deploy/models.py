@@ -20,7 +20,7 @@ from mmeffvit.deploy.onnx.export import export_graph
 from mmeffvit.deploy.onnx.metadata import config_metadata
 from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomised
-from tests.configs.leaves import build, load
+from tests.configs.models import build, load
 
 CHANNELS = (16, 24, 32, 40)
 CLASSES = tuple('abcde')

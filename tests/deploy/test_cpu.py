@@ -11,8 +11,8 @@ from torch import nn
 from mmeffvit.deploy import fuse, optimize_for_cpu
 from mmeffvit.layers.packed_conv import PackedConv2d
 from tests.backbones.test_contract import SMALLEST, build
-from tests.configs.leaves import build as build_leaf
-from tests.configs.leaves import load
+from tests.configs.models import build as build_leaf
+from tests.configs.models import load
 from tests.deploy.test_fuse import assert_equal_maps, randomise
 
 

@@ -56,6 +56,6 @@ train_dataloader = dict(
 val_dataloader = dict(batch_size=5, num_workers=10, dataset=dict(pipeline=test_pipeline))
 test_dataloader = val_dataloader
 
-# AP counts 100 boxes an image; the host's default of 1000 would cost time and change nothing
+# AP counts 100 boxes an image; mmdet's default of 1000 would cost time and change nothing
 val_evaluator = dict(proposal_nums=(100, 1, 10))
 test_evaluator = val_evaluator

@@ -1,6 +1,6 @@
 """Deformable DETR (arXiv:2010.04159), without its backbone.
 
-A leaf adds it and ``in_channels`` of the neck. Four levels of 256 channels are sampled; where
+A config adds it and ``in_channels`` of the neck. Four levels of 256 channels are sampled; where
 there are fewer maps, convolutions with stride 2 add the coarser ones.
 """
 

@@ -1,6 +1,6 @@
 """Mask R-CNN (arXiv:1703.06870), without its backbone and its neck.
 
-A leaf adds both; the neck gives five levels of 256 channels at strides 4 to 64.
+A config adds both; the neck gives five levels of 256 channels at strides 4 to 64.
 """
 
 default_scope = 'mmdet'

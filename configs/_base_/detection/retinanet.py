@@ -1,6 +1,6 @@
 """RetinaNet (arXiv:1708.02002), without its backbone and its neck.
 
-A leaf adds both; the neck gives five levels of 256 channels at strides 8 to 128.
+A config adds both; the neck gives five levels of 256 channels at strides 8 to 128.
 """
 
 default_scope = 'mmdet'

@@ -1,6 +1,6 @@
 """RTMDet (arXiv:2212.07784) as narrow as its tiny model, without its backbone.
 
-A leaf adds it, with maps at strides 8, 16 and 32, and their channels. The neck doubles maps, so
+A config adds it, with maps at strides 8, 16 and 32, and their channels. The neck doubles maps, so
 images are padded to a multiple of the coarsest stride. They are RGB, as the weights of our
 backbones expect; RTMDet's own takes BGR.
 """

@@ -1,6 +1,6 @@
 """SSDLite as the authors of MobileViTv2 build it (arXiv:2206.02680), without its backbone.
 
-A leaf adds the backbone, with maps at strides 16 and 32, and their channels. The neck makes the
+A config adds the backbone, with maps at strides 16 and 32, and their channels. The neck makes the
 coarser levels; images of any size do, and 320 x 320 is the recipe's.
 """
 

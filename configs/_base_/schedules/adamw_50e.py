@@ -1,4 +1,4 @@
-"""AdamW for 50 epochs, the rate divided by ten after the 40th: the schedule of Deformable DETR.
+"""AdamW for 50 epochs, a tenth of the rate after the 40th: the schedule of Deformable DETR.
 
 The backbone and the projections that say where to look learn at a tenth of the rate.
 """

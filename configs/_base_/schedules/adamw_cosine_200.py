@@ -1,4 +1,4 @@
-"""AdamW for 200 epochs on a cosine, with a running mean of the weights, which is what is tested."""
+"""AdamW for 200 epochs on a cosine, with EMA weights, which are what is tested."""
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=200, val_interval=10)
 val_cfg = dict(type='ValLoop')

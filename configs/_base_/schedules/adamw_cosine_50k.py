@@ -1,7 +1,7 @@
 """AdamW for 50,000 iterations: MobileViTv2's 50 epochs on PASCAL VOC 2012 with COCO.
 
-The rate rises for 500 iterations and falls by a cosine; no decay of norms and biases. What
-validates is the moving average of the weights. The authors train in half precision: add ``--amp``.
+The learning rate rises for 500 iterations and falls by a cosine; no weight decay of norms and
+biases. EMA weights are validated. The authors train in half precision: add ``--amp``.
 """
 
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=50_000, val_interval=4000)

@@ -1,8 +1,8 @@
-"""AdamW for 300 epochs, the rate flat for half of them, then on a cosine: RTMDet's schedule.
+"""AdamW for 300 epochs, the learning rate flat for half of them, then on a cosine, as in RTMDet.
 
-The last 20 epochs see single images, neither combined nor blended. What is tested is the running
-mean of the weights. The rate is half of RTMDet's own, 4e-3 for 256 images: per image it is that of
-the host's RTMDet with a Swin transformer.
+The last 20 epochs see single images, without mosaic and mix-up. EMA weights are tested. The
+learning rate is half of RTMDet's own, 4e-3 at batch size 256: per image it is that of mmdet's
+RTMDet with a Swin transformer.
 """
 
 train_cfg = dict(

@@ -1,4 +1,4 @@
-"""AdamW for 160,000 iterations, the rate falling on a line after a warm-up: SegFormer's schedule.
+"""AdamW for 160,000 iterations with warm-up and linear decay of the rate: SegFormer's schedule.
 
 The head learns at ten times the rate; norms of the backbone do not decay.
 """

@@ -1,7 +1,7 @@
-"""SGD for 151,680 iterations: MobileViTv2's 120 epochs of 1264 steps on ADE20K.
+"""SGD for 151,680 iterations: MobileViTv2's 120 epochs of 1264 iterations on ADE20K.
 
-The rate falls by a cosine, without warm-up; no decay of norms and biases. What validates is the
-moving average of the weights. The authors train in half precision: add ``--amp``.
+The learning rate falls by a cosine, without warm-up; no weight decay of norms and biases. EMA
+weights are validated. The authors train in half precision: add ``--amp``.
 """
 
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=151_680, val_interval=4000)

@@ -1,6 +1,6 @@
 """The light decoder of SegFormer (arXiv:2105.15203) with 128 channels, without its backbone.
 
-A leaf adds it, with maps at strides 4 to 32, and their channels. Every map is projected to 128
+A config adds it, with maps at strides 4 to 32, and their channels. Every map is projected to 128
 channels and resized to the finest, where all are fused; SegFormer's own decoders have 256 and more.
 """
 

@@ -1,6 +1,6 @@
 """Semantic FPN (arXiv:1901.02446), without its backbone and its neck.
 
-A leaf adds both; the neck gives four levels of 256 channels at strides 4 to 32.
+A config adds both; the neck gives four levels of 256 channels at strides 4 to 32.
 """
 
 _base_ = './encoder_decoder.py'

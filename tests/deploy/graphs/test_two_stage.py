@@ -19,7 +19,7 @@ from mmeffvit.deploy.onnx.export import all_nodes
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomised
-from tests.configs.leaves import build, load
+from tests.configs.models import build, load
 from tests.deploy import models
 from tests.deploy.models import file_of
 from tests.deploy.onnx.test_export import assert_agrees, photograph

@@ -1,4 +1,4 @@
-"""Leaf configs as models, and batches that suit them."""
+"""Configs as models, and batches that suit them."""
 
 import logging
 from copy import deepcopy
@@ -13,11 +13,11 @@ from torch import nn
 
 from tests.conftest import ROOT
 
-LEAVES = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
+CONFIGS = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
 
 
-def load(leaf: str) -> Config:
-    return Config.fromfile(ROOT / 'configs' / f'{leaf}.py')
+def load(name: str) -> Config:
+    return Config.fromfile(ROOT / 'configs' / f'{name}.py')
 
 
 def build(config: Config) -> nn.Module:
@@ -42,10 +42,10 @@ def with_scope(name: str, scope: str) -> str:
     return name if '.' in name else f'{scope}.{name}'
 
 
-def build_empty(leaf: str) -> nn.Module:
-    """The model of a leaf on the meta device: shapes without numbers."""
+def build_empty(name: str) -> nn.Module:
+    """The model of a config on the meta device: shapes without numbers."""
     with torch.device('meta'):
-        return build(load(leaf))
+        return build(load(name))
 
 
 def count(module: nn.Module) -> int:

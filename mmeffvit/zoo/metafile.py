@@ -1,0 +1,180 @@
+"""What ``model-index.yml`` and ``configs/metafile/`` say, in OpenMMLab's format for model zoos."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.resources import resource_dir
+
+OURS = 'ours'  # the source of what was measured with this code
+# OpenMMLab's names of tasks, and ours
+TASKS = {
+    'Image Classification': 'classification',
+    'Object Detection': 'detection',
+    'Instance Segmentation': 'instance segmentation',
+    'Semantic Segmentation': 'segmentation',
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Metrics of a task on the validation set of a data set.
+
+    Args:
+        task: One of the values of ``TASKS``.
+        dataset: Such as 'COCO'.
+        metrics: Percent, by name: 'box AP', 'mask AP75', 'mIoU'; empty without a number.
+        source: A paper and its table, "authors' model zoo", or 'ours'; empty without a number.
+    """
+
+    task: str
+    dataset: str
+    metrics: Mapping[str, float]
+    source: str = ''
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is known of a backbone, or of the model of a config.
+
+    Args:
+        name: Of the config without its ending, or of the backbone: 'swiftformer_l1'.
+        family: The collection that it belongs to, such as 'SwiftFormer'.
+        config: Its file; None for a backbone.
+        architecture: Head and backbone, or the backbone alone.
+        parameters: Of the whole model; of a backbone without its classifier.
+        macs: Multiply-adds of one image of ``input_size``.
+        input_size: Height and width in pixels.
+        results: At least one, which names task and data set.
+        weights: Address of released weights.
+        weights_layout: Whose keys these have: 'cvnets', 'mmdet 2' or 'timm'.
+        license: Name and address of the license of released weights, by 'Name' and 'URL'.
+        metadata: All that the metafile has on it, the recipe included.
+    """
+
+    name: str
+    family: str
+    config: Path | None
+    architecture: tuple[str, ...]
+    parameters: int
+    macs: int
+    input_size: tuple[int, int]
+    results: tuple[Result, ...]
+    weights: str | None
+    weights_layout: str | None
+    license: Mapping[str, str] | None
+    metadata: Mapping[str, Any]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(result.task for result in self.results))
+
+    @property
+    def dataset(self) -> str:
+        return self.results[0].dataset
+
+    def metrics_by_source(self) -> dict[str, dict[str, float]]:
+        """Metrics of all tasks together, under who measured them, in the order of the metafile."""
+        found: dict[str, dict[str, float]] = {}
+        for result in self.results:
+            if result.metrics:
+                found.setdefault(result.source, {}).update(result.metrics)
+        return found
+
+    def published(self) -> tuple[str, dict[str, float]]:
+        """The first source that is not us, and its metrics; empty ones if there is none."""
+        others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
+        return others[0] if others else ('', {})
+
+
+@cache
+def read_models() -> Mapping[str, Model]:
+    """Every model by name, sorted."""
+    root = resource_dir('configs').parent
+    models: dict[str, Model] = {}
+    for imported in yaml.safe_load((root / 'model-index.yml').read_text())['Import']:
+        content = yaml.safe_load((root / imported).read_text())
+        licenses = {entry['Name']: entry.get('License') for entry in content['Collections']}
+        for entry in content['Models']:
+            models[entry['Name']] = parse(entry, licenses, root)
+    return dict(sorted(models.items()))
+
+
+def parse(entry: Mapping[str, Any], licenses: Mapping[str, Any], root: Path) -> Model:
+    """One entry of ``Models``."""
+    metadata, weights = entry['Metadata'], entry.get('Weights')
+    height, width = map(int, metadata['Input Size'].split('x'))
+    return Model(
+        name=entry['Name'],
+        family=entry['In Collection'],
+        config=root / entry['Config'] if 'Config' in entry else None,
+        architecture=tuple(metadata['Architecture']),
+        parameters=metadata['Parameters'],
+        macs=metadata['FLOPs'],
+        input_size=(height, width),
+        results=tuple(
+            Result(TASKS[r['Task']], r['Dataset'], r['Metrics'], r.get('Source', ''))
+            for r in entry['Results']
+        ),
+        weights=weights,
+        weights_layout=entry.get('Weights Layout'),
+        license=licenses[entry['In Collection']] if weights else None,
+        metadata=metadata,
+    )
+
+
+def list_models(
+    pattern: str = '*',
+    *,
+    task: str | None = None,
+    dataset: str | None = None,
+    pretrained: bool | None = None,
+) -> list[str]:
+    """Names of backbones and configs, sorted.
+
+    Args:
+        pattern: As in a shell, such as '*swiftformer*'.
+        task: 'classification' (the backbones), 'detection', 'instance segmentation' or
+            'segmentation'.
+        dataset: That the model is evaluated on: 'ImageNet-1k', 'COCO', 'ADE20K'..., in any case.
+        pretrained: Only models with released weights, or only those without.
+
+    Raises:
+        UserError: If there is no such task or data set.
+    """
+    models = read_models().values()
+    if task is not None:
+        check_choice('task', task, set(TASKS.values()))
+        models = [model for model in models if task.lower() in model.tasks]
+    if dataset is not None:
+        check_choice('data set', dataset, {model.dataset for model in read_models().values()})
+        models = [model for model in models if dataset.lower() == model.dataset.lower()]
+    if pretrained is not None:
+        models = [model for model in models if (model.weights is not None) == pretrained]
+    return [model.name for model in models if fnmatchcase(model.name, pattern.lower())]
+
+
+def check_choice(kind: str, given: str, known: set[str]) -> None:
+    if given.lower() not in {name.lower() for name in known}:
+        raise UserError(f'no {kind} {given!r}; choose from {", ".join(sorted(known))}')
+
+
+def find_model(name: str) -> Model:
+    """What is known of a backbone or a config.
+
+    Raises:
+        UserError: If there is none of this name; it has the nearest ones.
+    """
+    models = read_models()
+    if name not in models:
+        nearest = get_close_matches(name, models, n=3)
+        hint = f'did you mean {" or ".join(nearest)}?' if nearest else 'see list_models()'
+        raise UserError(f'no model {name!r}; {hint}')
+    return models[name]

@@ -1,0 +1,73 @@
+"""Every config loads, builds, trains a step and predicts."""
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS
+
+from tests.configs.models import CONFIGS, batch_of, build_as_trained, load, train_step
+from tests.conftest import ROOT, run_python
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
+    if name != CONFIGS[0]:  # laying out the lines takes a second and changes no value
+        monkeypatch.setattr('mmengine.config.config.FormatCode', lambda code, **_: (code, False))
+    config = load(name)
+    config.dump(tmp_path / 'dumped.py')
+    assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_a_config_trains_a_step_and_predicts(name):
+    config = load(name)
+    model = build_as_trained(config)
+    assert train_step(model, batch_of(model, config)).isfinite()
+    unused = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert unused == []
+    model.eval()
+    with torch.no_grad():
+        found = model.test_step(batch_of(model, config))[0]
+    if config.default_scope == 'mmseg':
+        assert found.pred_sem_seg.data.shape == (1, 128, 128)
+    else:
+        assert found.pred_instances.bboxes.shape[1:] == (4,)
+        assert ('masks' in found.pred_instances) == name.startswith('maskrcnn')
+
+
+@pytest.mark.parametrize('name', [name for name in CONFIGS if '_resnet_' not in name])
+def test_images_are_normalized_as_the_backbone_declares(name):
+    model = load(name).model
+    preprocessor, backbone = model.data_preprocessor, MODELS.get(model.backbone.type)
+    assert tuple(preprocessor.mean) == backbone.input_mean
+    assert tuple(preprocessor.std) == backbone.input_std
+    assert preprocessor.bgr_to_rgb
+
+
+def test_the_environment_moves_the_data(monkeypatch):
+    monkeypatch.setenv('DATA_ROOT', '/elsewhere')
+    config = load('maskrcnn_swiftformer_l1')
+    assert config.train_dataloader.dataset.data_root == '/elsewhere/'
+    assert config.val_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'
+
+
+def test_an_option_moves_the_data():
+    from mmeffvit.engine.config import load_config
+
+    path = ROOT / 'configs' / 'maskrcnn_swiftformer_l1.py'
+    config = load_config(path, {'data_root': '/elsewhere'})
+    assert config.train_dataloader.dataset.data_root == '/elsewhere/'
+    assert config.test_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'
+
+
+def test_configs_load_with_mmengine_alone():
+    code = (
+        'import sys\n'
+        "sys.modules.update(dict.fromkeys(('mmdet', 'mmseg', 'mmcv', 'mmeffvit')))\n"
+        'from mmengine.config import Config\n'
+        'print(sum("model" in Config.fromfile(path) for path in sys.argv[1:]))\n'
+    )
+    paths = [ROOT / 'configs' / f'{name}.py' for name in CONFIGS]
+    done = run_python('-c', code, *paths)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.split()[-1] == str(len(CONFIGS))

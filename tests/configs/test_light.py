@@ -1,0 +1,154 @@
+"""RTMDet and SegFormer's decoder with the smallest variant of every family: levels, norms, data."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+import torch
+from mmengine.model import convert_sync_batchnorm
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import init_default_scope
+from torch import nn
+
+from mmeffvit.datasets.shapes import CLASSES
+from tests.configs.models import (
+    CONFIGS,
+    build,
+    build_as_trained,
+    build_empty,
+    load,
+    random_batch,
+    random_label_maps,
+)
+
+RTMDET = [name for name in CONFIGS if name.startswith('rtmdet')]
+SEGFORMER = [name for name in CONFIGS if name.startswith('segformer')]
+LIGHT = [*RTMDET, *SEGFORMER]
+
+
+def side_of(name: str) -> int:
+    return 640 if name in RTMDET else 512
+
+
+@cache
+def empty(name: str) -> nn.Module:
+    """The model on the meta device; many tests read it, none changes it."""
+    return build_empty(name).eval()
+
+
+def batch_for(name: str, size: int, number: int) -> dict:
+    if name in SEGFORMER:
+        return random_label_maps(150, size, number)
+    batch = random_batch(80, size, number)
+    for sample in batch['data_samples']:
+        # data with boxes only: the assigner would take the centers of masks
+        sample.gt_instances.pop('masks', None)
+    return batch
+
+
+def maps_that_arrive(model: nn.Module, side: int) -> tuple[torch.Tensor, ...]:
+    with torch.device('meta'):
+        return model.extract_feat(torch.empty(1, 3, side, side))
+
+
+@pytest.mark.parametrize('name', RTMDET)
+def test_points_have_the_strides_of_the_maps_that_arrive(name):
+    model = empty(name)
+    strides = [stride for stride, _ in model.bbox_head.prior_generator.strides]
+    assert strides == [8, 16, 32, 64][: 4 if 'shvit' in name else 3]
+    maps = maps_that_arrive(model, 640)
+    assert [tuple(x.shape) for x in maps] == [(1, 96, 640 // s, 640 // s) for s in strides]
+    # the neck doubles maps: no coarser one may be rounded up
+    assert model.data_preprocessor.pad_size_divisor % strides[-1] == 0
+
+
+@pytest.mark.parametrize('name', SEGFORMER)
+def test_all_maps_of_the_backbone_meet_at_the_finest(name):
+    model = empty(name)
+    maps = maps_that_arrive(model, 512)
+    finest = 8 if 'shvit' in name else 4
+    strides = [finest * 2**i for i in range(4)]
+    assert [512 // x.shape[-1] for x in maps] == strides
+    assert model.decode_head.in_index == [0, 1, 2, 3]
+    logits = model.decode_head(maps)
+    assert logits.shape == (1, 150, 512 // finest, 512 // finest)
+
+
+@pytest.mark.parametrize('name', [name for name in LIGHT if 'mobilevitv2' in name])
+def test_mobilevitv2_resizes_no_map_in_training_or_testing(name):
+    model = build(load(name))
+    batch = batch_for(name, 96, 1)
+    for training in (True, False):
+        height, width = model.data_preprocessor(batch, training)['inputs'].shape[2:]
+        assert (height % 64, width % 64) == (0, 0)
+    assert side_of(name) % 64 == 0
+
+
+@pytest.mark.parametrize('name', ['rtmdet_shvit_s1', 'segformer_mobilevitv2_050_ade20k'])
+def test_a_prediction_has_the_size_of_an_image_that_is_padded(name):
+    model = build_as_trained(load(name)).eval()
+    with torch.no_grad():
+        (found,) = model.test_step(batch_for(name, 100, 1))
+    if name in SEGFORMER:
+        assert found.pred_sem_seg.data.shape == (1, 100, 100)
+    else:
+        assert found.pred_instances.bboxes.min() >= 0
+        assert found.pred_instances.bboxes.max() <= 100
+
+
+@pytest.mark.parametrize('name', LIGHT)
+def test_the_optimizer_treats_each_parameter_as_the_recipe_says(name):
+    config = load(name)
+    model = build(config)
+    optimizer = build_optim_wrapper(model, config.optim_wrapper).optimizer
+    settings = {id(p): group for group in optimizer.param_groups for p in group['params']}
+    normal = config.optim_wrapper.optimizer
+    owners = [(n, m) for n, m in model.named_modules() if list(m.parameters(recurse=False))]
+    for module_name, module in owners:
+        is_norm = isinstance(module, nn.modules.batchnorm._BatchNorm | nn.GroupNorm)
+        for key, parameter in module.named_parameters(recurse=False):
+            group = settings[id(parameter)]
+            if name in RTMDET:
+                decays, rate = not (is_norm or key == 'bias'), 1.0
+            else:
+                new = module_name.startswith(('decode_head', 'neck'))
+                decays, rate = new or not is_norm, 10.0 if new else 1.0
+            assert group['weight_decay'] == (normal.weight_decay if decays else 0.0)
+            assert group['lr'] == pytest.approx(normal.lr * rate)
+
+
+@pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'])
+def test_in_a_distributed_run_every_batch_norm_spans_the_processes(name):
+    config = load(name)
+    with torch.device('meta'):
+        model = convert_sync_batchnorm(build(config), config.sync_bn)
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    assert {type(norm) for norm in norms} == {nn.SyncBatchNorm}
+
+
+def test_the_data_of_rtmdet_is_square_combined_and_late_in_training_single(shapes, monkeypatch):
+    from mmdet.registry import DATASETS, HOOKS
+
+    monkeypatch.setenv('DATA_ROOT', str(shapes))
+    config = load('rtmdet_swiftformer_xs')
+    for loader in (config.train_dataloader, config.val_dataloader):
+        loader.dataset.metainfo = dict(classes=CLASSES)
+    init_default_scope('mmdet')
+    dataset = DATASETS.build(config.train_dataloader.dataset)
+    for index in range(6):  # the fifth has partners enough for a mosaic
+        sample = dataset[index % len(dataset)]
+        assert sample['inputs'].shape == (3, 640, 640)
+        assert 'masks' not in sample['data_samples'].gt_instances
+        assert len(sample['data_samples'].gt_instances.bboxes)
+    hook = HOOKS.build(config.custom_hooks[1])
+    loader = SimpleNamespace(dataset=dataset, persistent_workers=False)
+    logger = SimpleNamespace(info=lambda message: None)
+    for epoch, combined in ((279, True), (280, False)):
+        hook.before_train_epoch(
+            SimpleNamespace(epoch=epoch, train_dataloader=loader, logger=logger)
+        )
+        names = [type(transform).__name__ for transform in dataset.pipeline.transforms]
+        assert ('CachedMosaic' in names) == combined
+        assert dataset[0]['inputs'].shape == (3, 640, 640)
+    tested = DATASETS.build(config.val_dataloader.dataset)[0]
+    assert tested['inputs'].shape == (3, 640, 640)

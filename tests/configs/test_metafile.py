@@ -1,0 +1,140 @@
+"""The metafile is true to the configs, and the published sizes are those of the models."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from mmeffvit.engine.complexity import count as complexity
+from mmeffvit.engine.counting.forward import run_model
+from mmeffvit.zoo import find_model, read_models
+from tests.configs.models import CONFIGS, build_empty, count, load
+
+MODELS = {name: model for name, model in read_models().items() if model.config}
+BACKBONES = {name: model for name, model in read_models().items() if not model.config}
+PUBLISHED = [name for name, model in MODELS.items() if 'Published Size' in model.metadata]
+# the meta device refuses deformable attention, which takes ten seconds on the CPU: one will do
+UNCOUNTED = (
+    'deformabledetr_resnet_50',
+    'deformabledetr_resnet_50_singlehead',
+    'deformabledetr_shvit_s4_singlehead',
+)
+TYPES = {
+    name.lower(): name for name in ('MobileViTv2', 'SwiftFormer', 'SHViT', 'EfficientFormerV2')
+}
+
+
+class ElementCounter(TorchDispatchMode):
+    """Operations of norms and bilinear resizing, which torch's own counter leaves out.
+
+    The published sums count 2 per element of a batch norm, 5 of a group norm, 4 of a resized map.
+    """
+
+    COSTS = {'batch_norm': 2, 'group_norm': 5, 'upsample_bilinear': 4}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for name, cost in self.COSTS.items():
+            if name in func.name():
+                self.total += cost * (out[0] if isinstance(out, tuple) else out).numel()
+        return out
+
+
+def number(printed: str) -> tuple[float, int]:
+    """``'3.6 M'`` and ``'15.4 G'`` as a number, and the decimals that are printed."""
+    value, unit = printed.split()
+    return float(value) * {'M': 1e6, 'G': 1e9}[unit], len(value.partition('.')[2])
+
+
+def main_parts(name: str) -> nn.Module:
+    """The model without an auxiliary head, which authors do not count, on the meta device."""
+    model = build_empty(name).eval()
+    if getattr(model, 'auxiliary_head', None) is not None:
+        del model.auxiliary_head
+    return model
+
+
+def test_every_config_has_an_entry_and_every_entry_a_config():
+    assert sorted(MODELS) == CONFIGS
+    assert all(model.config.is_file() for model in MODELS.values())
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_parameters_and_multiply_adds_are_those_of_the_model(name):
+    model = MODELS[name]
+    if name in UNCOUNTED:
+        assert count(build_empty(name)) == model.parameters
+        return
+    result = complexity(str(model.config))
+    assert result.total.parameters == model.parameters
+    assert result.shape == model.input_size
+    # how the same network is written moves them a little
+    assert result.total.multiply_adds == pytest.approx(model.macs, rel=0.01)
+
+
+@pytest.mark.parametrize('name', BACKBONES)
+def test_the_size_of_a_backbone_is_in_the_metafile(name):
+    family, _, arch = name.partition('_')
+    model = BACKBONES[name]
+    total = complexity(f'{TYPES[family]}:{arch}', shape=model.input_size).total
+    assert total.parameters == model.parameters
+    assert total.multiply_adds == pytest.approx(model.macs, rel=0.01)
+
+
+@pytest.mark.parametrize('name', PUBLISHED)
+def test_sizes_are_the_published_ones(name):
+    printed = MODELS[name].metadata['Published Size']
+    model = main_parts(name)
+    parameters, decimals = number(printed['Parameters'])
+    assert round(count(model) / 1e6, decimals) == parameters / 1e6
+    if 'FLOPs' not in printed:
+        return
+    with torch.no_grad(), FlopCounterMode(display=False) as products:
+        run_model(model, shape=MODELS[name].input_size, proposals=0)
+    with torch.no_grad(), ElementCounter() as elements:
+        run_model(model, shape=MODELS[name].input_size, proposals=0)
+    multiply_adds = products.get_total_flops() / 2
+    # the paper prints some with the operations of norms and resizing, its largest PSPNet without
+    counts = (multiply_adds, multiply_adds + elements.total)
+    assert min(abs(c / number(printed['FLOPs'])[0] - 1) for c in counts) < 0.01
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_the_recipe_is_that_of_the_metafile(name):
+    config, recipe = load(name), MODELS[name].metadata
+    optimizer = config.optim_wrapper.optimizer
+    assert optimizer.type == recipe['Optimizer']
+    assert (optimizer.lr, optimizer.weight_decay) == (
+        recipe['Learning Rate'],
+        recipe['Weight Decay'],
+    )
+    assert config.auto_scale_lr.base_batch_size == recipe['Batch Size']
+    if 'Iterations' in recipe:
+        assert config.train_cfg.max_iters == recipe['Iterations']
+    else:
+        assert config.train_cfg.max_epochs == recipe['Epochs']
+    # the learning rate ends where the training ends
+    assert config.param_scheduler[-1].end == recipe.get('Iterations', recipe.get('Epochs'))
+    gpus = recipe['Batch Size'] / config.train_dataloader.batch_size
+    assert gpus in (1, 4, 8)
+
+
+@pytest.mark.parametrize('name', [name for name in CONFIGS if not name.endswith('_shapes')])
+def test_a_backbone_starts_from_its_released_weights_at_the_size_of_the_images(name):
+    backbone = load(name).model.backbone
+    if not backbone.type.startswith('mmeffvit.'):
+        return
+    family = backbone.type.removeprefix('mmeffvit.').lower()
+    assert backbone.init_cfg == dict(
+        type='Pretrained', checkpoint=find_model(f'{family}_{backbone.arch}').weights
+    )
+    assert (backbone.get('attention') == 'mobile') == ('mobiatt' in name)
+    assert f'_{family}_' in name
+    assert backbone.arch in name.split('_')
+    if family == 'efficientformerv2':
+        assert backbone.resolution == min(MODELS[name].input_size)

@@ -1,0 +1,219 @@
+"""Heads and recipes are those of mmdet's and mmseg's own configs, up to what is listed here."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import mmdet
+import mmseg
+import pytest
+from mmengine.config import Config
+
+from tests.configs.models import CONFIGS, load
+from tests.conftest import ROOT
+
+INSTALLED = {
+    'mmdet': Path(mmdet.__file__).parent / '.mim' / 'configs',
+    'mmseg': Path(mmseg.__file__).parent / '.mim' / 'configs',
+}
+WHOLE = (
+    'model', 'train_dataloader', 'val_dataloader', 'val_evaluator', 'optim_wrapper',
+    'param_scheduler', 'train_cfg', 'custom_hooks',
+)  # fmt: skip
+# what another backbone brings with it, and values that mmdet and mmseg spell out though they are
+# the defaults
+ANYWHERE = (
+    'model.backbone.*', '*.in_channels', 'model.pretrained', 'model.train_cfg', '*.backend_args',
+    '*.format_only', '*.use_sigmoid', '*.norm_cfg.requires_grad', '*.data_root', '*.num_workers',
+    '*.pin_memory',
+)  # fmt: skip
+SGD = ('optim_wrapper.optimizer.*', 'param_scheduler.0.start_factor')
+SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the whole model
+# what the variants of a config may differ in
+SIZES = (
+    '*.in_channels', '*.channels', 'model.backbone.arch', 'model.backbone.drop_path_rate',
+    'model.backbone.attention', 'model.backbone.init_cfg.checkpoint',
+)  # fmt: skip
+PARENT = re.compile(r"^_base_ = '\./(\w+)\.py'$", re.MULTILINE)
+SLIM = ('*.align_corners', '*.in_index', '*.avg_non_ignore', 'model.decode_head.type')
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A config of ours beside one of theirs.
+
+    Args:
+        ours: Name of the config.
+        package: 'mmdet' or 'mmseg'.
+        theirs: Path among its configs.
+        differs: Patterns of dotted keys, of all that differs.
+        sections: Dotted keys of what is compared.
+    """
+
+    ours: str
+    package: str
+    theirs: str
+    differs: tuple[str, ...] = ()
+    sections: tuple[str, ...] = WHOLE
+
+    def __str__(self) -> str:
+        return self.ours
+
+
+COMPARISONS = [
+    Comparison(
+        'maskrcnn_swiftformer_xs', 'mmdet', 'mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py',
+        (*SGD, 'train_dataloader.batch_size'),
+    ),
+    Comparison(
+        'maskrcnn_efficientformerv2_s0', 'mmdet', 'mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py', SGD
+    ),
+    Comparison(
+        'maskrcnn_shvit_s4', 'mmdet', 'mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py',
+        (SGD[0], 'model.neck.*'),
+    ),
+    Comparison(
+        'retinanet_swiftformer_l1', 'mmdet', 'retinanet/retinanet_r50_fpn_1x_coco.py',
+        (*SGD, 'train_dataloader.batch_size', 'model.neck.start_level'),
+    ),
+    Comparison(
+        'retinanet_shvit_s4', 'mmdet', 'retinanet/retinanet_r50_fpn_1x_coco.py',
+        (SGD[0], 'model.neck.*'),
+    ),
+    Comparison(
+        'deformabledetr_resnet_50', 'mmdet',
+        'deformable_detr/deformable-detr_r50_16xb2-50e_coco.py',
+        # arguments of the attention are mmcv's defaults
+        ('model.*coder.layer_cfg.*_attn_cfg.*', 'model.bbox_head.embed_dims',
+         'train_dataloader.batch_size'),
+    ),
+    *(
+        Comparison(
+            name, 'mmdet', 'deformable_detr/deformable-detr_r50_16xb2-50e_coco.py',
+            ('model.*coder.layer_cfg.*_attn_cfg.*', 'model.bbox_head.embed_dims', 'model.type',
+             'train_dataloader.batch_size', *neck),
+        )
+        for name, neck in (
+            ('deformabledetr_swiftformer_l1_singlehead', ()),
+            ('deformabledetr_shvit_s4_singlehead', ('model.neck.*',)),
+        )
+    ),
+    Comparison(
+        'rtmdet_swiftformer_xs', 'mmdet', 'rtmdet/rtmdet_tiny_8xb32-300e_coco.py',
+        # RGB where CSPNeXt reads BGR
+        ('optim_wrapper.optimizer.lr', 'param_scheduler.1.eta_min', 'model.data_preprocessor.*',
+         'model.use_syncbn', SYNCED_BY_RUNNER),
+    ),
+    Comparison(
+        'ssdlite_mobilevitv2_050', 'mmdet', 'ssd/ssd300_coco.py',
+        ('model.train_cfg.sampler.type',),
+        ('model.train_cfg', 'model.bbox_head.bbox_coder', 'model.bbox_head.num_classes'),
+    ),
+    Comparison(
+        'segformer_swiftformer_xs_ade20k', 'mmseg',
+        'segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py',
+        # sides in multiples of 32 in testing; `norm_decay_mult` and `head` by other patterns
+        ('model.decode_head.channels', SYNCED_BY_RUNNER, 'optim_wrapper.paramwise_cfg.*',
+         'train_dataloader.batch_size', 'val_dataloader.dataset.pipeline.*'),
+    ),
+    Comparison(
+        'semfpn_efficientformerv2_s0_ade20k', 'mmseg',
+        'poolformer/fpn_poolformer_s12_8xb4-40k_ade20k-512x512.py',
+        # theirs is in mixed precision
+        ('optim_wrapper.type', 'param_scheduler.0.eta_min'),
+        ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'val_dataloader',
+         'train_dataloader.batch_size'),
+    ),
+    Comparison(
+        'semfpn_swiftformer_l1_ade20k', 'mmseg', 'sem_fpn/fpn_r50_4xb4-160k_ade20k-512x512.py',
+        (),
+        ('model', 'train_dataloader'),
+    ),
+    Comparison(
+        'pspnet_mobilevitv2_050_ade20k', 'mmseg',
+        'pspnet/pspnet_r50-d8_4xb4-80k_ade20k-512x512.py',
+        (*SLIM, SYNCED_BY_RUNNER, 'model.auxiliary_head.channels', 'model.decode_head.pool_s*'),
+        ('model.decode_head', 'model.auxiliary_head', 'model.test_cfg'),
+    ),
+    Comparison(
+        'deeplabv3_mobilevitv2_050_ade20k', 'mmseg',
+        'deeplabv3/deeplabv3_r50-d8_4xb4-80k_ade20k-512x512.py',
+        # our branch without dilation is not in the list
+        (*SLIM, SYNCED_BY_RUNNER, 'model.auxiliary_head.channels', 'model.decode_head.dilations'),
+        ('model.decode_head', 'model.auxiliary_head', 'model.test_cfg'),
+    ),
+]  # fmt: skip
+
+
+def theirs_of(comparison: Comparison) -> Config:
+    path = INSTALLED[comparison.package] / comparison.theirs
+    return Config.fromfile(path, import_custom_modules=False)
+
+
+def leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Every value that is no dict, with its dotted key."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from leaves(inner, f'{key}.{name}')
+    elif isinstance(value, list | tuple) and any(isinstance(v, dict | list | tuple) for v in value):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, f'{key}.{index}')
+    else:
+        yield key, list(value) if isinstance(value, tuple) else value
+
+
+def section(config: Config, key: str) -> dict[str, Any]:
+    value = config.to_dict()
+    for name in key.split('.'):
+        value = value.get(name) or {}
+    return dict(leaves(value, key))
+
+
+def differences(ours: Config, theirs: Config, sections: tuple[str, ...]) -> set[str]:
+    found = set()
+    for key in sections:
+        a, b = section(ours, key), section(theirs, key)
+        found |= {k for k in a.keys() | b.keys() if a.get(k, ...) != b.get(k, ...)}
+    return found
+
+
+@pytest.mark.parametrize('comparison', COMPARISONS, ids=str)
+def test_nothing_else_differs_from_their_config(comparison):
+    found = differences(load(comparison.ours), theirs_of(comparison), comparison.sections)
+    found = {key for key in found if not any(fnmatchcase(key, p) for p in ANYWHERE)}
+    listed = {key: [p for p in comparison.differs if fnmatchcase(key, p)] for key in found}
+    assert [key for key, patterns in sorted(listed.items()) if not patterns] == []
+    needless = set(comparison.differs).difference(*listed.values())
+    assert needless == set()
+
+
+def test_rtmdet_learns_at_half_the_rate_of_theirs():
+    (comparison,) = (c for c in COMPARISONS if c.ours.startswith('rtmdet'))
+    ours, theirs = load(comparison.ours), theirs_of(comparison)
+    assert ours.optim_wrapper.optimizer.lr == theirs.optim_wrapper.optimizer.lr / 2
+    assert ours.param_scheduler[1].eta_min == theirs.param_scheduler[1].eta_min / 2
+
+
+VARIANTS = {
+    name: parent[1]
+    for name in CONFIGS
+    if (parent := PARENT.search((ROOT / 'configs' / f'{name}.py').read_text()))
+    and not name.endswith(('_shapes', '_singlehead'))
+}
+
+
+@pytest.mark.parametrize('name', VARIANTS)
+def test_a_variant_differs_from_the_config_it_inherits_from_in_sizes_alone(name):
+    # the length of the training is compared with the metafile
+    found = differences(load(name), load(VARIANTS[name]), ('model', *WHOLE[1:5]))
+    assert [key for key in found if not any(fnmatchcase(key, p) for p in SIZES)] == []
+
+
+def test_the_same_differences_are_found_whatever_the_order():
+    a = Config(dict(model=dict(x=[dict(y=1), dict(y=2)], z=(1, 2), only=3)))
+    b = Config(dict(model=dict(x=[dict(y=1), dict(y=3)], z=[1, 2])))
+    assert differences(a, b, ('model',)) == {'model.x.1.y', 'model.only'}
+    assert differences(b, a, ('model',)) == {'model.x.1.y', 'model.only'}
