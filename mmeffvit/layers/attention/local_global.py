@@ -1,4 +1,4 @@
-"""Attention of EfficientFormerV2: global by heads that talk, local by a convolution on the values.
+"""Attention of EfficientFormerV2: global by talking heads, local by a convolution on the values.
 
 Whatever mixes the tokens is a module of its own, called with queries, keys and values as maps: the
 attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same place.
@@ -9,9 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
-from mmeffvit.layers.packed_conv import conv_add
 from mmeffvit.layers.position_bias import PositionBias
-from mmeffvit.layers.recompute import chain
 
 
 class TalkingHeadAttention(nn.Module):
@@ -61,13 +59,14 @@ class TalkingHeadAttention(nn.Module):
             m.flatten(2).unflatten(1, (self.num_heads, -1)) for m in (query, key, value)
         )
         query = query * query.shape[2] ** -0.5
-        scores = query.transpose(2, 3) @ key  # (B, heads, N', N)
-        scores = (
-            self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
-        )
+        scores = self.biased(query.transpose(2, 3) @ key, bias)  # (B, heads, N', N)
         weights = self.mix_weights(scores.softmax(dim=-1))
         mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
         return mixed.flatten(1, 2).unflatten(2, size)
+
+    def biased(self, scores: Tensor, bias: Tensor) -> Tensor:
+        """``M_1(scores + bias)``."""
+        return self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
 
 
 class LocalGlobalAttention(nn.Module):
@@ -114,11 +113,11 @@ class LocalGlobalAttention(nn.Module):
         reduced = self.reduce(x)
         value = self.value(reduced)
         mixed = self.mix(self.query(reduced), self.key(reduced), value)
-        mixed = conv_add(self.value_local, value, mixed)
+        mixed = mixed + self.value_local(value)
         if self.stride > 1:
             # before the activation, and to the exact size: a side may be odd
             mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
-        return chain(mixed, self.act, self.project)
+        return self.project(self.act(mixed))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
@@ -169,5 +168,5 @@ class DownsamplingAttention(nn.Module):
             tokens = tuple(F.avg_pool2d(m, 1, self.key_stride) for m in (key, value))
         else:
             tokens = (key, value)
-        mixed = conv_add(self.value_local, value, self.mixer(query, *tokens))
-        return chain(mixed, self.act, self.project)
+        mixed = self.mixer(query, *tokens) + self.value_local(value)
+        return self.project(self.act(mixed))

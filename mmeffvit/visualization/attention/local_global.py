@@ -24,8 +24,8 @@ def read_talking_heads(
         bias = bias[:, index : index + 1]
     rows = rows_of_queries(query, canvas).unflatten(2, (layer.num_heads, -1)).transpose(1, 2)
     columns = key.flatten(2).unflatten(1, (layer.num_heads, -1))
-    scores = rows @ columns * rows.shape[3] ** -0.5 + bias  # (1, heads, N', N)
-    attention = layer.mix_scores(scores).softmax(dim=-1)
+    scores = rows @ columns * rows.shape[3] ** -0.5  # (1, heads, N', N)
+    attention = layer.biased(scores, bias).softmax(dim=-1)
     mixed = layer.mix_weights(attention)
     arrays = {
         name: weights.mean(dim=2).unflatten(2, size)[0]
