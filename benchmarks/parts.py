@@ -23,5 +23,5 @@ PARTS: dict[str, ModuleType] = {
     'headlines': headlines,
     'compiled': compiled,
     'throughput': throughput,
-    'attention': attention,  # last: from here on the process keeps its memory
+    'attention': attention,
 }
