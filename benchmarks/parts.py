@@ -3,6 +3,7 @@
 from types import ModuleType
 
 from . import (
+    ablation,
     attention,
     backbones,
     compiled,
@@ -24,4 +25,5 @@ PARTS: dict[str, ModuleType] = {
     'compiled': compiled,
     'throughput': throughput,
     'attention': attention,
+    'ablation': ablation,
 }

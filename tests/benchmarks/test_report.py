@@ -44,7 +44,7 @@ RECORDED = {
             batch=8,
             side=224,
             seconds=seconds(timm=1.2, ours=1.0),
-            peak_bytes=dict(timm=100 * 2**20, ours=80 * 2**20),
+            peak_bytes={'timm': 100 * 2**20, 'ours': 80 * 2**20, 'ours with_cp': 40 * 2**20},
         )
     },
     'deployed': {
@@ -91,7 +91,7 @@ def test_ratios_and_times_of_the_rows_are_in_the_tables(report):
     assert '1.25 (1.25 to 1.25) | 2.00 (2.00 to 2.00)' in row
     assert '2.00 (2.00 to 2.00) | 1.60 |' in report  # fused, also against the better layout
     assert '| shvit_s1 | 8 of 224 x 224 | 1200 (1200) | 1000 (1000) |' in report
-    assert '| 100.0 | 80.0 | 0.800 |' in report
+    assert '| 100.0 | 80.0 | 40.0 | 0.800 | 0.400 |' in report
     assert 'commit abc1234' in report
 
 
