@@ -73,8 +73,9 @@ class ConvEncoder(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.expand(self.norm(self.depthwise(x)))
-        return self.layer_scale(x, self.project(self.act(hidden)))
+        branch = self.expand(self.norm(self.depthwise(x)))
+        branch = self.project(self.act(branch))
+        return self.layer_scale(x, branch)
 
 
 class FeedForward(nn.Module):
