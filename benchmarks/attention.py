@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.deploy import keep_memory
 from mmeffvit.layers.attention import (
     EfficientAdditiveAttention,
     LocalGlobalAttention,
@@ -27,10 +26,6 @@ from .timing import waiting_for
 TITLE = 'Attention layers alone'
 DEVICES = ('cpu', 'cuda')
 CHANNELS = 128
-MEMORY_KEPT = (
-    'The allocator keeps freed memory (`mmeffvit.deploy.keep_memory`): else maps of tens of '
-    'megabytes are mapped and cleared anew in each pass: 40 to 70 % of the time at 64k tokens here.'
-)
 ATTENDED = 28  # SHViT attends to a part of 1 / 4.67
 WIDTHS = (256, 1024)  # of EfficientFormerV2: queries and keys, values
 HEADS = 8
@@ -115,7 +110,6 @@ def cases(settings: Settings) -> Cases:
 
 def measure(side: int, settings: Settings) -> Row:
     torch.manual_seed(0)
-    kept = settings.device == 'cpu' and keep_memory()
     tokens = side**2
     left_out = {name: layer.left_out(tokens, settings.device) for name, layer in LAYERS.items()}
     left_out = {name: reason for name, reason in left_out.items() if reason}
@@ -127,7 +121,7 @@ def measure(side: int, settings: Settings) -> Row:
     }
     with torch.inference_mode():
         samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=1)
-    return dict(tokens=tokens, left_out=left_out, memory_kept=kept, seconds=rounded(samples))
+    return dict(tokens=tokens, left_out=left_out, seconds=rounded(samples))
 
 
 def exponents(rows: Rows) -> dict[str, tuple[float, int]]:
@@ -165,8 +159,6 @@ def render(rows: Rows) -> list[str]:
         "torch's scaled_dot_product_attention with its projections. Exponents are least-squares "
         'fits of log time over log tokens.'
     )
-    if rows and all(row.get('memory_kept') for row in rows.values()):
-        text += f' {MEMORY_KEPT}'
     return [text, '', *table(heading, lines), *([''] if notes else []), *notes]
 
 

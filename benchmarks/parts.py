@@ -3,6 +3,7 @@
 from types import ModuleType
 
 from . import (
+    ablation,
     attention,
     backbones,
     compiled,
@@ -23,5 +24,6 @@ PARTS: dict[str, ModuleType] = {
     'headlines': headlines,
     'compiled': compiled,
     'throughput': throughput,
-    'attention': attention,  # last: from here on the process keeps its memory
+    'attention': attention,
+    'ablation': ablation,
 }

@@ -1,7 +1,7 @@
 """The contract of every backbone: what it declares, what it returns, what may be frozen."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
@@ -13,7 +13,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.checkpoints import Layout, load_weights
-from mmeffvit.layers.recompute import activations_kept
 
 Arch = TypeVar('Arch')
 
@@ -79,16 +78,32 @@ class Stage(nn.Module):
     Args:
         downsample: From the map of the stage before to that of this one.
         blocks: The blocks, in the order they run.
+
+    Attributes:
+        with_cp: Recompute the downsampling and each block during backward.
     """
 
     def __init__(self, downsample: nn.Module, blocks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.downsample = downsample
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks = nn.ModuleList(blocks)
+        self.with_cp = False
 
-    def steps(self) -> Iterator[nn.Module]:
-        yield self.downsample
-        yield from self.blocks
+    def forward(self, x: Tensor) -> Tensor:
+        recompute = self.with_cp and self.training and is_grad_enabled()
+        for step in (self.downsample, *self.blocks):
+            x = recomputed(step, x) if recompute else step(x)
+        return x
+
+
+def recomputed(block: nn.Module, x: Tensor) -> Tensor:
+    """``block(x)`` that keeps ``x`` alone for backward, and runs a second time there."""
+    contexts = partial(_contexts, block)
+    return checkpoint(block, x, use_reentrant=False, context_fn=contexts)
+
+
+def _contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
+    return nullcontext(), frozen_statistics(block)
 
 
 @contextmanager
@@ -110,16 +125,6 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
         for norm, momentum, count in zip(norms, momenta, counts, strict=True):
             norm.momentum = momentum
             norm.num_batches_tracked = count
-
-
-@contextmanager
-def second_run(block: nn.Module) -> Iterator[None]:
-    with frozen_statistics(block), activations_kept():
-        yield
-
-
-def _recompute_contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    return activations_kept(), second_run(block)
 
 
 def check_image(x: Tensor) -> None:
@@ -163,6 +168,9 @@ class Backbone(BaseModule):
         channels: Channels of the returned maps.
         strides: Strides of the returned maps.
         variants: The variant table of the family, by the name that ``arch`` takes.
+        feature_info: Channels, stride and module of every returned map under timm's names
+            `num_chs`, `reduction` and `module`; ``get_submodule`` finds the module, and a forward
+            hook on it sees the map.
         layouts: Layouts of released checkpoints that the family can read.
         unused: Pattern of converted keys that the backbone lacks in some of its forms.
         input_mean: Mean of the red, green and blue channel, from 0 to 255, that the released
@@ -203,9 +211,15 @@ class Backbone(BaseModule):
         self.num_stages = len(channels)
         self.channels = tuple(channels[i] for i in out_indices)
         self.strides = tuple(strides[i] for i in out_indices)
+        place = 'output_norms' if output_norms else 'stages'
+        self.feature_info = [
+            dict(num_chs=channels[i], reduction=strides[i], module=f'{place}.{i}')
+            for i in out_indices
+        ]
         self.frozen_stages = frozen_stages
         self.norm_eval = norm_eval
-        self.with_cp = with_cp
+        for stage in stages:
+            stage.with_cp = with_cp
         for module in self._frozen_modules():
             module.requires_grad_(False)
 
@@ -214,8 +228,7 @@ class Backbone(BaseModule):
         x = self.stem(x)
         maps = []
         for index, stage in enumerate(self.stages):
-            for step in stage.steps():
-                x = self._run(step, x)
+            x = stage(x)
             if index in self.out_indices:
                 maps.append(self.output_norms[str(index)](x))
         return tuple(maps)
@@ -274,12 +287,6 @@ class Backbone(BaseModule):
     def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return those of the converted tensors that must change to fit, changed."""
         return {}
-
-    def _run(self, step: nn.Module, x: Tensor) -> Tensor:
-        if not (self.with_cp and self.training and is_grad_enabled()):
-            return step(x)
-        contexts = partial(_recompute_contexts, step)
-        return checkpoint(step, x, use_reentrant=False, context_fn=contexts)
 
     def _frozen_modules(self) -> list[nn.Module]:
         if self.frozen_stages < 0:

@@ -16,9 +16,7 @@ from mmeffvit.layers.attention import (
     TalkingHeadAttention,
 )
 from mmeffvit.layers.conv import ConvNorm, ConvStem
-from mmeffvit.layers.packed_conv import ResidualBranch, conv_add, split_last
 from mmeffvit.layers.position_bias import PositionBias, resize_table
-from mmeffvit.layers.recompute import chain
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
@@ -139,7 +137,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(conv.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return chain(x, self.expand, self.depthwise, self.project)
+        return self.project(self.depthwise(self.expand(x)))
 
 
 class EfficientFormerV2Block(nn.Module):
@@ -165,20 +163,16 @@ class EfficientFormerV2Block(nn.Module):
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
-    def folded(self) -> nn.Module:
-        feed_forward = self.feed_forward
-        self.feed_forward_scale.fold_into(feed_forward.project)
-        hidden = nn.Sequential(feed_forward.expand, feed_forward.depthwise)
-        branches = [ResidualBranch(hidden, feed_forward.project)]
+    def folded(self) -> 'EfficientFormerV2Block':
+        self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
         if self.attention is not None:
-            self.attention_scale.fold_into(self.attention.project)
-            branches.insert(0, split_last(self.attention, 'project'))
-        return nn.Sequential(*branches)
+            self.attention_scale = self.attention_scale.fold_into(self.attention.project)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         if self.attention is not None:
-            x = x + self.drop_path(self.attention_scale(self.attention(x)))
-        return x + self.drop_path(self.feed_forward_scale(self.feed_forward(x)))
+            x = self.attention_scale(x, self.drop_path(self.attention(x)))
+        return self.feed_forward_scale(x, self.drop_path(self.feed_forward(x)))
 
 
 class DualDownsample(nn.Module):
@@ -194,7 +188,7 @@ class DualDownsample(nn.Module):
         self.attention = choice.downsample(in_channels, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        return conv_add(self.local, x, self.attention(x))
+        return self.local(x) + self.attention(x)
 
 
 def make_downsample(arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice) -> nn.Module:

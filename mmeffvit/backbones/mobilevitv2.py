@@ -12,8 +12,6 @@ from mmeffvit.checkpoints.mobilevitv2 import LAYOUTS
 from mmeffvit.layers.attention import KeylessSeparableSelfAttention, SeparableSelfAttention
 from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.layers.folding import absorb_group_norm
-from mmeffvit.layers.packed_conv import ResidualBranch, split_last
-from mmeffvit.layers.recompute import chain, conv_of
 from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
@@ -110,14 +108,8 @@ class InvertedResidual(nn.Module):
         self.project = ConvNorm(hidden, out_channels)
         self.residual = stride == 1 and in_channels == out_channels
 
-    def folded(self) -> nn.Module:
-        hidden = nn.Sequential(self.expand, self.depthwise)
-        if self.residual:
-            return ResidualBranch(hidden, self.project)
-        return nn.Sequential(hidden, self.project)
-
     def forward(self, x: Tensor) -> Tensor:
-        out = chain(x, self.expand, self.depthwise, self.project)
+        out = self.project(self.depthwise(self.expand(x)))
         return x + out if self.residual else out
 
 
@@ -141,21 +133,15 @@ class SeparableEncoder(nn.Module):
             nn.Conv2d(EXPANSION * channels, channels, 1),
         )
 
-    def folded(self) -> nn.Module:
-        attention, (expand, act, project) = self.attention, self.feed_forward
-        attention_norm = absorb_group_norm(self.attention_norm, attention.qkv)
-        feed_forward_norm = absorb_group_norm(self.feed_forward_norm, expand)
-        attention = KeylessSeparableSelfAttention(attention)
-        mixed = split_last(attention, 'out')
-        mixed.hidden = nn.Sequential(attention_norm, attention)
-        return nn.Sequential(
-            mixed, ResidualBranch(nn.Sequential(feed_forward_norm, expand, act), project)
-        )
+    def folded(self) -> 'SeparableEncoder':
+        self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
+        self.attention = KeylessSeparableSelfAttention(self.attention)
+        self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.attention_norm(x))
-        expand, act, project = self.feed_forward
-        return x + conv_of(act, project, expand(self.feed_forward_norm(x)))
+        return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class MobileViTv2Block(nn.Module):
@@ -199,7 +185,7 @@ class MobileViTv2Block(nn.Module):
         if odd:
             even = (height + height % PATCH_SIZE, width + width % PATCH_SIZE)
             x = F.interpolate(x, even, mode='bilinear', align_corners=True)
-        x = self.encoders(chain(x, self.depthwise, self.expand))
+        x = self.encoders(self.expand(self.depthwise(x)))
         x = self.project(self.norm(x))
         if odd and self.restore_size:
             x = F.interpolate(x, (height, width), mode='bilinear', align_corners=True)

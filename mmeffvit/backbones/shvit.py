@@ -11,7 +11,6 @@ from typing_extensions import Unpack
 from mmeffvit.checkpoints.shvit import LAYOUTS
 from mmeffvit.layers.attention import SingleHeadSelfAttention
 from mmeffvit.layers.conv import ConvNorm, ResidualConvNorm
-from mmeffvit.layers.packed_conv import ResidualBranch, split_last
 from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
@@ -51,7 +50,7 @@ VARIANTS = {  #     channels         depths     attended
 
 
 class FeedForward(nn.Module):
-    """Two 1x1 convolutions; the second starts silent.
+    """Two 1x1 convolutions; the second is zero-initialized.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -83,12 +82,6 @@ class SHViTBlock(nn.Module):
         self.depthwise = ResidualConvNorm(channels, depthwise_init)
         self.attention = SingleHeadSelfAttention(channels, attended) if attended else None
         self.feed_forward = FeedForward(channels)
-
-    def folded(self) -> nn.Module:
-        branches = [ResidualBranch(self.feed_forward.expand, self.feed_forward.project)]
-        if self.attention is not None:
-            branches.insert(0, split_last(self.attention, 'proj'))
-        return nn.Sequential(self.depthwise, *branches)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.depthwise(x)

@@ -12,8 +12,6 @@ from mmeffvit.checkpoints.swiftformer import LAYOUTS
 from mmeffvit.layers.attention import EfficientAdditiveAttention
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.folding import absorb_batch_norm
-from mmeffvit.layers.packed_conv import ResidualBranch, split_last
-from mmeffvit.layers.recompute import conv_of
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
@@ -68,18 +66,20 @@ class ConvEncoder(nn.Module):
         self.project = nn.Conv2d(expansion * channels, channels, 1)
         self.layer_scale = LayerScale(channels, init=1.0)
 
-    def folded(self) -> nn.Module:
-        depthwise = fuse_conv_bn_eval(self.depthwise, self.norm)
-        self.layer_scale.fold_into(self.project)
-        return ResidualBranch(nn.Sequential(depthwise, self.expand, self.act), self.project)
+    def folded(self) -> 'ConvEncoder':
+        self.depthwise = fuse_conv_bn_eval(self.depthwise, self.norm)
+        self.norm = nn.Identity()
+        self.layer_scale = self.layer_scale.fold_into(self.project)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.expand(self.norm(self.depthwise(x)))
-        return x + conv_of(self.act, self.layer_scale.after(self.project), hidden)
+        branch = self.expand(self.norm(self.depthwise(x)))
+        branch = self.project(self.act(branch))
+        return self.layer_scale(x, branch)
 
 
 class FeedForward(nn.Module):
-    """Batch norm and two 1x1 convolutions, the second one scaled.
+    """Batch norm and two 1x1 convolutions.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -92,8 +92,12 @@ class FeedForward(nn.Module):
         self.act = nn.GELU()
         self.project = nn.Conv2d(expansion * channels, channels, 1)
 
-    def forward(self, x: Tensor, scale: LayerScale) -> Tensor:
-        return conv_of(self.act, scale.after(self.project), self.expand(self.norm(x)))
+    def folded(self) -> 'FeedForward':
+        self.norm = absorb_batch_norm(self.norm, self.expand)
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.act(self.expand(self.norm(x))))
 
 
 class SwiftFormerEncoder(nn.Module):
@@ -119,23 +123,15 @@ class SwiftFormerEncoder(nn.Module):
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
-    def folded(self) -> nn.Module:
-        attention, feed_forward = self.attention, self.feed_forward
-        self.attention_scale.fold_into(attention.out)
-        self.feed_forward_scale.fold_into(feed_forward.project)
-        absorb_batch_norm(feed_forward.norm, feed_forward.expand)
-        return nn.Sequential(
-            self.local_representation,
-            split_last(attention, 'out'),
-            ResidualBranch(
-                nn.Sequential(feed_forward.expand, feed_forward.act), feed_forward.project
-            ),
-        )
+    def folded(self) -> 'SwiftFormerEncoder':
+        self.attention_scale = self.attention_scale.fold_into(self.attention.out)
+        self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.local_representation(x)
-        x = x + self.drop_path(self.attention_scale(self.attention(x)))
-        return x + self.drop_path(self.feed_forward(x, self.feed_forward_scale))
+        x = self.attention_scale(x, self.drop_path(self.attention(x)))
+        return self.feed_forward_scale(x, self.drop_path(self.feed_forward(x)))
 
 
 def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stage:

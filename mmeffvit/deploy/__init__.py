@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from .allocator import keep_memory
-from .cpu import optimize_for_cpu
 from .fuse import fuse
 
-__all__ = ['OnnxPredictor', 'fuse', 'keep_memory', 'optimize_for_cpu']
+__all__ = ['OnnxPredictor', 'fuse']
 
 
 def __getattr__(name: str) -> Any:

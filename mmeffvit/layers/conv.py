@@ -57,11 +57,7 @@ class ConvNorm(nn.Sequential):
 
     def folded(self) -> nn.Module:
         conv = fuse_conv_bn_eval(self.conv, self.norm)
-        if not hasattr(self, 'act'):
-            return conv
-        if hasattr(self.act, 'inplace'):
-            self.act.inplace = True  # nobody else sees the convolution's output
-        return nn.Sequential(conv, self.act)
+        return nn.Sequential(conv, self.act) if hasattr(self, 'act') else conv
 
 
 class ResidualConvNorm(ConvNorm):

@@ -1,5 +1,6 @@
 """Attention biases looked up by the distance between query and key."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,11 +22,30 @@ def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, 
     return F.interpolate(image, new_size, mode='bilinear', align_corners=True)[0].flatten(1)
 
 
+@dataclass(frozen=True)
+class KeptBias:
+    """Biases of the last forward pass, and what they were looked up for."""
+
+    table: Tensor
+    size: tuple[int, int]
+    stride: int
+    biases: Tensor
+
+    def fits(self, table: Tensor, size: tuple[int, int], stride: int) -> bool:
+        return (
+            (self.size, self.stride, self.table.dtype) == (size, stride, table.dtype)
+            # by value: a version counter misses what is written through ``.data``
+            and torch.equal(self.table, table)
+        )
+
+
 class PositionBias(nn.Module):
     """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
 
-    On another size than ``table_size`` the table is resized in two dimensions, in every forward
-    pass: nothing is kept that a new weight, device or size could make stale.
+    On another size than ``table_size`` the table is resized in two dimensions. In eval mode without
+    gradients, on the CPU, the biases of the last size are kept for the next forward pass, beside a
+    copy of the table they come from: however the table is changed, moved or cast, the biases
+    follow. On a GPU comparing the tables would make the host wait, so nothing is kept there.
 
     Args:
         num_heads: Heads, each with a table of its own.
@@ -39,9 +59,24 @@ class PositionBias(nn.Module):
         super().__init__()
         self.table_size = table_size
         self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
+        self._kept: KeptBias | None = None
 
     def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
         """Biases between queries at every ``stride``-th row and column and all keys."""
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return self._look_up(size, stride)  # a graph must not hold biases of one table
+        # what stands in for the parameter, as in torch.func, has values that are not its own
+        plain = type(self.table) is nn.Parameter and self.table.device.type == 'cpu'
+        if self.training or torch.is_grad_enabled() or not plain:
+            self._kept = None
+            return self._look_up(size, stride)
+        kept = self._kept  # read and set at once: threads may share the module
+        if kept is None or not kept.fits(self.table, size, stride):
+            biases = self._look_up(size, stride)
+            self._kept = kept = KeptBias(self.table.clone(), size, stride, biases)
+        return kept.biases
+
+    def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
         rows, columns = (self._distances(side, stride) for side in size)  # (queries, keys)
         image = resize_table(self.table, self.table_size, size).unflatten(1, size)
         # first the lines of all columns of queries, then whole lines for all rows: values picked
@@ -52,8 +87,8 @@ class PositionBias(nn.Module):
         index = rows[:, None] + first[:, None]  # (H', W', H)
         return lines.index_select(1, index.flatten()).view(lines.shape[0], -1, size[0] * size[1])
 
-    def folded(self) -> 'PositionBias':
-        return ConstantPositionBias(self)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, '_kept': None}
 
     def _distances(self, side: int, stride: int) -> Tensor:
         keys = torch.arange(side, device=self.table.device)
@@ -61,31 +96,3 @@ class PositionBias(nn.Module):
 
     def extra_repr(self) -> str:
         return f'num_heads={self.table.shape[0]}, table_size={self.table_size}'
-
-
-class ConstantPositionBias(PositionBias):
-    """Biases of a model whose weights no longer change: those of the last size are kept.
-
-    Args:
-        source: Whose table is taken.
-
-    Shape:
-        As :class:`PositionBias`.
-    """
-
-    def __init__(self, source: PositionBias) -> None:
-        super().__init__(source.table.shape[0], source.table_size)
-        self.table = source.table
-        self._last: tuple[tuple, Tensor] | None = None
-
-    def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
-        if torch.compiler.is_compiling():  # a graph for any size must not hold that of one
-            return super().forward(size, stride)
-        key = (*size, stride, self.table.device, self.table.dtype)
-        last = self._last  # read and set at once: threads may share the module
-        if last is None or last[0] != key:
-            self._last = last = (key, super().forward(size, stride))
-        return last[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, '_last': None}

@@ -1,7 +1,5 @@
 """Scaling and dropping of residual branches."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -9,33 +7,36 @@ from .folding import scale_output
 
 
 class LayerScale(nn.Module):
-    """A learned factor per channel on a residual branch: arXiv:2103.17239.
+    """Add a residual branch with a learned factor per channel: arXiv:2103.17239.
+
+    ``y = x + scale * branch``
 
     Args:
         channels: C, channels of the branch.
         init: First value of every factor.
 
     Shape:
-        (B, C, H, W) -> (B, C, H, W).
+        x (B, C, H, W), branch (B, C, H, W) -> (B, C, H, W).
     """
 
     def __init__(self, channels: int, init: float = 1e-5) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.full((channels, 1, 1), init))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale
+    def forward(self, x: Tensor, branch: Tensor) -> Tensor:
+        return torch.addcmul(x, branch, self.scale)
 
-    def after(self, conv: nn.Conv2d) -> Callable[[Tensor], Tensor]:
-        """``conv`` and this scale as one convolution: no scaled map is made or kept."""
-        weight = conv.weight * self.scale.unsqueeze(1)
-        bias = None if conv.bias is None else conv.bias * self.scale.flatten()
-        return lambda x: conv._conv_forward(x, weight, bias)
-
-    def fold_into(self, conv: nn.Conv2d) -> nn.Identity:
+    def fold_into(self, conv: nn.Conv2d) -> 'ResidualSum':
         """Scale the output of ``conv`` for good; returns what takes the place of the scale."""
         scale_output(conv, self.scale)
-        return nn.Identity()
+        return ResidualSum()
+
+
+class ResidualSum(nn.Module):
+    """``y = x + branch``: a :class:`LayerScale` whose factors are in the branch."""
+
+    def forward(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + branch
 
 
 class DropPath(nn.Module):

@@ -294,16 +294,6 @@ def test_compiling_breaks_no_graph_and_changes_no_map_or_gradient(family, arch):
     torch.compiler.reset()
 
 
-def test_the_default_compiler_works_too():
-    backbone = build('EfficientFormerV2', EFV2_TINY).eval()
-    compiled = torch.compile(backbone, fullgraph=True)
-    x = torch.randn(1, 3, 80, 96)
-    with torch.no_grad():
-        for feature, other in zip(compiled(x), backbone(x), strict=True):
-            torch.testing.assert_close(feature, other, rtol=1e-4, atol=1e-5)
-    torch.compiler.reset()
-
-
 @pytest.mark.parametrize('family', STOCHASTIC)
 def test_a_drop_path_rate_outside_its_range_is_named(family):
     with pytest.raises(ValueError, match=r'1\.0'):

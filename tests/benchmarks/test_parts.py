@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from benchmarks import attention, backbones, throughput
+from benchmarks import ablation, attention, backbones, throughput
 from benchmarks.__main__ import choose
 from benchmarks.part import Settings
 from benchmarks.parts import PARTS
 from benchmarks.peers import SMALL, Variant, assert_same_maps, build_pair
+from mmeffvit.deploy.graphs.any_size import REPLACEMENTS
 from mmeffvit.errors import UserError
 
 QUICK = Settings(quick=True)
@@ -36,6 +37,15 @@ def test_a_backbone_is_timed_with_its_peer(timm):
     assert set(row['seconds']) == set(backbones.CANDIDATES)
     assert all(t > 0 for times in row['seconds'].values() for t in times)
     assert len({len(times) for times in row['seconds'].values()}) == 1
+
+
+@pytest.mark.parametrize('form', ablation.FORMS)
+def test_a_form_of_the_export_is_timed_against_a_file_without_it(form):
+    name, family = ablation.FORMS[form]
+    assert name in REPLACEMENTS
+    row = ablation.measure(form, Variant(family, 's0'), 64, QUICK)
+    assert set(row['seconds']) == {'with', 'without'}
+    assert row['form'] in '\n'.join(ablation.render({'row': row}))
 
 
 def test_the_dot_product_layer_is_attention_with_a_softmax_over_all_tokens():

@@ -52,7 +52,7 @@ def test_the_environment_moves_the_data(monkeypatch):
 
 
 def test_an_option_moves_the_data():
-    from mmeffvit.engine.config import load_config
+    from mmeffvit.config.load import load_config
 
     path = ROOT / 'configs' / 'maskrcnn_swiftformer_l1.py'
     config = load_config(path, {'data_root': '/elsewhere'})

@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmeffvit.engine.complexity import count as complexity
-from mmeffvit.engine.counting.forward import run_model
+from mmeffvit.complexity.count import count as complexity
+from mmeffvit.complexity.forward import run_model
 from mmeffvit.zoo import find_model, read_models
 from tests.configs.models import CONFIGS, build_empty, count, load
 

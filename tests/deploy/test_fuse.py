@@ -14,8 +14,9 @@ from mmeffvit.deploy import fuse
 from mmeffvit.layers.folding import absorb_affine
 from mmeffvit.layers.regularization import LayerScale
 from tests.backbones.parity import randomised
-from tests.backbones.test_contract import CASES, build
+from tests.backbones.test_contract import CASES, TINY, build
 from tests.conftest import ROOT
+from tests.docs.pages import code_blocks
 
 
 def assert_equal_maps(fused: nn.Module, model: nn.Module, size: tuple[int, int]) -> None:
@@ -110,3 +111,15 @@ def test_a_shift_does_not_fold_into_a_padded_convolution():
     conv = nn.Conv2d(4, 4, 3, padding=1)
     with pytest.raises(ValueError, match='1x1'):
         absorb_affine(conv, torch.ones(4), torch.ones(4))
+
+
+@pytest.mark.slow
+def test_the_compiled_model_of_the_documentation_gives_the_same_maps():
+    code = next(c for c in code_blocks(ROOT / 'docs' / 'deploy.md', 'python') if 'compile' in c)
+    model = randomise(build('SHViT', TINY['SHViT']))
+    names = dict(model=model, images=torch.randn(1, 3, 80, 96))
+    exec(code, names)
+    with torch.no_grad():
+        for feature, other in zip(names['maps'], model(names['images']), strict=True):
+            torch.testing.assert_close(feature, other, rtol=1e-4, atol=1e-5)
+    torch.compiler.reset()

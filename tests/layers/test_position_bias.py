@@ -1,7 +1,11 @@
 """Biases by distance, at the size they are made for and at others."""
 
+import copy
+import io
+
 import pytest
 import torch
+from torch.func import functional_call, jvp, vmap
 
 from mmeffvit.layers.position_bias import PositionBias, resize_table
 
@@ -46,3 +50,163 @@ def test_another_size_uses_the_resized_table():
     with torch.no_grad():
         larger.table.copy_(resize_table(bias.table, (4, 4), (6, 8)))
     torch.testing.assert_close(bias((6, 8)), larger((6, 8)))
+
+
+SIZE = (5, 7)
+
+
+def expected(bias: PositionBias, size: tuple[int, int] = SIZE) -> torch.Tensor:
+    """What a new module says of the same table."""
+    other = PositionBias(bias.table.shape[0], bias.table_size)
+    other.table = torch.nn.Parameter(bias.table.detach().clone())
+    return other.eval()(size).detach()
+
+
+@pytest.fixture
+def used() -> PositionBias:
+    """A module that keeps the biases of SIZE."""
+    bias = made_for(4, 4).eval()
+    with torch.no_grad():
+        first = bias(SIZE)
+        assert bias(SIZE) is first
+    return bias
+
+
+def load(bias: PositionBias) -> None:
+    bias.load_state_dict({'table': torch.randn_like(bias.table)})
+
+
+def load_by_assignment(bias: PositionBias) -> None:
+    bias.load_state_dict({'table': torch.randn_like(bias.table)}, assign=True)
+
+
+def average(bias: PositionBias) -> None:
+    bias.table.data.copy_(torch.randn_like(bias.table))  # as hooks of EMA weights do
+
+
+def move(bias: PositionBias) -> None:
+    bias.to('meta').to_empty(device='cpu')
+    bias.table.data.normal_()
+
+
+def step(bias: PositionBias) -> None:
+    bias(SIZE).square().sum().backward()  # in eval mode, as of a frozen stage beside others
+    torch.optim.SGD(bias.parameters(), lr=0.1).step()
+
+
+def train(bias: PositionBias) -> None:
+    bias.train()
+    step(bias)
+    bias.eval()
+
+
+@pytest.mark.parametrize('change', [load, load_by_assignment, average, move, step, train])
+def test_kept_biases_follow_the_table(used, change):
+    before = used._kept.biases.clone()
+    with torch.enable_grad():
+        change(used)
+    with torch.no_grad():
+        found = used(SIZE)
+    assert torch.equal(found, expected(used))
+    assert not torch.equal(found, before)
+
+
+@pytest.mark.parametrize('dtype', [torch.float64, torch.bfloat16])
+def test_kept_biases_follow_the_type_of_the_table(used, dtype):
+    with torch.no_grad():
+        found = used.to(dtype)(SIZE)
+    assert found.dtype == dtype
+    assert torch.equal(found, expected(used))
+
+
+def test_kept_biases_are_not_those_of_another_size_stride_or_device(used):
+    with torch.no_grad():
+        assert torch.equal(used((7, 5)), expected(used, (7, 5)))
+        assert used(SIZE, 2).shape == (2, 3 * 4, 35)
+        assert torch.equal(used(SIZE), expected(used))
+        assert used.to('meta')(SIZE).is_meta
+
+
+@pytest.mark.parametrize('training', [False, True])
+def test_biases_with_a_gradient_are_never_kept_ones(used, training):
+    used.train(training)
+    used(SIZE).sum().backward()
+    assert used.table.grad.abs().sum() > 0
+    assert used._kept is None
+
+
+def test_biases_kept_in_inference_mode_serve_without_gradients():
+    bias = made_for(4, 4).eval()
+    with torch.inference_mode():
+        first = bias(SIZE)
+    with torch.no_grad():
+        assert torch.equal(bias(SIZE) + 0, first)
+    bias(SIZE).sum().backward()
+
+
+def test_copies_and_files_hold_no_kept_biases(used):
+    file = io.BytesIO()
+    torch.save(used, file)
+    sizes = [len(file.getvalue())]
+    used._kept, file = None, io.BytesIO()
+    torch.save(used, file)
+    assert sizes == [len(file.getvalue())]
+    with torch.no_grad():
+        used(SIZE)
+    assert copy.deepcopy(used)._kept is None
+    assert list(used.state_dict()) == ['table']
+
+
+def test_other_weights_of_a_functional_call_have_biases_of_their_own(used):
+    with torch.no_grad():
+        for make in (torch.Tensor.clone, lambda t: torch.nn.Parameter(t.clone())):
+            table = make(torch.randn_like(used.table))
+            found = functional_call(used, {'table': table}, (SIZE,))
+            assert torch.equal(found, functional_call(made_for(4, 4), {'table': table}, (SIZE,)))
+        tables = torch.randn(3, *used.table.shape)
+        each = vmap(lambda table: functional_call(used, {'table': table}, (SIZE,)))(tables)
+        for table, found in zip(tables, each, strict=True):
+            assert torch.equal(found, functional_call(used, {'table': table}, (SIZE,)))
+        assert torch.equal(used(SIZE), expected(used))
+
+
+def test_biases_made_inside_a_transform_serve_outside(used):
+    used._kept = None
+    x = torch.randn(1)
+    with torch.no_grad():
+        jvp(lambda x: x * used(SIZE), (x,), (x,))
+        assert torch.equal(used(SIZE), expected(used))
+        assert used(SIZE).add(1).isfinite().all()
+
+
+@pytest.mark.filterwarnings('ignore::torch.jit.TracerWarning', 'ignore::DeprecationWarning')
+def test_graphs_hold_the_table_and_no_kept_biases(used):
+    def compiled(bias):
+        return torch.compile(bias, backend='eager', fullgraph=True)
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = used
+
+        def forward(self, x):
+            return x + self.bias(SIZE)
+
+    x = torch.zeros(1)
+    with torch.no_grad():
+        for make in (
+            compiled,
+            lambda module: torch.jit.trace(module, x),
+            lambda module: torch.export.export(module, (x,)).module(),
+        ):
+            used(SIZE)
+            module = Sum()
+            graph = make(module)
+            assert torch.equal(graph(x), expected(used))
+            for state in (graph.state_dict(), module.state_dict()):
+                for table in state.values():
+                    table.mul_(2)  # the same one, but for an exported graph
+            found = graph(x)
+            table = next(iter(graph.state_dict().values()))
+            assert torch.equal(found, functional_call(used, {'table': table}, (SIZE,)))
+    torch.compiler.reset()

@@ -6,10 +6,11 @@ import torch
 from mmeffvit.layers.regularization import DropPath, LayerScale
 
 
-def test_layer_scale_multiplies_every_channel():
-    layer = LayerScale(3, init=0.5)
-    x = torch.randn(2, 3, 4, 4)
-    assert torch.equal(layer(x), x * 0.5)
+def test_layer_scale_adds_a_branch_with_a_factor_per_channel():
+    layer = LayerScale(3)
+    torch.nn.init.normal_(layer.scale)
+    x, branch = torch.randn(2, 2, 3, 4, 4)
+    torch.testing.assert_close(layer(x, branch), x + branch * layer.scale)
 
 
 def test_drop_path_keeps_the_mean_and_drops_whole_samples():

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
-from mmeffvit.layers.attention import EfficientAdditiveAttention, LocalGlobalAttention
-from mmeffvit.layers.attention.additive import unit_norm
+from mmeffvit.layers.attention import LocalGlobalAttention
 
 
 class AnySizeMobileViTv2Block(MobileViTv2Block):
@@ -39,26 +38,6 @@ class BlockedLocalGlobalAttention(LocalGlobalAttention):
         return F.max_pool2d(super().mix(query, key, value), 1)
 
 
-class BlockedAdditiveAttention(EfficientAdditiveAttention):
-    """Additive attention that reads and writes fewer maps, as a runtime without fusion needs it.
-
-    Norms are taken out of the sums: squares are summed by a convolution, which is several times
-    faster than a reduction over channels, and the global query is one product of matrices. The
-    layer is fused: W_p has no bias.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        query, key = self.query(x), self.key(x)
-        ones = torch.ones_like(self.score.weight)
-        per_query, per_key = (
-            F.conv2d(m * m, ones).clamp_min(1e-24).rsqrt() for m in (query, key)
-        )  # 1 / norm: (B, 1, H, W)
-        weights = unit_norm(self.score(query) * per_query, dim=(2, 3)) * per_query
-        global_query = query.flatten(2) @ weights.flatten(2).mT  # (B, C, 1)
-        mixed = self.proj(global_query.unsqueeze(3) * key)
-        return self.out(mixed * per_key + query * per_query)
-
-
 class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
     """Means over the cells of a grid, as products with two matrices.
 
@@ -69,8 +48,6 @@ class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
     def forward(self, x: Tensor) -> Tensor:
         cells = self.output_size
         rows, columns = (cells, cells) if isinstance(cells, int) else cells
-        if rows == columns == 1:
-            return x.mean(dim=(2, 3), keepdim=True)
         return pooling(rows, x.shape[2], x) @ x @ pooling(columns, x.shape[3], x).mT
 
 
@@ -102,7 +79,6 @@ class AnySizeUpsample(nn.Module):
 # by name, so that no host is imported
 REPLACEMENTS = {
     'mmeffvit.backbones.mobilevitv2.MobileViTv2Block': AnySizeMobileViTv2Block,
-    'mmeffvit.layers.attention.additive.EfficientAdditiveAttention': BlockedAdditiveAttention,
     'mmeffvit.layers.attention.local_global.LocalGlobalAttention': BlockedLocalGlobalAttention,
     'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
     'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,

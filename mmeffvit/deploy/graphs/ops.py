@@ -61,32 +61,9 @@ def onnx_nms_mask(boxes: Any, scores: Any, iou_threshold: float, max_kept: int) 
     return op.Greater(kept, op.Constant(value_float=0.5))
 
 
-def onnx_group_norm(
-    x: Any,
-    num_groups: int,
-    weight: Any = None,
-    bias: Any = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> Any:
-    """A group norm in standard ONNX operators; without factors, nothing is multiplied or added."""
-    from onnxscript import opset18 as op
-
-    grouped = op.Reshape(x, op.Constant(value_ints=[0, num_groups, -1]))
-    ones, zeros = (op.Constant(value_floats=[value] * num_groups) for value in (1.0, 0.0))
-    normed = op.InstanceNormalization(grouped, ones, zeros, epsilon=eps)
-    y = op.Reshape(normed, op.Shape(x))
-    columns = op.Constant(value_ints=[-1, 1, 1])
-    if weight is not None:
-        y = op.Mul(y, op.Reshape(weight, columns))
-    return y if bias is None else op.Add(y, op.Reshape(bias, columns))
-
-
-# how the ONNX exporter writes our operators, and one of torch's that it writes with idle steps; a
-# file that defines another adds it here
+# how the ONNX exporter writes our operators; a file that defines another adds it here
 TRANSLATIONS: dict[Callable, Callable] = {
     torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
-    torch.ops.aten.group_norm.default: onnx_group_norm,
 }
 
 

@@ -1,7 +1,5 @@
 """Efficient additive attention, the token mixer of SwiftFormer (arXiv:2303.15446)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -17,40 +15,8 @@ def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     give NaN there. Torch's own norm is ten times slower over channels that are not the last axis.
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    if wide.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        return UnitNorm.apply(wide, dim)[0].to(x.dtype)
-    return (wide * inverse_norm(wide, dim)).to(x.dtype)
-
-
-def inverse_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
-    return (x * x).sum(dim=dim, keepdim=True).clamp_min(1e-24).rsqrt()
-
-
-class UnitNorm(torch.autograd.Function):
-    """:func:`unit_norm` of a tensor in float32 or wider, with a backward of half as many steps.
-
-    It returns ``y = x / |x|`` and ``1 / |x|``: what backward needs is an output, so that there is a
-    second derivative. With the gradients g and h of both, that of x is
-    ``(g - y (<g, y> + h / |x|)) / |x|``.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        inverse = inverse_norm(x, dim)
-        y = x * inverse
-        ctx.save_for_backward(y, inverse)
-        ctx.dim = dim
-        ctx.set_materialize_grads(False)
-        return y, inverse
-
-    @staticmethod
-    def backward(ctx: Any, of_y: Tensor | None, of_inverse: Tensor | None) -> tuple:
-        y, inverse = ctx.saved_tensors
-        along = 0 if of_y is None else (of_y * y).sum(dim=ctx.dim, keepdim=True)
-        if of_inverse is not None:
-            along = along + of_inverse * inverse
-        beside = -y * along if of_y is None else of_y - y * along
-        return beside * inverse, None
+    square = (wide * wide).sum(dim=dim, keepdim=True)
+    return (wide * square.clamp_min(1e-24).rsqrt()).to(x.dtype)
 
 
 class EfficientAdditiveAttention(nn.Module):
@@ -87,8 +53,8 @@ class EfficientAdditiveAttention(nn.Module):
         query = unit_norm(self.query(x), dim=1)
         key = unit_norm(self.key(x), dim=1)
         weights = unit_norm(self.score(query), dim=(2, 3))  # (B, 1, H, W)
-        global_query = (weights * query).sum(dim=(2, 3), keepdim=True)  # (B, C, 1, 1)
-        return self.out(self.proj(global_query * key) + query)
+        global_query = query.flatten(2) @ weights.flatten(2).transpose(1, 2)  # (B, C, 1)
+        return self.out(self.proj(global_query.unsqueeze(3) * key) + query)
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read a of ``g = sum_n(a_n q_n)``: signed, its squares sum to 1 over the positions."""

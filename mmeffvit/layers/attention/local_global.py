@@ -1,4 +1,4 @@
-"""Attention of EfficientFormerV2: global by heads that talk, local by a convolution on the values.
+"""Attention of EfficientFormerV2: global by talking heads, local by a convolution on the values.
 
 Whatever mixes the tokens is a module of its own, called with queries, keys and values as maps: the
 attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same place.
@@ -9,9 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
-from mmeffvit.layers.packed_conv import conv_add
 from mmeffvit.layers.position_bias import PositionBias
-from mmeffvit.layers.recompute import chain
 
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
@@ -63,10 +61,7 @@ class TalkingHeadAttention(nn.Module):
             m.flatten(2).unflatten(1, (self.num_heads, -1)) for m in (query, key, value)
         )
         query = query * query.shape[2] ** -0.5
-        scores = query.transpose(2, 3) @ key  # (B, heads, N', N)
-        scores = (
-            self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
-        )
+        scores = self.biased(query.transpose(2, 3) @ key, bias)  # (B, heads, N', N)
         weights = self.mix_weights(scores.softmax(dim=-1))
         mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
         return mixed.flatten(1, 2).unflatten(2, size)
@@ -85,8 +80,8 @@ class TalkingHeadAttention(nn.Module):
             bias = bias[:, index : index + 1]
         rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
         columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
-        scores = rows @ columns * rows.shape[3] ** -0.5 + bias  # (1, heads, N', N)
-        attention = self.mix_scores(scores).softmax(dim=-1)
+        scores = rows @ columns * rows.shape[3] ** -0.5  # (1, heads, N', N)
+        attention = self.biased(scores, bias).softmax(dim=-1)
         mixed = self.mix_weights(attention)
         arrays = {
             name: weights.mean(dim=2).unflatten(2, size)[0]
@@ -95,6 +90,10 @@ class TalkingHeadAttention(nn.Module):
         maps = {f'head {i}': attended for i, attended in enumerate(arrays['attention'])}
         title = f'attention by head, {over_queries(locate)}'
         return Reading('heads', title, maps, arrays, queried=True)
+
+    def biased(self, scores: Tensor, bias: Tensor) -> Tensor:
+        """``M_1(scores + bias)``."""
+        return self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
 
 
 class LocalGlobalAttention(nn.Module):
@@ -141,11 +140,11 @@ class LocalGlobalAttention(nn.Module):
         reduced = self.reduce(x)
         value = self.value(reduced)
         mixed = self.mix(self.query(reduced), self.key(reduced), value)
-        mixed = conv_add(self.value_local, value, mixed)
+        mixed = mixed + self.value_local(value)
         if self.stride > 1:
             # before the activation, and to the exact size: a side may be odd
             mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
-        return chain(mixed, self.act, self.project)
+        return self.project(self.act(mixed))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
@@ -196,5 +195,5 @@ class DownsamplingAttention(nn.Module):
             tokens = tuple(F.avg_pool2d(m, 1, self.key_stride) for m in (key, value))
         else:
             tokens = (key, value)
-        mixed = conv_add(self.value_local, value, self.mixer(query, *tokens))
-        return chain(mixed, self.act, self.project)
+        mixed = self.mixer(query, *tokens) + self.value_local(value)
+        return self.project(self.act(mixed))

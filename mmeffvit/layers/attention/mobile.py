@@ -75,8 +75,8 @@ class MobileAttention(nn.Module):
 
     def num_heads(self, query: Tensor, value: Tensor) -> int:
         """M; every head has ``head_channels`` of the queries and an equal part of the values."""
-        heads, rest = divmod(query.shape[1], self.head_channels)
-        if rest or value.shape[1] % heads:
+        heads = query.shape[1] // self.head_channels
+        if heads * self.head_channels != query.shape[1] or value.shape[1] % heads:
             raise ValueError(
                 f'queries of {query.shape[1]} and values of {value.shape[1]} channels do not '
                 f'divide into heads with {self.head_channels} channels of the queries each'

@@ -50,11 +50,8 @@ class SeparableSelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         own = self.positions(*(side // self.patch_size for side in x.shape[2:]))  # (P, H W)
         value, context = self.value_and_context(x, own)
-        if value.stride(1) == 1:  # channels last: so is the product, or each would be read in leaps
-            spread = (own.transpose(0, 1) @ context.transpose(1, 2)).transpose(1, 2)
-        else:
-            spread = context @ own
-        return self.out(value.relu() * spread.unflatten(2, x.shape[2:]))
+        spread = (context @ own).unflatten(2, x.shape[2:])
+        return self.out(value.relu() * spread)
 
     def value_and_context(self, x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """The values of all pixels, (B, C, H, W), and the P contexts, (B, C, P)."""

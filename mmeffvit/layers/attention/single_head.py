@@ -11,7 +11,7 @@ from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
 class SingleHeadSelfAttention(nn.Module):
-    """Attention with one head on the first channels; the others pass by: arXiv:2401.16456.
+    """Attention with one head on the first channels; the others bypass attention: arXiv:2401.16456.
 
     ``y = W_o(relu([softmax(q k^T / sqrt(D)) v, x_2]))`` with ``q, k, v = W(norm(x_1))``, x_1 the
     attended channels and x_2 the rest. As in the official code, which has a ReLU before W_o and
@@ -42,6 +42,7 @@ class SingleHeadSelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         attended, passed = x.split(self.sizes, dim=1)
+        attended = attended.clone()  # torch's group norm takes no view under vmap
         query, key, value = self.qkv(self.norm(attended)).flatten(2).split(self.qkv_sizes, dim=1)
         scores = query.transpose(1, 2) @ key * self.scale  # (B, N, N), queries first
         mixed = value @ scores.softmax(dim=-1).transpose(1, 2)  # (B, attended, N)
