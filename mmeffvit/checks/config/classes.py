@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mmengine.config import Config
-from mmengine.registry import DATASETS
 
-from mmeffvit.checks.run import datasets_in
+from mmeffvit.checks.run import class_of, datasets_in
 
 from .findings import Finding, fault, fine, listed, unchecked
 from .step import Step, class_counts
@@ -46,13 +45,7 @@ def is_known(meta: Mapping) -> bool:
 
 def metainfo_of(dataset: Mapping, scope: str) -> dict[str, Any]:
     """What a data set says of itself before it is read: its class, then its config."""
-    cls = dataset.get('type')
-    if isinstance(cls, str):
-        try:
-            with DATASETS.switch_scope_and_registry(scope) as registry:
-                cls = registry.get(cls)
-        except (ImportError, KeyError):
-            cls = None
+    cls = class_of(dataset, scope)
     return {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
 
 

@@ -45,6 +45,12 @@ class Unreadable(Exception):  # noqa: N818  it is an answer, not a fault of the 
     """An image that does not decode to its end."""
 
 
+def open_image(path: Path) -> Image.Image:
+    if not path.is_file():  # a pipe would be waited for
+        raise FileNotFoundError('there is no regular file')
+    return Image.open(path)
+
+
 def read_size(path: Path) -> tuple[int, int]:
     """Height and width in pixels, as the hosts read the image: turned as its EXIF says.
 
@@ -52,11 +58,11 @@ def read_size(path: Path) -> tuple[int, int]:
         Unreadable: If it does not decode to its end.
     """
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             image.load()
             width, height = image.size
             turned = image.getexif().get(ORIENTATION) in TURNED
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # whatever the decoders raise
         raise Unreadable(f'{path} ({error})') from error
     return (width, height) if turned else (height, width)
 
@@ -68,20 +74,34 @@ def read_labels(path: Path) -> np.ndarray:
         Unreadable: If it does not decode to its end.
     """
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             return np.asarray(image)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # whatever the decoders raise
         raise Unreadable(f'{path} ({error})') from error
 
 
-def make_lookup() -> Callable[[str | Path], bool]:
-    """A test for existing files that lists every folder once; a data set has many files in few."""
+def make_lookup() -> Callable[[str | Path], bool | None]:
+    """A look at files that lists every folder once; a data set has many files in few.
+
+    The answer is True for a regular file, False for anything else of that name (a pipe would be
+    waited for), and None where there is nothing.
+    """
 
     @cache
-    def names(folder: str) -> frozenset[str]:
-        return frozenset(os.listdir(folder)) if os.path.isdir(folder) else frozenset()
+    def names(folder: str) -> dict[str, bool]:
+        if not os.path.isdir(folder):
+            return {}
+        with os.scandir(folder) as entries:
+            return {entry.name: is_regular(entry) for entry in entries}
 
-    return lambda path: os.path.basename(path) in names(os.path.dirname(path) or '.')
+    return lambda path: names(os.path.dirname(path) or '.').get(os.path.basename(path))
+
+
+def is_regular(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a loop of links
+        return False
 
 
 def progress(items: Iterable[T], description: str, total: int) -> Iterator[T]:
