@@ -69,8 +69,10 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
         UserError: If one is missing; the message says where it was looked for.
     """
     for split in splits:
-        loader = config.get(f'{split}_dataloader') or {}
-        for dataset in datasets_in(loader.get('dataset')):
+        loader = config.get(f'{split}_dataloader')
+        if loader is None and split != 'val':
+            raise UserError(f'{config.filename} has no {split}_dataloader: there are no data')
+        for dataset in datasets_in((loader or {}).get('dataset')):
             for kind, path in _paths(dataset):
                 if not path.exists():
                     raise UserError(

@@ -29,6 +29,7 @@ from mmeffvit.utils.files import check_output, locked, remove_partial
 from .checkpoint_backend import BACKEND
 from .dump import dump_results
 from .hooks import ResumableRandomnessHook
+from .mistakes import building, check_optimizer, complete_annotations, name_unreadable, run
 from .resume import latest_checkpoint
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
@@ -97,10 +98,16 @@ def train(
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
         model = unwrap(runner.model)
-        check_classes(model, runner.train_loop.dataloader.dataset, 'train')
+        check_optimizer(config)
+        with building(config):
+            loops = dict(train=runner.train_loop, val=runner.val_loop)
+        for split, loop in loops.items():
+            if loop is not None:
+                check_classes(model, loop.dataloader.dataset, split)
+                name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
-            check_classes(model, runner.val_loop.dataloader.dataset, 'val')
-        runner.train()
+            complete_annotations(runner.val_loop.evaluator)
+        run(runner, runner.train, config)
         leave_process_group()
     return runner
 
@@ -156,12 +163,15 @@ def evaluate(
     config.load_from = checkpoint
     runner = build_runner(config)
     model = unwrap(runner.model)
-    dataset = runner.test_loop.dataloader.dataset
+    with building(config):
+        dataset = runner.test_loop.dataloader.dataset
+    name_unreadable(dataset)
+    complete_annotations(runner.test_loop.evaluator)
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
     if out is not None:
         runner.test_evaluator.metrics.append(dump_results(config.default_scope, out))
-    metrics = runner.test()
+    metrics = run(runner, runner.test, config)
     leave_process_group()
     return runner, metrics
 
@@ -220,13 +230,10 @@ def build_runner(config: Config) -> Runner:
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
     """
-    try:
+    with building(config):
         if 'runner_type' in config:
             return RUNNERS.build(config)
         return Runner.from_cfg(config)
-    except (KeyError, TypeError, ValueError) as error:
-        reason = str(error.args[0]).strip().splitlines()[0]
-        raise UserError(f'{config.filename}: {reason}') from error
 
 
 def unwrap(model: nn.Module) -> nn.Module:
