@@ -30,11 +30,9 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     options = deepcopy(dict(options or {}))  # merging takes `_delete_` out of what it is given
     if not Path(path).is_file():
         raise UserError(f'config {str(path)!r} does not exist')
+    check_circle(str(path))
     try:
-        check_circle(str(path))
         config = Config.fromfile(path)
-    except UserError:
-        raise
     except (Exception, SystemExit) as error:  # a config is a program
         raise UserError(explain(error, path)) from error
     data_root = options.pop('data_root', None)
@@ -58,9 +56,12 @@ def check_circle(path: str, inside: tuple[str, ...] = ()) -> None:
     if path in inside:
         circle = ' -> '.join((*inside[inside.index(path) :], path))
         raise UserError(f'{inside[0]}: its _base_ files go in a circle: {circle}; take one out')
-    for base in Config._get_base_files(path):
-        if '::' not in base and os.path.isfile(base := os.path.join(os.path.dirname(path), base)):
-            check_circle(base, (*inside, path))
+    try:
+        bases = [base for base in Config._get_base_files(path) if '::' not in base]
+    except Exception:  # whatever is wrong with the file, it is said when it is read
+        return
+    for base in bases:
+        check_circle(os.path.join(os.path.dirname(path), base), (*inside, path))
 
 
 def explain(error: BaseException, path: str | Path) -> str:
