@@ -1,8 +1,10 @@
 """Images of a folder as an exported file takes them."""
 
-import json
 import os
+import sys
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,13 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import IMAGES
+from mmeffvit.inference.inputs import IMAGES, IRREGULAR, is_regular
 
+from .described import UNRESIZED, check_size, resize_settings
 from .resizing import resize
-
-STRETCHED = dict(
-    scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2', divisor=1, pad=None,
-    pad_value=0,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,7 @@ class Reader:
         Raises:
             UserError: If it cannot be read.
         """
-        image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-        if image is None:
-            raise UserError(f'{path} cannot be read as an image')
+        image = read_picture(path)
         image = resize(image, self.how, self.fixed).image[..., ::-1]
         return np.ascontiguousarray(image.transpose(2, 0, 1)[None], dtype=np.float32)
 
@@ -60,12 +57,13 @@ def reader_of(
     Raises:
         UserError: If the file says nothing of a size, or takes another than ``size``.
     """
+    check_size(size, '--size')
     fixed = tuple(shape[2:]) if all(isinstance(side, int) for side in shape[2:]) else None
     if fixed and size and fixed != tuple(size):
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
-    how = {**STRETCHED, **json.loads(metadata.get('resize', '{}'))}
+    how = resize_settings(metadata)
     if size or (fixed and not how['scale']):
-        return Reader({**STRETCHED, 'scale': tuple(size or fixed)[::-1]})
+        return Reader({**UNRESIZED, 'scale': tuple(size or fixed)[::-1]})
     if not fixed and not how['scale']:
         raise UserError('the file takes images of any size; give --size HEIGHT WIDTH')
     return Reader(how, fixed)
@@ -81,6 +79,35 @@ def find_images(folder: str | os.PathLike) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f'{folder} is not a folder; give one with images')
     found = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
-    if not found:
+    images = [path for path in found if is_regular(path)]
+    left_out = [path for path in found if path not in set(images)]
+    if left_out:
+        print(
+            f'left out {len(left_out)} of {len(found)} images, {IRREGULAR}: '
+            f'{", ".join(map(str, left_out[:3]))}',
+            file=sys.stderr,
+        )
+    if not images:
         raise UserError(f'{folder} has no image ({", ".join(IMAGES)})')
-    return found
+    return images
+
+
+def read_picture(path: str | os.PathLike) -> NDArray:
+    """An image as OpenCV reads it: (H, W, 3), uint8, BGR.
+
+    Raises:
+        UserError: If it cannot be read, or would take more memory than any photograph.
+    """
+    if not is_regular(Path(path)):
+        raise UserError(f'{str(path)!r} cannot be read as an image: {IRREGULAR}')
+    try:
+        with warnings.catch_warnings(), suppress(Image.UnidentifiedImageError):
+            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+            Image.open(path).close()  # looks at the size that the file tells
+        image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    except Exception as error:  # whatever the decoders raise
+        reason = ' '.join(str(error).split())
+        raise UserError(f'{str(path)!r} cannot be read as an image: {reason:.200}') from error
+    if image is None:
+        raise UserError(f'{str(path)!r} cannot be read as an image')
+    return image
