@@ -1,7 +1,6 @@
 """Per-class AP or IoU of predictions on the disk, by the hosts' own metrics."""
 
 import io
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
@@ -23,6 +22,7 @@ from mmeffvit.config.build import isolated
 from mmeffvit.config.load import load_config
 from mmeffvit.config.requirements import require_host_of
 from mmeffvit.errors import UserError
+from mmeffvit.utils.reading import read_json
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
@@ -150,7 +150,7 @@ def read_coco_results(
 ) -> list[dict[str, Any]]:
     """COCO results, image by image; images without any are not in it."""
     try:
-        rows = json.loads(path.read_text())
+        rows = read_json(path)
         by_image = defaultdict(list)
         for row in rows:
             by_image[row['image_id']].append(row)
