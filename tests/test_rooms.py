@@ -18,7 +18,7 @@ FLOORS = (  # a room imports those of the floors before its own
     {'config'},
     {'checks', 'zoo'},
     {'engine'},
-    {'complexity', 'evaluation', 'inference', 'suite'},
+    {'complexity', 'evaluation', 'inference', 'preparation', 'suite'},
     {'deploy', 'visualization'},
     {'cli'},
     {'__main__'},

@@ -1,34 +1,77 @@
 """What is wrong with a run is said before it starts: missing files, classes that do not match."""
 
-import json
-from collections.abc import Iterator, Mapping
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
+from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
 from .classes import wrong_classes
+from .data import report as kinds
+from .data.coco import LISTS, check_boxes, check_masks, read_coco
+from .data.detection import find_regular, images_of, is_coco, is_voc
+from .data.report import Report
+from .data.voc import check_files, read_names
 
 MAX_COMPLAINT = 500  # characters of a list of tensors
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every annotation file and image folder that the data loaders name.
+    """Look for every path that the data loaders name, and read the annotation files.
 
     Args:
-        config: The config of the run.
+        config: The config of the run; mmdet or mmseg is imported.
         splits: Of 'train', 'val', 'test', those that the run uses.
+
+    Raises:
+        UserError: If a path is missing, or a file holds what would stop or crash the run midway.
+    """
+    check_paths(config, splits)
+    if int(os.environ.get('RANK', 0)):  # the first process reads for all
+        return
+    done = set()
+    for split in splits:
+        measures_masks = any(
+            'segm' in (metric.get('metric') or ())
+            for metric in as_list(config.get(f'{split}_evaluator'))
+        )
+        for dataset in datasets_of(config, split):
+            path = dict(_paths(dataset)).get('annotation file')
+            with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
+            if path is None or (path, with_masks, measures_masks) in done:
+                continue
+            done.add((path, with_masks, measures_masks))
+            report = Report(split, str(path))
+            cls = class_of(dataset, config.get('default_scope'))
+            if is_coco(cls):
+                folder = Path(dataset.get('data_root') or '', _prefix(dataset, 'img'))
+                needed = LISTS if split != 'test' else ('images', 'categories')
+                check_coco_file(path, folder, report, lists=needed, with_masks=with_masks)
+            elif is_voc(cls):
+                root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
+                check_voc_files(path, root / dataset.get('ann_subdir', 'Annotations'), report)
+            report.stop((kinds.MASK_SHORT,) if measures_masks else ())
+
+
+def check_paths(config: Config, splits: tuple[str, ...]) -> None:
+    """Look for every annotation file and image folder that the data loaders name.
 
     Raises:
         UserError: If one is missing; the message says where it was looked for.
     """
     for split in splits:
+        if config.get(f'{split}_dataloader') is None and split != 'val':
+            raise UserError(f'{config.filename} has no {split}_dataloader: there are no data')
         for dataset in datasets_of(config, split):
             for kind, path in _paths(dataset):
                 if not path.exists():
@@ -37,6 +80,57 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                         f'{path.parent.resolve()}). Put the data set there, set DATA_ROOT, or pass '
                         f'--cfg-options data_root=FOLDER'
                     )
+
+
+def check_coco_file(
+    path: Path, folder: Path, report: Report, *, lists: Sequence[str], with_masks: bool
+) -> None:
+    """Report what is wrong with an annotation file of COCO and with the kinds of its images."""
+    file = read_coco(str(path), report, lists)
+    if file is None:
+        return
+    check_boxes(file, report)
+    if with_masks:
+        check_masks(file, report)
+    find_regular(images_of(file, folder), report)
+
+
+def check_voc_files(path: Path, folder: Path, report: Report) -> None:
+    """Report what is wrong with the XML files that a list names."""
+    try:
+        files = ((name, folder / f'{name}.xml') for name in read_names(path))
+    except UserError as error:
+        report.add(kinds.FILE_UNREADABLE, error)
+    else:
+        check_files(files, (), report)
+
+
+def class_of(dataset: Mapping, scope: str | None) -> Any:
+    """The class that a config of a data set names, or None if there is none of that name."""
+    cls = dataset.get('type')
+    if isinstance(cls, str):
+        try:
+            with DATASETS.switch_scope_and_registry(scope) as registry:
+                return registry.get(cls)
+        except (ImportError, KeyError):
+            return None
+    return cls
+
+
+def as_list(value: Any) -> list[Mapping]:
+    items = value if isinstance(value, list | tuple) else [value]
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def mentions(value: Any, flag: str) -> bool:
+    """Whether ``flag`` is true anywhere inside of a config."""
+    if isinstance(value, Mapping):
+        return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
+    return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
+
+
+def _prefix(dataset: Mapping, key: str) -> str:
+    return (dataset.get('data_prefix') or {}).get(key) or ''
 
 
 def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
@@ -71,8 +165,13 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style data set
     if category_ids is None or len(category_ids) == len(classes):
         return
-    with open(dataset.ann_file) as file:
-        present = [category['name'] for category in json.load(file)['categories']]
+    present = [category['name'] for category in read_json(dataset.ann_file)['categories']]
+    if len(category_ids) > len(classes):
+        twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
+        raise UserError(
+            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: name '
+            'each once'
+        )
     absent = [name for name in classes if name not in present]
     raise UserError(
         f'{split} data: {dataset.ann_file} has no category named {listed(absent)}; it has '

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mmengine.config import DictAction
-
+from mmeffvit.config.load import OptionsAction
 from mmeffvit.engine.launch import LAUNCHERS, RunOptions
 
 from .errors import exit_with_message
@@ -29,7 +28,7 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--cfg-options',
         nargs='+',
-        action=DictAction,
+        action=OptionsAction,
         default={},
         metavar='KEY=VALUE',
         help='replace values of the config; data_root=FOLDER moves every data path',

@@ -4,24 +4,27 @@ import random
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from difflib import get_close_matches
 from typing import Any
 from unittest.mock import patch
 
+import mmengine.registry
 import numpy as np
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.logging import MessageHub, MMLogger
 from mmengine.model import revert_sync_batchnorm
-from mmengine.registry import MODELS, DefaultScope
+from mmengine.registry import MODELS, DefaultScope, Registry
 from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
 
 SEED = 0
+UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
 WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of the hosts' models that name a checkpoint
 PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # what mmengine keeps of the current run
 
@@ -104,29 +107,55 @@ def build_model(model: ConfigDict) -> nn.Module:
     try:
         return revert_sync_batchnorm(MODELS.build(deepcopy(model)))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'the model cannot be built: {why(error, model)}') from error
+        raise UserError(f'the model cannot be built: {why(error, dict(model=model))}') from error
 
 
-def why(error: Exception, settings: Any) -> str:
-    """Why something could not be built from a config, with the cure of a frequent cause."""
-    text = (str(error.args[0] if error.args else '').strip().splitlines() or [repr(error)])[0]
-    argument = re.search(r"unexpected keyword argument '(\w+)'", text)
+def why(error: Exception, settings: Mapping[str, Any]) -> str:
+    """Why something could not be built from a config, with the cure of frequent causes.
+
+    Args:
+        error: What was raised.
+        settings: The config, or its model as ``dict(model=...)``.
+    """
+    text = str(error.args[0] if error.args else error).strip()
+    line = text.splitlines()[0] if text else ''
+    if found := UNREGISTERED.search(line):
+        name, scope, kind = found.groups()
+        close = get_close_matches(name.rpartition('.')[2], registered(kind), 5, 0.5)
+        choices = f'did you mean {", ".join(close)}?' if close else 'no name is like it.'
+        return (
+            f'{scope} knows no {kind} of type {name!r}; {choices} Correct it, or import the module '
+            'that registers it by custom_imports'
+        )
+    argument = re.search(r"unexpected keyword argument '(\w+)'", line)
     places = list(places_of(argument[1], settings)) if argument else []
-    if not places:
-        return text
-    return (
-        f'{text}, which {listed(places)} has. If it is left from a config that this one inherits '
-        f'from, replace the whole dict: {places[0].split(".")[-1]}=dict(_delete_=True, ...)'
-    )
+    if places:
+        return (
+            f'{line}, which {listed(places)} has. If it is left from a config that this one '
+            'inherits from, replace the whole dict: '
+            f'{places[0].split(".")[-1]}=dict(_delete_=True, ...)'
+        )
+    plain = isinstance(error, KeyError | TypeError | ValueError) and ' ' in line
+    return line if plain else f'{type(error).__name__}: {line}'
 
 
-def places_of(key: str, value: Any, place: str = 'model') -> Iterator[str]:
+def registered(kind: str) -> list[str]:
+    """The names in all registries of a kind, those of mmdet and mmseg included."""
+    roots = [r for r in vars(mmengine.registry).values() if isinstance(r, Registry)]
+    roots = [root for root in roots if root.name == kind]
+    return sorted({
+        name for root in roots for registry in (root, *root.children.values())
+        for name in registry.module_dict
+    })  # fmt: skip
+
+
+def places_of(key: str, value: Any, place: str = '') -> Iterator[str]:
     """Dotted names of the dicts in a config that have a type and a key."""
     if isinstance(value, dict):
         if key in value and 'type' in value:
             yield place
         for name, item in value.items():
-            yield from places_of(key, item, f'{place}.{name}')
+            yield from places_of(key, item, f'{place}.{name}' if place else str(name))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             yield from places_of(key, item, f'{place}.{number}')

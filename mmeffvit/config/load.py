@@ -1,14 +1,21 @@
 """Read a config, fit it to the command line, and import what it is written for."""
 
-from collections.abc import Mapping
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
-from mmengine.config import Config
+from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
+
+from .values import check_values
+
+READERS = ('_file2dict', '_parse_lazy_import')  # of mmengine: one call for each file of a config
 
 
 def is_config(target: str) -> bool:
@@ -35,23 +42,75 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
         options: Dotted keys and their values, as ``--cfg-options`` gives them.
 
     Raises:
-        UserError: If the file cannot be read, or an option does not fit.
+        UserError: If the file cannot be read, an option does not fit, or a value cannot work.
     """
     options = deepcopy(dict(options or {}))  # merging takes `_delete_` out of what it is given
     if not Path(path).is_file():
         raise UserError(f'config {str(path)!r} does not exist')
+    check_circle(str(path))
     try:
         config = Config.fromfile(path)
-    except (ImportError, SyntaxError, TypeError, KeyError) as error:
-        raise UserError(f'{path}: {error}') from error
+    except (Exception, SystemExit) as error:  # a config is a program
+        raise UserError(explain(error, path)) from error
     data_root = options.pop('data_root', None)
     if data_root is not None:
-        config = move_data(config, data_root)
+        config = move_data(config, str(data_root))
     try:
         config.merge_from_dict(options)
-    except (KeyError, TypeError, AssertionError) as error:
+    except (KeyError, TypeError, AssertionError, AttributeError, IndexError, ValueError) as error:
         raise UserError(f'--cfg-options {options} does not fit {path}: {error}') from error
+    check_values(config)
     return config
+
+
+def check_circle(path: str, inside: tuple[str, ...] = ()) -> None:
+    """Follow the bases of a config, which mmengine would read until the stack is full.
+
+    Raises:
+        UserError: If they come back to one.
+    """
+    path = os.path.abspath(path)
+    if path in inside:
+        circle = ' -> '.join((*inside[inside.index(path) :], path))
+        raise UserError(f'{inside[0]}: its _base_ files go in a circle: {circle}; take one out')
+    try:
+        bases = [base for base in Config._get_base_files(path) if '::' not in base]
+    except Exception:  # whatever is wrong with the file, it is said when it is read
+        return
+    for base in bases:
+        check_circle(os.path.join(os.path.dirname(path), base), (*inside, path))
+
+
+def explain(error: BaseException, path: str | Path) -> str:
+    """Which config could not be read, the one that is named or one of its bases, where, and why."""
+    # a frame that raises the error again is there twice
+    lines = dict(walk_tb(error.__traceback__))
+    read = (str(f.f_locals.get('filename')) for f in lines if f.f_code.co_name in READERS)
+    place = next(name for name in reversed([str(path), *read]) if Path(name).is_file())
+    place += ''.join(f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place)
+    text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
+    line = text.splitlines()[0] if text else ''
+    speaks = isinstance(error, ImportError | SyntaxError | TypeError | KeyError)
+    return f'{place}: {line}' if speaks and line else f'{place}: {type(error).__name__}: {line}'
+
+
+class OptionsAction(DictAction):
+    """mmengine's action for KEY=VALUE, whose mistakes are errors of the command line."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        for value in values or ():
+            if value.find('=') < 1:
+                parser.error(f'{option_string} takes KEY=VALUE, not {value!r}')
+        try:
+            super().__call__(parser, namespace, values, option_string)
+        except (AssertionError, RecursionError) as error:
+            parser.error(f'{option_string} {values}: {error}')
 
 
 def move_data(config: Config, data_root: str) -> Config:

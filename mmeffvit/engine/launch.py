@@ -21,7 +21,6 @@ from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
-from mmeffvit.config.build import why
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
@@ -30,6 +29,7 @@ from .checkpoint_backend import BACKEND
 from .dump import dump_results
 from .hooks import ResumableRandomnessHook
 from .metrics import PercentHook
+from .mistakes import building, check_optimizer, complete_annotations, name_unreadable, run
 from .resume import latest_checkpoint
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
@@ -100,10 +100,16 @@ def train(
         make_interruptible(runner)
         fit_log_window(runner)
         model = unwrap(runner.model)
-        check_classes(model, runner.train_loop.dataloader.dataset, 'train')
+        check_optimizer(config)
+        with building(config):
+            loops = dict(train=runner.train_loop, val=runner.val_loop)
+        for split, loop in loops.items():
+            if loop is not None:
+                check_classes(model, loop.dataloader.dataset, split)
+                name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
-            check_classes(model, runner.val_loop.dataloader.dataset, 'val')
-        runner.train()
+            complete_annotations(runner.val_loop.evaluator)
+        run(runner, runner.train, config)
         leave_process_group()
     return runner
 
@@ -159,12 +165,15 @@ def evaluate(
     config.load_from = checkpoint
     runner = build_runner(config)
     model = unwrap(runner.model)
-    dataset = runner.test_loop.dataloader.dataset
+    with building(config):
+        dataset = runner.test_loop.dataloader.dataset
+    name_unreadable(dataset)
+    complete_annotations(runner.test_loop.evaluator)
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
     if out is not None:
         runner.test_evaluator.metrics.append(dump_results(config.default_scope, out))
-    metrics = runner.test()
+    metrics = run(runner, runner.test, config)
     leave_process_group()
     return runner, metrics
 
@@ -222,11 +231,9 @@ def build_runner(config: Config) -> Runner:
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
     """
-    try:
+    with building(config):
         build = RUNNERS.build if 'runner_type' in config else Runner.from_cfg
         runner = build(config)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{config.filename}: {why(error, config.model)}') from error
     runner.register_hook(PercentHook())
     return runner
 

@@ -1,6 +1,5 @@
 """Results files of detectors: COCO's JSON, and the pickles of ``tools/test.py --out``."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,28 @@ import numpy as np
 from pycocotools.coco import COCO
 
 from mmeffvit.checkpoints.safe_globals import read_pickle
+from mmeffvit.checks.data.coco import (
+    CocoFile,
+    check_boxes,
+    check_masks,
+    is_box,
+    is_id,
+    is_number,
+    mask_fault,
+)
+from mmeffvit.checks.data.report import Report
 from mmeffvit.errors import UserError
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.reading import read_json
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # of a detection, by type of evaluation
 Detection = dict[str, Any]
+VALUES = {  # what the fields of a detection may be
+    'image_id': is_id,
+    'category_id': is_id,
+    'score': is_number,
+    'bbox': lambda value: value is None or is_box(value),
+}
 
 
 def read_ground_truth(path: str | Path) -> COCO:
@@ -29,23 +45,20 @@ def read_ground_truth(path: str | Path) -> COCO:
     if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in wanted):
         raise UserError(f'{path} is no annotation file of COCO: it needs {", ".join(wanted)}')
     for number, annotation in enumerate(content['annotations'], 1):
-        annotation['id'] = number
-        annotation.setdefault('iscrowd', 0)
+        if isinstance(annotation, dict):
+            annotation['id'] = number
+            annotation['iscrowd'] = annotation.get('iscrowd') or 0
+    report = Report('annotation', str(path))
+    file = CocoFile(content, report)
+    check_boxes(file, report)
+    check_masks(file, report, wanted=False)
+    report.stop()
     content.setdefault('info', {})  # pycocotools copies it
     coco = COCO()
     coco.dataset = content
     with quiet():
         coco.createIndex()
     return coco
-
-
-def read_json(path: str | Path) -> Any:
-    try:
-        return json.loads(Path(path).read_text())
-    except FileNotFoundError:
-        raise UserError(f'{str(path)!r} does not exist') from None
-    except ValueError as error:  # of the text's encoding as well
-        raise UserError(f'{path} is no JSON: {error}') from error
 
 
 def read_detections(
@@ -82,13 +95,32 @@ def check_references(found: list[Detection], truth: COCO, path: str | Path) -> N
     for detection in found:
         if missing := sorted(needed - set(detection)):
             raise UserError(f'{path} has a detection without {", ".join(missing)}: {detection}')
+        if wrong := [key for key, fits in VALUES.items() if not fits(detection.get(key))]:
+            raise UserError(
+                f'{path} has a detection with {wrong[0]} {detection[wrong[0]]!r:.80}: correct the '
+                'program that writes it'
+            )
     for key, known in (('image_id', truth.imgs), ('category_id', truth.cats)):
         strangers = {detection[key] for detection in found} - set(known)
         if strangers:
             raise UserError(
-                f'{path} has {key} {min(strangers)}, which the annotation file lacks '
+                f'{path} has {key} {min(strangers, key=str)}, which the annotation file lacks '
                 f'({len(strangers)} such): name the annotation file of these results'
             )
+    for detection in found:
+        mask = detection.get('segmentation')
+        if mask is not None and (
+            fault := mask_fault(as_text(mask), truth.imgs[detection['image_id']])
+        ):
+            raise UserError(f'{path} has a detection with a mask that cannot be used: {fault[1]}')
+
+
+def as_text(mask: Any) -> Any:
+    """A mask with its run lengths in text, which pickles hold as bytes."""
+    counts = mask.get('counts') if isinstance(mask, dict) else None
+    if isinstance(counts, bytes):
+        return {'size': list(mask.get('size') or ()), 'counts': counts.decode('latin-1')}
+    return mask
 
 
 def category_ids(truth: COCO, classes: Sequence[str] | None) -> list[int]:

@@ -1,6 +1,5 @@
 """Per-class AP or IoU of predictions on the disk, by the hosts' own metrics."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -22,6 +21,7 @@ from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.reading import read_json
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
@@ -146,7 +146,7 @@ def read_coco_results(
 ) -> list[dict[str, Any]]:
     """COCO results, image by image; images without any are not in it."""
     try:
-        rows = json.loads(path.read_text())
+        rows = read_json(path)
         by_image = defaultdict(list)
         for row in rows:
             by_image[row['image_id']].append(row)

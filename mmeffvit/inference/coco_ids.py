@@ -1,10 +1,14 @@
 """The numbers that COCO results have for images and categories."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mmengine.dataset import BaseDataset
+
+from mmeffvit.checks.data.coco import CocoFile
+from mmeffvit.checks.data.report import Report
+from mmeffvit.errors import UserError
+from mmeffvit.utils.reading import read_json
 
 
 @dataclass
@@ -22,7 +26,8 @@ class CocoIds:
     images: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.next_image = max(self.images.values(), default=0) + 1
+        numbers = [number for number in self.images.values() if isinstance(number, int)]
+        self.next_image = max(numbers, default=0) + 1
 
     def image_id(self, path: Path, is_image: bool = True) -> int:
         """The id of the data set's own file, else the next number that no file has."""
@@ -47,14 +52,24 @@ def find_ids(dataset: BaseDataset | None, classes: tuple[str, ...]) -> CocoIds:
     if path.suffix != '.json' or not path.is_file():
         reason = f'no annotation file at {path}' if path.name else 'the config names no annotations'
         return CocoIds(running, f'label + 1 ({reason})')
-    content = json.loads(path.read_text())
-    categories = [c['id'] for c in content.get('categories', ()) if c['name'] in classes]
+    report = Report('test', str(path))
+    try:
+        content = read_json(path)
+        # nothing is asked of the annotations: those of other tasks have other fields
+        known = CocoFile(
+            {key: content.get(key) or [] for key in ('images', 'categories')} | {'annotations': []},
+            report,
+        )
+        report.stop()
+    except (UserError, AttributeError, TypeError) as error:
+        return CocoIds(running, f'label + 1 ({error})')
+    categories = [c['id'] for c in known.categories.values() if c['name'] in classes]
     if len(categories) != len(classes):
         return CocoIds(running, f'label + 1 ({path} lacks some of the classes)')
     prefix = dataset.data_prefix
     folder = Path(prefix.get('img') or prefix.get('img_path') or '')
     images = {
-        (folder / image['file_name']).resolve().parent / Path(image['file_name']).name: image['id']
-        for image in content.get('images', ())
+        (folder / image['file_name']).parent.resolve() / Path(image['file_name']).name: image['id']
+        for image in known.images.values()
     }
     return CocoIds(categories, f'those of {path}', images)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 import cv2
@@ -11,6 +12,9 @@ from mmeffvit.utils.images import Unreadable
 
 from .inputs import Source
 
+MAX_FRAMES = 2**31
+MAX_RATE = 1000.0  # frames per second
+ESTIMATED = 0.02  # of the frames: some types of files tell a duration, not a number
 FALLBACK_RATE = 25.0  # frames per second, for a video that does not say
 
 
@@ -34,6 +38,12 @@ class Frame:
     def name(self) -> Path:
         """What its results are called."""
         name = self.source.name
+        return name if self.number is None else name / f'{self.number:06d}.png'
+
+    @property
+    def labels(self) -> Path:
+        """What its label map is called."""
+        name = self.source.labels
         return name if self.number is None else name / f'{self.number:06d}.png'
 
 
@@ -63,22 +73,31 @@ def read_video(source: Source) -> Iterator[Frame]:
     """The frames of a video.
 
     Raises:
-        Unreadable: If OpenCV does not open it, or finds no frame.
+        Unreadable: If OpenCV does not open it, finds no frame, or, at the end, fewer than it says.
     """
     video = cv2.VideoCapture(str(source.path))
+    number = 0
     try:
-        rate = video.get(cv2.CAP_PROP_FPS) or FALLBACK_RATE
-        number = 0
+        rate = video.get(cv2.CAP_PROP_FPS)
+        rate = rate if isfinite(rate) and 0 < rate <= MAX_RATE else FALLBACK_RATE
+        said = video.get(cv2.CAP_PROP_FRAME_COUNT)
         while True:
             there, image = video.read()
             if not there:
                 break
             yield Frame(source, number, image, rate)
             number += 1
+    except cv2.error as error:
+        raise Unreadable(f'{source.path} (after {number} frames: {error})') from error
     finally:
         video.release()
     if not number:
         raise Unreadable(f'{source.path} (OpenCV opens no video there, or finds no frame in it)')
+    if said - number > max(1, ESTIMATED * said):
+        raise Unreadable(
+            f'{source.path} (it says {said:.0f} frames and ends after {number}, of which the '
+            'results are written: is it cut?)'
+        )
 
 
 def count_frames(sources: Iterable[Source]) -> int:
@@ -87,7 +106,8 @@ def count_frames(sources: Iterable[Source]) -> int:
     for source in sources:
         if source.is_video:
             video = cv2.VideoCapture(str(source.path))
-            total += max(int(video.get(cv2.CAP_PROP_FRAME_COUNT)), 1)
+            said = video.get(cv2.CAP_PROP_FRAME_COUNT)
+            total += int(said) if 1 <= said < MAX_FRAMES else 1
             video.release()
         else:
             total += 1

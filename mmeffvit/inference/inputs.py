@@ -3,14 +3,15 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import SUFFIXES, is_image
+from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular
 
+KEPT = ('.jpg', '.jpeg', '.png')  # types of pictures that stay as they are
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 
 
@@ -20,11 +21,15 @@ class Source:
 
     Args:
         path: The file.
-        name: What its results are called: a path relative to the folder of all results.
+        name: What it is called in results: a path relative to the folder of all results.
+        picture: The name of its picture, which no other has: its own, if its type can be written.
+        labels: The name of its label map, which no other has; of a video that of a folder.
     """
 
     path: Path
     name: Path
+    picture: Path
+    labels: Path
 
     @property
     def is_video(self) -> bool:
@@ -58,14 +63,19 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
     inputs, others = Inputs(), Counter()
     found: dict[Path, Path] = {}
     for argument in arguments:
-        matches = [argument] if os.path.exists(argument) else sorted(glob(argument, recursive=True))
+        # a loop of links does not "exist"
+        there = os.path.lexists(argument)
+        matches = [argument] if there else sorted(glob(argument, recursive=True))
         if not matches:
             inputs.absent.append(f'{argument}: there is no such file or folder')
         for match in map(Path, matches):
             if not match.is_dir() and not is_known(match):
                 inputs.absent.append(f'{match}: of unknown type {match.suffix or "(none)"!r}')
             for path, name in walk(match, others):
-                found.setdefault(path.resolve(), name)
+                if is_regular(path):
+                    found.setdefault(path.resolve(), name)
+                else:
+                    inputs.absent.append(f'{path}: {IRREGULAR}')
     if others:
         types = ', '.join(f'{count} of type {kind or "(none)"}' for kind, count in others.items())
         print(f'left out, neither image nor video: {types}', file=sys.stderr)
@@ -74,7 +84,7 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
             f'no image or video in {", ".join(arguments)}; images end in {", ".join(SUFFIXES)}, '
             f'videos in {", ".join(VIDEOS)}'
         )
-    inputs.sources = [Source(path, name) for path, name in distinct(found).items()]
+    inputs.sources = make_sources(distinct(found))
     return inputs
 
 
@@ -93,6 +103,50 @@ def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
             yield file, file.relative_to(path)
         elif file.is_file():
             others[file.suffix] += 1
+
+
+def result_names(
+    names: Sequence[Path], preferred: Sequence[Path], suffixes: Sequence[str]
+) -> list[Path]:
+    """A name for the results of every input, all different.
+
+    Args:
+        names: Of the inputs, relative to the folder of the results.
+        preferred: What the results are called if that makes no two equal.
+        suffixes: Of the types of the results, which else follow the whole names of the inputs.
+    """
+    if len(set(preferred)) == len(preferred):
+        return list(preferred)
+    results: dict[Path, None] = {}
+    for name, suffix in zip(names, suffixes, strict=True):
+        result, number = name.with_name(f'{name.name}{suffix}'), 1
+        while result in results:
+            number += 1
+            result = name.with_name(f'{name.name}_{number}{suffix}')
+        results[result] = None
+    return list(results)
+
+
+def make_sources(found: dict[Path, Path]) -> list[Source]:
+    names = list(found.values())
+    videos = [name.suffix.lower() in VIDEOS for name in names]
+    suffixes = ['.mp4' if video else '.png' for video in videos]
+    pictures = [
+        name if name.suffix.lower() in KEPT else
+        name.with_suffix(suffix) if video else name.with_name(name.name + suffix)
+        for name, suffix, video in zip(names, suffixes, videos, strict=True)
+    ]  # fmt: skip
+    labels = [n if video else n.with_suffix('.png') for n, video in zip(names, videos, strict=True)]
+    return [
+        Source(*each)
+        for each in zip(
+            found,
+            names,
+            result_names(names, pictures, suffixes),
+            result_names(names, labels, ['' if video else '.png' for video in videos]),
+            strict=True,
+        )
+    ]
 
 
 def distinct(found: dict[Path, Path]) -> dict[Path, Path]:

@@ -13,7 +13,7 @@ from .coco_ids import CocoIds, find_ids
 from .frames import Frame, count_frames, read_frames
 from .inputs import Source, find_inputs
 from .model import Predictor, load_predictor
-from .writers import CocoWriter, LabelMapWriter, PictureWriter, Writer, picture_name
+from .writers import CocoWriter, LabelMapWriter, PictureWriter, Writer
 
 SCORE_THR = 0.3  # of pictures
 
@@ -102,9 +102,9 @@ def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions
     for source in sources:
         targets = []
         if options.pictures is not None:
-            targets.append(options.pictures / picture_name(source.name, source.is_video))
+            targets.append(options.pictures / source.picture)
         if options.out is not None and scope == 'mmseg' and not source.is_video:
-            targets.append(options.out / source.name.with_suffix('.png'))
+            targets.append(options.out / source.labels)
         for target in targets:
             other = taken.setdefault(target.resolve(), source.path)
             if target.resolve() == other or other != source.path:

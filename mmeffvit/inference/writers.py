@@ -15,8 +15,6 @@ from mmeffvit.utils.images import write_image
 from .coco_ids import CocoIds
 from .frames import Frame
 
-KEPT = ('.jpg', '.jpeg', '.png')  # types of pictures that stay as they are
-
 
 class Writer(Protocol):
     """Takes results one after another."""
@@ -117,7 +115,7 @@ class LabelMapWriter:
         """Write the label map of an image."""
         labels = sample.pred_sem_seg.data[0].numpy() + self.offset  # (H, W)
         kind = np.uint8 if labels.max() < 256 else np.uint16
-        write_image(self.folder / frame.name.with_suffix('.png'), labels.astype(kind))
+        write_image(self.folder / frame.labels, labels.astype(kind))
 
     def close(self) -> None:
         """Every file is there already."""
@@ -140,7 +138,7 @@ class PictureWriter:
 
     def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
         """Write an image, or append to the video."""
-        path = self.folder / picture_name(frame.source.name, frame.number is not None)
+        path = self.folder / frame.source.picture
         if self.path not in (None, path):
             self.close()
         if frame.number is None:
@@ -175,10 +173,3 @@ class PictureWriter:
         if self.video is not None:
             self.video.release()
             self.video = None
-
-
-def picture_name(name: Path, is_video: bool) -> Path:
-    """What the picture of an input is called: as the input, if its type can be written."""
-    if is_video:
-        return name.with_suffix('.mp4')
-    return name if name.suffix.lower() in KEPT else name.with_name(f'{name.name}.png')

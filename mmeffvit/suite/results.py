@@ -1,6 +1,7 @@
 """The results table of a suite, as JSON to read on and as Markdown to look at."""
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.reading import read_json
 from mmeffvit.version import __version__
 
 METRICS = ('box AP', 'mask AP', 'mIoU')  # the columns
@@ -69,9 +71,9 @@ class Table:
         self.rows: dict[str, Row] = {}
         if self.json.is_file():
             try:
-                content = json.loads(self.json.read_text())
+                content = read_json(self.json)
                 self.rows = {name: Row(**row) for name, row in content.items()}
-            except (AttributeError, TypeError, ValueError) as error:
+            except (UserError, AttributeError, TypeError) as error:
                 raise UserError(f'{self.json} is no results table ({error}): move it') from error
 
     def save(self) -> None:
@@ -90,22 +92,29 @@ class Table:
             parameters = '' if row.parameters is None else f'{row.parameters / 1e6:.2f} M'
             cells = [name, row.status, parameters]
             cells += [f'{v.get(m, "")}' for m in shown for v in (row.paper, row.ours)]
-            lines.append([*cells, row.source, row.date[:10], row.work_dir])
+            lines.append(list(map(escaped, [*cells, row.source, row.date[:10], row.work_dir])))
         text = '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
         return '\n\n'.join(['# Results', text, *self.footnotes()]) + '\n'
 
     def footnotes(self) -> list[str]:
         """Reasons of failures, and which versions of the stack measured what."""
-        notes = [f'{name} failed: {r.reason}' for name, r in self.rows.items() if r.reason]
+        notes = [
+            escaped(f'{name} failed: {row.reason}') for name, row in self.rows.items() if row.reason
+        ]
         stacks: dict[str, list[str]] = {}
         for name, row in self.rows.items():
             if row.versions:
                 stack = ', '.join(f'{key} {value}' for key, value in row.versions.items())
-                stacks.setdefault(stack, []).append(name)
+                stacks.setdefault(escaped(stack), []).append(escaped(name))
         if len(stacks) == 1:
             return [*notes, f'Measured with {next(iter(stacks))}.']
         notes += [f'{", ".join(names)}: measured with {stack}.' for stack, names in stacks.items()]
         return notes
+
+
+def escaped(text: str) -> str:
+    """A text of others in one line of Markdown, with nothing in it that means something there."""
+    return re.sub(r'([\\`*\[\]|<>&~])', r'\\\1', ' '.join(text.split()))
 
 
 def stack_versions() -> dict[str, str]:

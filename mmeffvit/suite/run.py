@@ -14,6 +14,7 @@ from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
+from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.zoo import read_models
 
@@ -227,7 +228,7 @@ def measured_since(start: float, folder: Path) -> dict[str, Any]:
     fresh = [path for path, written in files.items() if written >= start - 1]  # coarse clocks
     if not fresh:
         raise UserError(f'the test left no metrics in {folder}')
-    return json.loads(max(fresh, key=files.__getitem__).read_text())
+    return read_json(max(fresh, key=files.__getitem__))
 
 
 def count_parameters(leaf: Path, options: SuiteOptions) -> int:

@@ -1,7 +1,9 @@
 """Pictures on the disk: read to their end or refused, written whole or not at all."""
 
+import os
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,13 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 
 from .files import write_file
+from .text import reason
 
 if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
+IRREGULAR = 'no regular file, but a pipe, a device or a link that leads nowhere'
 ORIENTATION = 0x0112  # the EXIF tag
 TURNED = (5, 6, 7, 8)  # its values for a quarter turn
 
@@ -30,18 +34,40 @@ def is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
+def is_regular(path: str | Path) -> bool:
+    """Whether it is a file: a pipe would be waited for, a loop of links leads nowhere."""
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
+
+
 def read_image(path: str | Path) -> NDArray:
     """Read an image as OpenCV does: (H, W, 3) uint8 BGR, turned as its EXIF says.
 
     Raises:
-        UserError: If there is no such file, or it is no image.
+        UserError: If there is none, or it would take more memory than any photograph.
     """
-    if not Path(path).is_file():
-        raise UserError(f'image {str(path)!r} does not exist')
-    pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if not is_regular(path):
+        cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
+        raise UserError(f'{str(path)!r} cannot be read as an image: {cause}')
+    try:
+        _check_size(path)
+        pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    except Exception as error:  # whatever the decoders raise
+        raise UserError(f'{str(path)!r} cannot be read as an image: {reason(error)}') from error
     if pixels is None:
-        raise UserError(f'{path} is no image that OpenCV can read')
+        raise UserError(f'{str(path)!r} cannot be read as an image')
     return pixels
+
+
+def _check_size(path: str | Path) -> None:
+    """Look at the size that the file tells, before anything is decoded."""
+    from PIL import Image  # as below
+
+    with warnings.catch_warnings(), suppress(Image.UnidentifiedImageError):
+        warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+        Image.open(path).close()
 
 
 def read_size(path: Path) -> tuple[int, int]:
@@ -68,13 +94,15 @@ def read_labels(path: Path) -> NDArray:
 
 @contextmanager
 def _decoded(path: Path) -> 'Iterator[Image.Image]':
-    from PIL import Image  # exported models run without it
+    from PIL import Image  # heavy: not for those who only ask for names
 
+    if not is_regular(path):
+        raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
     try:
         with Image.open(path) as image:
             image.load()
             yield image
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # whatever the decoders raise
         raise Unreadable(f'{path} ({error})') from error
 
 

@@ -79,7 +79,7 @@ def parse(line: str) -> dict | None:
     """A row, or None for a line that a killed run did not finish."""
     try:
         row = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) and 'step' in row else None
 

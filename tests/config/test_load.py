@@ -47,6 +47,56 @@ def test_a_custom_import_that_fails_is_named(config_file):
         load_config(path)
 
 
+@pytest.mark.parametrize(
+    ('text', 'parts'),
+    [
+        ('a = 1\nb = dict(c=nothing)\n', ('line 2', "NameError: name 'nothing'")),
+        ('a = (\n', ('never closed', 'line 1')),
+        ("a = 'caf\xe9'\n".encode('latin-1'), ('UnicodeDecodeError', '0xe9')),
+        ('a = 1 / 0\n', ('line 1', 'ZeroDivisionError')),
+        ('import sys\nsys.exit(0)\n', ('line 2', 'SystemExit')),
+        ("_base_ = 'gone.py'\n", ('gone.py',)),
+        ("_base_ = 'some_config.py'\n", ('in a circle', 'some_config.py -> ')),
+        (b'a = 1\0', ('null byte',)),
+        ('_base_ = 5', ()),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_config_that_cannot_be_read_is_one_line_with_its_place(tmp_path, text, parts):
+    path = tmp_path / 'some_config.py'
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    child = tmp_path / 'child.py'
+    child.write_text("_base_ = './some_config.py'\n")
+    for start in (path, child):
+        with pytest.raises(UserError) as caught:
+            load_config(start)
+        assert '\n' not in str(caught.value)
+        for part in ('some_config.py', *parts):
+            assert part in str(caught.value)
+
+
+def test_bases_in_a_circle_are_named_in_their_order(tmp_path):
+    for name, base in (('a', 'b'), ('b', 'c'), ('c', 'a')):
+        (tmp_path / f'{name}.py').write_text(f"_base_ = '{base}.py'\n")
+    with pytest.raises(UserError, match=r'a\.py -> .*b\.py -> .*c\.py -> .*a\.py; take one out'):
+        load_config(tmp_path / 'a.py')
+
+
+@pytest.mark.parametrize('name', ['config.json', 'config.txt'])
+def test_configs_in_other_formats_that_cannot_be_read_are_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_text('[' * 50_000)
+    with pytest.raises(UserError, match=name):
+        load_config(path)
+
+
+@pytest.mark.parametrize('key', ['a.b', 'steps.9.x', 'steps.x', 'data_root'])
+def test_an_option_that_does_not_fit_is_one_line(config_file, key):
+    path = config_file('a = 1\nsteps = [dict(x=1)]')
+    with pytest.raises(UserError, match='some_config'):
+        load_config(path, {key: 5})
+
+
 @pytest.mark.parametrize('scope', ['', "default_scope = 'mmpose'"])
 def test_a_config_of_no_host_is_named(config_file, scope):
     with pytest.raises(UserError, match="default_scope = 'mmdet'"):

@@ -251,6 +251,24 @@ class Malicious:
         ('image.json', json.dumps([thing(CAT, LEFT, 0.5, 7)]).encode(), 'image_id 7'),
         ('class.json', json.dumps([thing(4, LEFT, 0.5)]).encode(), 'category_id 4'),
         ('score.json', json.dumps([thing(CAT, LEFT)]).encode(), 'without score'),
+        ('deep.json', b'[' * 100_000, 'nested too deep'),
+        ('nan.json', json.dumps([thing(CAT, LEFT, math.nan)]).encode(), 'score nan'),
+        ('box.json', json.dumps([thing(CAT, LEFT, 0.5) | dict(bbox=[1])]).encode(), r'bbox \[1\]'),
+        ('key.json', json.dumps([thing(CAT, LEFT, 0.5, [])]).encode(), r'image_id \[\]'),
+        (
+            'far.json',
+            json.dumps(
+                [thing(CAT, LEFT, 0.5) | dict(segmentation=[[0, 0, 1e9, 0, 9, 9]])]
+            ).encode(),
+            'far outside',
+        ),
+        (
+            'code.json',
+            json.dumps(
+                [thing(CAT, LEFT, 0.5) | dict(segmentation=dict(size=[200, 300], counts='0PPP'))]
+            ).encode(),
+            'run lengths that are cut',
+        ),
     ],
 )
 def test_a_file_that_is_no_results_file_is_named(tmp_path, name, content, message):
@@ -259,6 +277,12 @@ def test_a_file_that_is_no_results_file_is_named(tmp_path, name, content, messag
     with pytest.raises(UserError, match=message) as raised:
         read_detections(tmp_path / name, truth)
     assert name in str(raised.value)
+
+
+def test_annotations_that_crash_pycocotools_are_named(tmp_path):
+    objects = [thing(CAT, LEFT) | dict(segmentation=[[0, 0, 1e9, 0, 9, 1e9]])]
+    with pytest.raises(UserError, match=r'truth\.json.*far outside of the image in annotation 1'):
+        read_ground_truth(write_truth(tmp_path, objects))
 
 
 def test_missing_files_and_masks_are_named(tmp_path):

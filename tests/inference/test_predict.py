@@ -1,6 +1,7 @@
 """Every head predicts; inputs of all kinds are found, and what cannot be read is named."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -203,10 +204,68 @@ def test_what_cannot_work_is_said_before_the_first_image(untrained, shapes, tmp_
     with pytest.raises(UserError, match="'cuda:99' cannot be used"):
         predict(str(detector.config), str(detector.checkpoint), [str(image)], options)
     assert image.read_bytes() == before
-    twin = tmp_path / 'one.jpg'
-    Image.open(image).convert('RGB').save(twin)
-    with pytest.raises(UserError, match=r'one\.png would be written for'):
-        run(segmentor, image, twin, out=tmp_path / 'maps')
+
+
+NAMES = ('a/1.png', 'b/1.png', '2.png', '2.jpg', '2.bmp', '2.bmp.png')
+
+
+def test_every_input_has_a_picture_and_a_label_map_of_its_own(untrained, shapes, tmp_path, capsys):
+    photos = tmp_path / 'photos'
+    for name in NAMES:
+        (photos / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.open(shapes / 'val2017/000000.png').save(photos / name)
+    options = dict(pictures=tmp_path / 'pictures', out=tmp_path / 'maps')
+    arguments = [photos / 'a', photos / 'b', *(photos / name for name in NAMES[2:])]
+    assert run(untrained('PSPNet'), *arguments, **options) == 0
+    for folder in ('pictures', 'maps'):
+        written = [path for path in (tmp_path / folder).rglob('*') if path.is_file()]
+        assert len(written) == len(NAMES), written
+        assert {path.relative_to(tmp_path / folder).parts[0] for path in written} >= {'a', 'b'}
+    assert f'{len(NAMES)} images and frames\n' in capsys.readouterr().out
+
+
+def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tmp_path, capsys):
+    photos = tmp_path / 'photos'
+    photos.mkdir()
+    shutil.copy(shapes / 'val2017/000000.png', photos / 'good.png')
+    (photos / 'loop.png').symlink_to('loop.png')
+    (photos / 'gone.png').symlink_to('nowhere.png')
+    os.mkfifo(photos / 'pipe.png')
+    files = untrained('RetinaNet')
+    assert run(files, photos, pictures=tmp_path / 'pictures') == 1
+    printed = capsys.readouterr()
+    assert '1 images and frames, 3 skipped' in printed.out
+    for name in ('loop.png', 'gone.png', 'pipe.png'):
+        assert f'{name}: no regular file' in printed.err
+    assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
+    with pytest.raises(UserError, match='no image or video'):
+        run(files, photos / 'pipe.png', pictures=tmp_path / 'pictures')
+
+
+def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):
+    clip = tmp_path / 'clip.avi'
+    video = cv2.VideoWriter(str(clip), cv2.VideoWriter_fourcc(*'MJPG'), 10, (96, 64))
+    assert video.isOpened()
+    noise = np.random.default_rng(0)
+    for _ in range(8):
+        video.write(noise.integers(0, 256, (64, 96, 3), dtype=np.uint8))
+    video.release()
+    options = dict(pictures=tmp_path / 'pictures')
+    assert run(untrained('RetinaNet'), clip, **options) == 0
+    content = clip.read_bytes()
+    clip.write_bytes(content[: len(content) // 2])
+    assert run(untrained('RetinaNet'), clip, **options) == 1
+    assert 'it says 8 frames and ends after' in capsys.readouterr().err
+
+
+def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes, tmp_path, capsys):
+    (tmp_path / 'broken.json').write_text('[' * 100_000)
+    other = {'test_dataloader.dataset.ann_file': str(tmp_path / 'broken.json')}
+    image = shapes / 'val2017/000000.png'
+    options = dict(out=tmp_path / 'found.json', cfg_options=other)
+    assert run(untrained('RetinaNet'), image, **options) == 0
+    assert 'category ids: label + 1 (' in (printed := capsys.readouterr().out)
+    assert 'nested too deep' in printed
 
 
 def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, monkeypatch):

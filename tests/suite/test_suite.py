@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -251,6 +252,26 @@ def test_two_suites_do_not_share_a_folder_nor_two_leaves_a_name(tmp_path):
 def test_a_damaged_table_is_not_written_over(tmp_path):
     (tmp_path / 'suite.json').write_text('[1')
     with pytest.raises(UserError, match='no results table'):
+        Table(tmp_path)
+
+
+def test_text_of_others_is_text_in_the_table(tmp_path):
+    table = Table(tmp_path)
+    hostile = '# | `x` <script>alert(1)</script>\n\n| [a](javascript:b) ![c](d) &lt; \\| **e**'
+    table.rows[hostile] = Row('own.py', source=hostile, reason=hostile, versions={'torch': hostile})
+    lines = str(table).splitlines()
+    (row,) = [line for line in lines if line.startswith('| #')]
+    bars = re.findall(r'(?<!\\)(?:\\\\)*\|', row)
+    assert len(bars) == len(re.findall(r'\|', lines[2]))
+    assert len(lines) == 2 + 3 + 2 + 2  # title, table, a note for the reason and one for versions
+    for mark in re.finditer(r'[`<>\[*]', '\n'.join(lines)):
+        before = '\n'.join(lines)[: mark.start()]
+        assert (len(before) - len(before.rstrip('\\'))) % 2 == 1, before[-20:]
+
+
+def test_a_table_nested_too_deep_is_named(tmp_path):
+    (tmp_path / 'suite.json').write_text('[' * 100_000)
+    with pytest.raises(UserError, match='nested too deep'):
         Table(tmp_path)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mmengine.config import Config
-from mmengine.registry import DATASETS
 
 from mmeffvit.checks.classes import class_counts, wrong_classes
+from mmeffvit.checks.run import class_of
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.utils.text import listed
 
@@ -48,13 +48,7 @@ def is_known(meta: Mapping) -> bool:
 
 def metainfo_of(dataset: Mapping, scope: str) -> dict[str, Any]:
     """What a data set says of itself before it is read: its class, then its config."""
-    cls = dataset.get('type')
-    if isinstance(cls, str):
-        try:
-            with DATASETS.switch_scope_and_registry(scope) as registry:
-                cls = registry.get(cls)
-        except (ImportError, KeyError):
-            cls = None
+    cls = class_of(dataset, scope)
     return {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
 
 

@@ -6,7 +6,7 @@ from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
 
 from .configured import Configured, build, configured_datasets
-from .detection import check_coco, check_other, is_coco
+from .detection import check_coco, check_other, check_voc, is_coco, is_voc
 from .images import Sample
 from .report import Report
 from .segmentation import check_segmentation, is_segmentation
@@ -49,8 +49,10 @@ def check_one(configured: Configured, sample: Sample) -> Report:
         return report
     folders = ' '.join(filter(None, dataset.data_prefix.values()))
     report.source += f', {dataset.ann_file or folders}'
-    if is_coco(dataset):
+    if is_coco(type(dataset)):
         check_coco(dataset, report, sample, with_masks=configured.with_masks)
+    elif is_voc(type(dataset)):
+        check_voc(dataset, report, sample)
     elif is_segmentation(dataset):
         check_segmentation(dataset, report, sample)
     else:

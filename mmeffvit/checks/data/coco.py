@@ -1,13 +1,17 @@
 """Annotation files in the format of COCO: every record of them, before a host drops any."""
 
-import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mmeffvit.errors import UserError
 from mmeffvit.utils.progress import progress
+from mmeffvit.utils.reading import read_json
 
 from . import report as kinds
 from .report import Kind, Report
@@ -17,6 +21,12 @@ Record = dict[str, Any]
 LISTS = ('images', 'annotations', 'categories')
 MIN_SIDE = 1.0  # pixels; mmdet leaves out smaller boxes
 SLACK = 1.0  # pixels by which a box may stand out of its image: files are rounded
+# What is drawn takes memory by its coordinates, which no library checks: pycocotools writes where
+# it got none. A box or a polygon may leave its image by the size of the image and no more.
+MAX_PIXELS = 2**30  # of an image: OpenCV reads no larger one
+MAX_ID = 2**53  # the metric keeps ids as float64
+UNNAMABLE = re.compile('[\0\ud800-\udfff]')  # a zero or half a character: no file has them
+MAX_DIGITS = 7  # of a run length in base 32
 
 
 class CocoFile:
@@ -32,6 +42,9 @@ class CocoFile:
             name: [record for record in content[name] if is_complete(record, name, report)]
             for name in LISTS
         }
+        for name in ('images', 'categories'):
+            if len({type(record['id']) for record in complete[name]}) > 1:
+                report.add(kinds.RECORD_INCOMPLETE, f'ids of {name} both numbers and texts')
         self.images = without_repeated(complete['images'], kinds.IMAGE_TWICE, report)
         self.categories = without_repeated(complete['categories'], kinds.CATEGORY_TWICE, report)
         self.annotations = complete['annotations']
@@ -49,13 +62,21 @@ class CocoFile:
                 yield annotation, image
 
 
-def read_coco(path: str, report: Report) -> CocoFile | None:
-    """Read an annotation file, or report that it cannot be read and return None."""
+def read_coco(path: str, report: Report, lists: Sequence[str] = LISTS) -> CocoFile | None:
+    """Read an annotation file, or report that it cannot be read and return None.
+
+    Args:
+        path: The file.
+        report: Gets what is wrong with it.
+        lists: Those that it must have; the others are empty where they are missing.
+    """
     try:
-        content = json.loads(Path(path).read_bytes())
-    except (OSError, ValueError) as error:
-        report.add(kinds.FILE_UNREADABLE, f'{path} ({error})')
+        content = read_json(path)
+    except UserError as error:
+        report.add(kinds.FILE_UNREADABLE, error)
         return None
+    if isinstance(content, dict):
+        content = {name: [] for name in LISTS if name not in lists} | content
     absent = [
         name
         for name in LISTS
@@ -73,26 +94,42 @@ def ids_in(records: list) -> set[int | str]:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    """Whether it is a number that float64 holds exactly enough; NaN and infinity are none."""
+    return type(value) in (int, float) and -MAX_ID <= value <= MAX_ID
 
 
 def is_size(value: Any) -> bool:
-    return isinstance(value, int) and value > 0
+    return type(value) is int and 0 < value <= MAX_PIXELS
+
+
+def is_number_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_ID
 
 
 def is_id(value: Any) -> bool:
-    return isinstance(value, int | str)
+    return isinstance(value, str) or is_number_id(value)
 
 
 def is_box(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 4 and all(map(is_number, value))
 
 
+def is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and not UNNAMABLE.search(value)
+
+
+def is_flag(value: Any) -> bool:
+    return value is None or (type(value) in (int, bool) and value in (0, 1))
+
+
 FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
-    'images': dict(id=is_id, file_name=lambda v: isinstance(v, str), height=is_size, width=is_size),
-    'annotations': dict(id=is_id, image_id=is_id, category_id=is_id, bbox=is_box, area=is_number),
-    'categories': dict(id=is_id, name=lambda v: isinstance(v, str)),
-}
+    'images': dict(id=is_id, file_name=is_name, height=is_size, width=is_size),
+    'annotations': dict(
+        id=is_number_id, image_id=is_id, category_id=is_id, bbox=is_box, area=is_number,
+        iscrowd=is_flag,
+    ),
+    'categories': dict(id=is_id, name=is_name),
+}  # fmt: skip
 
 
 def is_complete(record: Any, name: str, report: Report) -> bool:
@@ -100,9 +137,11 @@ def is_complete(record: Any, name: str, report: Report) -> bool:
         report.add(kinds.RECORD_INCOMPLETE, f'{record!r:.40} among {name}')
         return False
     wrong = [key for key, fits in FIELDS[name].items() if not fits(record.get(key))]
+    if name == 'images' and not wrong and record['height'] * record['width'] > MAX_PIXELS:
+        wrong = ['height', 'width']
     if wrong:
         values = ', '.join(f'{key} {record.get(key)!r:.40}' for key in wrong)
-        report.add(kinds.RECORD_INCOMPLETE, f'{values} in {name}, id {record.get("id")!r}')
+        report.add(kinds.RECORD_INCOMPLETE, f'{values} in {name}, id {record.get("id")!r:.40}')
     return not wrong
 
 
@@ -157,58 +196,108 @@ def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> 
 def check_boxes(file: CocoFile, report: Report) -> None:
     for annotation, image in file.of_known_images():
         left, top, width, height = annotation['bbox']
-        if min(width, height) < MIN_SIDE or annotation['area'] <= 0:
+        corners = (left, top, left + width, top + height)
+        if not within(corners, image, math.inf):
+            report.add(kinds.BOX_FAR, describe(annotation, image))
+        elif min(width, height) < MIN_SIDE or annotation['area'] <= 0:
             report.add(kinds.BOX_EMPTY, describe(annotation, image))
-        elif (
-            min(left, top) < -SLACK
-            or left + width > image['width'] + SLACK
-            or top + height > image['height'] + SLACK
-        ):
+        elif not within(corners, image, SLACK):
             report.add(kinds.BOX_OUTSIDE, describe(annotation, image))
 
 
-def check_masks(file: CocoFile, report: Report) -> None:
-    """Decode every mask, as far as needed to know that it decodes."""
+def within(points: Sequence[float], image: Record, slack: float) -> bool:
+    """Whether x and y in turns leave the image by ``slack`` pixels, or by its size, at most."""
+    sides = ((points[0::2], image['width']), (points[1::2], image['height']))
+    return all(
+        min(values) >= -min(slack, side) and max(values) <= side + min(slack, side)
+        for values, side in sides
+    )
+
+
+def check_masks(file: CocoFile, report: Report, *, wanted: bool = True) -> None:
+    """Look at every mask, as far as needed to know that it decodes; nothing is drawn.
+
+    Args:
+        file: The records.
+        report: Gets the faults.
+        wanted: Whether an annotation without a mask is at fault.
+    """
     pairs = file.of_known_images()
     for annotation, image in progress(pairs, f'{report.name}: masks', len(file.annotations)):
         mask = annotation.get('segmentation')
-        size = (image['height'], image['width'])
-        if isinstance(mask, dict) and tuple(mask.get('size') or ()) != size:
-            report.add(kinds.MASK_SIZE, f'{mask.get("size")} of {describe(annotation, image)}')
-            continue
-        reason = mask_fault(mask, size)
-        if reason:
-            report.add(kinds.MASK_BROKEN, f'{reason} in {describe(annotation, image)}')
+        found = mask_fault(mask, image) if mask or wanted else None
+        if found:
+            kind, reason = found
+            report.add(kind, f'{reason} in {describe(annotation, image)}')
 
 
-def mask_fault(mask: Any, size: tuple[int, int]) -> str | None:
-    """Why a mask does not decode: None if it does.
+def mask_fault(mask: Any, image: Record) -> tuple[Kind, str] | None:
+    """What is wrong with a mask: None if it decodes.
 
     Args:
         mask: Polygons as lists of x and y, or a run-length code.
-        size: Height and width of the image, in pixels.
+        image: The record of its image.
     """
-    from pycocotools import mask as coco_mask  # a requirement of mmdet, not of this package
-
     if not mask:
-        return 'no mask'
+        return kinds.MASK_BROKEN, 'no mask'
     if isinstance(mask, list):
-        for polygon in mask:
-            if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
-                return 'a polygon without three points'
-            if not all(map(is_number, polygon)):
-                return 'a polygon with a point that is no number'
-        return None
+        return polygon_fault(mask, image)
+    size = [image['height'], image['width']]
+    if not isinstance(mask, dict):
+        return kinds.MASK_BROKEN, f'a mask that is neither a list nor a record: {mask!r:.40}'
+    if mask.get('size') != size:
+        return kinds.MASK_SIZE, f'{mask.get("size")!r:.40}'
     try:
-        code = mask
-        if isinstance(mask['counts'], list):
-            if sum(mask['counts']) != math.prod(size):
-                return 'run lengths that do not fill the image'
-            code = coco_mask.frPyObjects(mask, *size)
-        coco_mask.decode(code)
-    except Exception as error:  # pycocotools raises whatever its C code meets
-        return f'{type(error).__name__} ({error})'
+        runs = run_lengths(mask.get('counts'))
+    except ValueError as error:
+        return kinds.MASK_BROKEN, f'{error}'
+    if min(runs, default=-1) < 0 or sum(runs) != math.prod(size):
+        return kinds.MASK_BROKEN, 'run lengths that do not fill the image'
     return None
+
+
+def polygon_fault(polygons: list, image: Record) -> tuple[Kind, str] | None:
+    short = None
+    for polygon in polygons:
+        if not isinstance(polygon, list) or not set(map(type, polygon)) <= {int, float}:
+            return kinds.MASK_BROKEN, 'a polygon that is no list of numbers'
+        if len(polygon) < 6 or len(polygon) % 2:
+            short = kinds.MASK_SHORT, 'a polygon without three points'
+        elif not within(polygon, image, math.inf):
+            return kinds.MASK_BROKEN, 'a polygon with a point far outside of the image'
+        elif any(map(math.isnan, polygon)):  # comparisons with others let it pass
+            return kinds.MASK_BROKEN, 'a polygon with a point that is no number'
+    return short
+
+
+def run_lengths(counts: Any) -> list[int]:
+    """The run lengths of a mask, from the list of them or from COCO's text.
+
+    The text has numbers of digits to the base 32, the lowest first, each a character from '0' on
+    with 32 added where another digit follows; from the fourth number on they are differences to the
+    last but one.
+
+    Raises:
+        ValueError: If it is neither; pycocotools would read beyond the end of the text.
+    """
+    if isinstance(counts, list) and set(map(type, counts)) <= {int}:
+        return counts
+    if not isinstance(counts, str) or not counts or not counts.isascii():
+        raise ValueError(f'no run lengths: {counts!r:.40}')
+    digits = np.frombuffer(counts.encode(), np.uint8).astype(np.int64) - ord('0')
+    ends = np.flatnonzero(digits & 32 == 0)
+    if digits.min() < 0 or digits.max() > 63 or digits[-1] & 32:
+        raise ValueError('run lengths that are cut or are no text of COCO')
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    lengths = ends - starts + 1
+    if lengths.max() > MAX_DIGITS:
+        raise ValueError('a run length beyond any image')
+    places = np.arange(len(digits)) - np.repeat(starts, lengths)
+    runs: NDArray = np.add.reduceat((digits & 31) << 5 * places, starts)
+    runs -= np.where(digits[ends] & 16, 1 << 5 * lengths, 0)  # the sign
+    runs[1::2] = np.cumsum(runs[1::2])
+    runs[2::2] = np.cumsum(runs[2::2])
+    return runs.tolist()
 
 
 def describe(annotation: Record, image: Record | None = None) -> str:

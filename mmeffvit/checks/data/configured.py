@@ -8,7 +8,7 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 
-from mmeffvit.checks.run import check_data
+from mmeffvit.checks.run import as_list, check_paths, mentions
 from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
 
@@ -52,18 +52,10 @@ def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configu
 
 
 def annotation_files(evaluator: Any) -> Iterator[str]:
-    metrics = evaluator if isinstance(evaluator, list | tuple) else [evaluator]
-    for metric in metrics:
-        path = (metric or {}).get('ann_file')
+    for metric in as_list(evaluator):
+        path = metric.get('ann_file')
         if path:
             yield path
-
-
-def mentions(value: Any, flag: str) -> bool:
-    """Whether ``flag`` is true anywhere inside of a config."""
-    if isinstance(value, Mapping):
-        return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
-    return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
 
 
 def build(configured: Configured, report: Report) -> BaseDataset | None:
@@ -75,14 +67,16 @@ def build(configured: Configured, report: Report) -> BaseDataset | None:
     split = configured.name.split()[0].rstrip(',')
     loaders = Config({f'{split}_dataloader': dict(dataset=dict(configured.settings))})
     try:
-        check_data(loaders, (split,))
+        check_paths(loaders, (split,))
     except UserError as error:
         report.add(NOT_THERE, error)
         return None
     try:
         dataset = build_unread(configured.settings)
     except (AssertionError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{configured.name} data: {error}') from error
+        raise UserError(f'{configured.name} data: {error.args[0] if error.args else error}') from (
+            error
+        )
     check_evaluators(configured, dataset, report)
     return dataset
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mmengine.dataset import BaseDataset
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
 from mmeffvit.utils.progress import in_threads
 from mmeffvit.utils.quiet import quiet
@@ -22,17 +23,29 @@ from .coco import (
 )
 from .images import Sample, make_lookup
 from .report import Report
+from .voc import check_files, read_names
 
 Expected = tuple[Path, tuple[int, int] | None]  # an image and its height and width, if told
 
 
-def is_coco(dataset: BaseDataset) -> bool:
-    """Whether the host reads the annotation file as COCO's, not as that of a relative."""
+def is_coco(cls: type) -> bool:
+    """Whether a class of data sets reads its annotation file as COCO's, not as a relative's."""
+    return reads_as(cls, 'CocoDataset')
+
+
+def is_voc(cls: type) -> bool:
+    """Whether a class of data sets reads an XML file per image, as those of PASCAL VOC."""
+    return reads_as(cls, 'XMLDataset')
+
+
+def reads_as(cls: type, name: str) -> bool:
     try:
-        from mmdet.datasets import CocoDataset
+        from mmdet import datasets
     except ImportError:
         return False
-    return type(dataset).load_data_list is getattr(CocoDataset, 'load_data_list', None)
+    known = getattr(datasets, name, None)
+    read = getattr(cls, 'load_data_list', None)
+    return known is not None and read is known.load_data_list
 
 
 def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_masks: bool) -> None:
@@ -41,11 +54,7 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     if file is None:
         return
     check_file(file, dataset.metainfo['classes'], report, with_masks=with_masks)
-    folder = Path(dataset.data_prefix.get('img') or '')
-    expected = [
-        (folder / image['file_name'], (image['height'], image['width']))
-        for image in file.images.values()
-    ]
+    expected = images_of(file, dataset.data_prefix.get('img') or '')
     numbers = f'{len(file.images):,} images, {len(file.annotations):,} annotations'
     del file  # before the host reads it again: that of COCO takes gigabytes
     opened = check_images(expected, report, sample)
@@ -70,15 +79,7 @@ def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -
     Returns:
         How many were opened.
     """
-    if not expected:
-        report.add(kinds.EMPTY, report.source)
-    exists = make_lookup()
-    present = []
-    for path, size in expected:
-        if exists(path):
-            present.append((path, size))
-        else:
-            report.add(kinds.IMAGE_MISSING, path)
+    present = find_regular(expected, report)
     chosen = sample.choose(present)
     sizes = in_threads(size_or_fault, [path for path, _ in chosen], f'{report.name}: images')
     for (path, told), size in zip(chosen, sizes, strict=True):
@@ -89,6 +90,28 @@ def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -
                 kinds.IMAGE_SIZE, f'{path} is {size[1]} x {size[0]}, not {told[1]} x {told[0]}'
             )
     return len(chosen)
+
+
+def find_regular(expected: Sequence[Expected], report: Report) -> list[Expected]:
+    """The images that can be opened; the others are reported."""
+    if not expected:
+        report.add(kinds.EMPTY, report.source)
+    look = make_lookup()
+    present = []
+    for path, size in expected:
+        found = look(path)
+        if found:
+            present.append((path, size))
+        else:
+            report.add(kinds.IMAGE_MISSING if found is None else kinds.IMAGE_IRREGULAR, path)
+    return present
+
+
+def images_of(file: CocoFile, folder: str) -> list[Expected]:
+    return [
+        (Path(folder, image['file_name']), (image['height'], image['width']))
+        for image in file.images.values()
+    ]
 
 
 def size_or_fault(path: Path) -> tuple[int, int] | Unreadable:
@@ -109,6 +132,22 @@ def check_host(dataset: BaseDataset, report: Report) -> bool:
         return False
     report.facts.append(f'{type(dataset).__name__} keeps {len(dataset):,} images')
     return True
+
+
+def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
+    """Read the XML files of a data set in the format of PASCAL VOC, and open some of its images."""
+    try:
+        names = read_names(dataset.ann_file)
+    except UserError as error:
+        report.add(kinds.FILE_UNREADABLE, error)
+        return
+    root = Path(dataset.sub_data_root)
+    files = ((name, root / dataset.ann_subdir / f'{name}.xml') for name in names)
+    sizes = check_files(files, dataset.metainfo['classes'], report)
+    expected = [(root / dataset.img_subdir / f'{name}.jpg', size) for name, size in sizes.items()]
+    opened = check_images(expected, report, sample)
+    report.facts.append(f'{len(names):,} images, {opened:,} opened')
+    check_host(dataset, report)
 
 
 def check_other(dataset: BaseDataset, report: Report, sample: Sample) -> None:

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from mmeffvit.utils.images import is_regular
+
 T = TypeVar('T')
 
 
@@ -31,11 +33,18 @@ class Sample:
         return [items[i] for i in sorted(chosen)]
 
 
-def make_lookup() -> Callable[[str | Path], bool]:
-    """A test for existing files that lists every folder once; a data set has many files in few."""
+def make_lookup() -> Callable[[str | Path], bool | None]:
+    """A look at files that lists every folder once; a data set has many files in few.
+
+    The answer is True for a regular file, False for anything else of that name (a pipe would be
+    waited for), and None where there is nothing.
+    """
 
     @cache
-    def names(folder: str) -> frozenset[str]:
-        return frozenset(os.listdir(folder)) if os.path.isdir(folder) else frozenset()
+    def names(folder: str) -> dict[str, bool]:
+        if not os.path.isdir(folder):
+            return {}
+        with os.scandir(folder) as entries:
+            return {entry.name: is_regular(entry.path) for entry in entries}
 
-    return lambda path: os.path.basename(path) in names(os.path.dirname(path) or '.')
+    return lambda path: names(os.path.dirname(path) or '.').get(os.path.basename(path))

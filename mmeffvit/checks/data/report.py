@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mmeffvit.errors import UserError
+
 EXAMPLES = 3  # printed of every kind
 NOTE = math.inf
 
@@ -18,11 +20,13 @@ class Kind:
         cure: What a user can do.
         tolerated: The part of all records up to which data count as whole; ``NOTE`` if it is
             never wrong and worth knowing.
+        stops: One is enough to stop a run, or to crash it: a run does not start with it.
     """
 
     what: str
     cure: str
     tolerated: float = 0.0
+    stops: bool = False
 
 
 UNPACK = 'unpack the archive again, see docs/datasets.md'
@@ -31,17 +35,19 @@ WRITE = 'correct the program that writes the annotation file'
 
 NOT_THERE = Kind('paths of the config missing', 'docs/datasets.md shows the layout')
 OTHER_FILE = Kind('evaluators reading another annotation file', 'give both the same ann_file')
-FILE_UNREADABLE = Kind('annotation files unreadable', UNPACK)
+FILE_UNREADABLE = Kind('annotation files unreadable', UNPACK, stops=True)
 HOST_REFUSES = Kind('data sets that the host cannot read', 'see its message')
-EMPTY = Kind('data sets without an image', PREFIX)
+EMPTY = Kind('data sets without an image', PREFIX, stops=True)
 
-RECORD_INCOMPLETE = Kind('records with a field missing or of another type', WRITE)
-IMAGE_TWICE = Kind('image ids used again', WRITE)
-ANNOTATION_TWICE = Kind('annotation ids used again', WRITE)
+RECORD_INCOMPLETE = Kind(
+    'records with a field missing, of another type or out of bounds', WRITE, stops=True
+)
+IMAGE_TWICE = Kind('image ids used again', WRITE, stops=True)
+ANNOTATION_TWICE = Kind('annotation ids used again', WRITE, stops=True)
 ANNOTATION_ZERO = Kind(
     'annotations with id 0, which the COCO metric takes for "no match"', 'count from 1', NOTE
 )
-CATEGORY_TWICE = Kind('category ids or names used again', WRITE)
+CATEGORY_TWICE = Kind('category ids or names used again', WRITE, stops=True)
 LISTED_TWICE = Kind('images listed again', 'remove the repeated lines')
 IMAGE_UNKNOWN = Kind('annotations of an image that the file lacks', WRITE)
 CATEGORY_UNKNOWN = Kind('annotations of a category that the file lacks', WRITE)
@@ -61,15 +67,20 @@ CLASS_LEFT_OUT = Kind(
 CLASS_EMPTY = Kind('classes without an annotation', 'nothing, if that is meant', NOTE)
 
 BOX_OUTSIDE = Kind('boxes outside of their image', WRITE)
+BOX_FAR = Kind('boxes that leave their image by more than its size', WRITE, stops=True)
 # COCO 2017 has a few itself, and mmdet leaves them out
 BOX_EMPTY = Kind(
     'boxes with a side below a pixel, or without area', 'the host leaves them out', 1e-3
 )
-MASK_BROKEN = Kind('masks that do not decode', WRITE)
-MASK_SIZE = Kind('masks of another size than their image', WRITE)
+MASK_BROKEN = Kind('masks that do not decode', WRITE, stops=True)
+MASK_SHORT = Kind('polygons without three points, which mmdet leaves out of training', WRITE)
+MASK_SIZE = Kind('masks of another size than their image', WRITE, stops=True)
 WITHOUT_ANNOTATION = Kind('images without annotations', 'nothing, if that is meant', NOTE)
 
 IMAGE_MISSING = Kind('images missing', PREFIX)
+IMAGE_IRREGULAR = Kind(
+    'images that are no regular files, but folders, pipes or devices', 'remove them', stops=True
+)
 IMAGE_BROKEN = Kind('images truncated or unreadable', UNPACK)
 IMAGE_SIZE = Kind(
     'images of another size than the annotations say', f'{UNPACK}, or correct height and width'
@@ -113,7 +124,24 @@ class Report:
         self.counts[kind] += 1
         examples = self.examples.setdefault(kind, [])
         if len(examples) < EXAMPLES:
-            examples.append(str(example))
+            # a name may hold what no terminal prints
+            text = str(example).encode(errors='backslashreplace').decode()
+            examples.append(' '.join(text.split()))
+
+    def stop(self, others: Sequence[Kind] = ()) -> None:
+        """Refuse what no run can use, and ``others``.
+
+        Raises:
+            UserError: If there is any; the message has the first examples.
+        """
+        for kind, count in self.counts.items():
+            if kind.stops or kind in others:
+                rest = ' ...' if count > EXAMPLES else ''
+                raise UserError(
+                    f'{self.name} data: {self.source}: {count:,} {kind.what}: '
+                    f'{"; ".join(self.examples[kind])}{rest}. Cure: {kind.cure}; '
+                    '`tools/check_dataset.py` lists all faults'
+                )
 
     @property
     def broken(self) -> list[Kind]:

@@ -98,7 +98,7 @@ def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> 
 
 def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
     """Report missing files and return the pairs that are whole."""
-    exists = make_lookup()
+    is_there = make_lookup()
     seen: set[Path] = set()
     whole = []
     for pair in pairs:
@@ -111,7 +111,7 @@ def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
                 (kinds.IMAGE_MISSING, pair.image),
                 (kinds.LABELS_MISSING, pair.labels),
             )
-            if path is not None and not exists(path)
+            if path is not None and not is_there(path)
         ]
         for kind, path in missing:
             report.add(kind, path)

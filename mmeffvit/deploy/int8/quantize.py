@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import agreement
+from mmeffvit.deploy.predictor.described import check_input, check_size, readable
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
@@ -89,16 +90,23 @@ def quantize(
         size: Height and width that images are resized to; by default the file's.
 
     Raises:
-        UserError: If there are too few images, no node can be int8, or a name is unknown.
+        UserError: If an argument or the file cannot be used, there are too few images, no node can
+            be int8, or a name is unknown.
     """
     model, out = Path(model), check_output(out, '.onnx')
-    if out.exists() and out.samefile(model):
-        raise UserError(f'{str(out)!r} is the float file itself: choose another name')
-    trusted = open_session(model)
+    check_size(size, '--size')
+    if not 0 <= score_thr <= 1:
+        raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
+    with readable(model):
+        if out.exists() and out.samefile(model):
+            raise UserError(f'{str(out)!r} is the float file itself: choose another name')
+        trusted = open_session(model)
+    check_input(trusted, model)
     calibration, held_out = divide(find_images(folder), samples)
     metadata = trusted.get_modelmeta().custom_metadata_map
     read = reader_of(trusted.get_inputs()[0].shape, metadata, size)
-    quantiser = Quantiser(model, (read(path) for path in calibration))
+    with readable(model):  # a user error of an image passes
+        quantiser = Quantiser(model, (read(path) for path in calibration))
     if not quantiser.nodes:
         raise UserError(f'{model} has no convolution or product with a weight to quantise')
     left = excluded(quantiser, exclude, [read(path) for path in calibration[:IMAGES]])

@@ -1,7 +1,7 @@
 """Images of a folder as an exported file takes them."""
 
-import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import SUFFIXES, is_image, read_image
+from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular, read_image
 
+from .described import UNRESIZED, check_size, resize_settings
 from .resizing import resize
-
-STRETCHED = dict(
-    scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2', divisor=1, pad=None,
-    pad_value=0,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,13 @@ def reader_of(
     Raises:
         UserError: If the file says nothing of a size, or takes another than ``size``.
     """
+    check_size(size, '--size')
     fixed = tuple(shape[2:]) if all(isinstance(side, int) for side in shape[2:]) else None
     if fixed and size and fixed != tuple(size):
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
-    how = {**STRETCHED, **json.loads(metadata.get('resize', '{}'))}
+    how = resize_settings(metadata)
     if size or (fixed and not how['scale']):
-        return Reader({**STRETCHED, 'scale': tuple(size or fixed)[::-1]})
+        return Reader({**UNRESIZED, 'scale': tuple(size or fixed)[::-1]})
     if not fixed and not how['scale']:
         raise UserError('the file takes images of any size; give --size HEIGHT WIDTH')
     return Reader(how, fixed)
@@ -77,6 +74,14 @@ def find_images(folder: str | os.PathLike) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f'{folder} is not a folder; give one with images')
     found = sorted(path for path in folder.rglob('*') if is_image(path))
-    if not found:
+    images = [path for path in found if is_regular(path)]
+    left_out = [path for path in found if path not in set(images)]
+    if left_out:
+        print(
+            f'left out {len(left_out)} of {len(found)} images, {IRREGULAR}: '
+            f'{", ".join(map(str, left_out[:3]))}',
+            file=sys.stderr,
+        )
+    if not images:
         raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
-    return found
+    return images

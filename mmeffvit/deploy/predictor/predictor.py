@@ -1,6 +1,5 @@
 """Run an exported model on images, with ONNX Runtime, numpy and OpenCV alone."""
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -12,14 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import result_names
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.onnx import open_session
 
+from .described import (
+    check_input,
+    is_color,
+    is_names,
+    is_number,
+    is_palette,
+    readable,
+    resize_settings,
+    value_of,
+)
 from .drawing import draw_label_map, draw_objects
 from .masks import paste_mask
 from .pictures import find_images
 from .resizing import Resized, resize
 
+BLACK = (0, 0, 0)
 Image = NDArray  # (H, W, 3), uint8, BGR, as OpenCV and the hosts have it
 Input = str | os.PathLike | Image
 
@@ -40,17 +51,27 @@ class OnnxPredictor:
     """
 
     def __init__(self, path: str | os.PathLike, threads: int | None = None) -> None:
-        if not Path(path).is_file():
-            raise UserError(f'{str(path)!r} does not exist; `tools/export.py` writes such a file')
-        self.session = open_session(path, threads or 0)
-        self.metadata = dict(self.session.get_modelmeta().custom_metadata_map)
+        with readable(Path(path)):
+            self.session = open_session(path, threads or 0)
+            self.metadata = dict(self.session.get_modelmeta().custom_metadata_map)
         if 'resize' not in self.metadata or self.metadata.get('task') == 'features':
             raise UserError(
                 f'{path} gives {self.metadata.get("task", "what it does not say")}; take a file '
                 'that `tools/export.py` wrote without --backbone-only'
             )
-        self.classes = tuple(json.loads(self.metadata.get('classes', '[]')))
+        check_input(self.session, Path(path))
+        self.classes = tuple(value_of(self.metadata, 'classes', is_names, []))
+        self.how = resize_settings(self.metadata)
+        mean = value_of(self.metadata, 'mean', is_color, BLACK)
+        is_rgb = self.metadata.get('network_colours', 'RGB') == 'RGB'
+        self.fill = mean[::-1] if is_rgb else mean  # BGR
+        self.mask_threshold = value_of(self.metadata, 'mask_threshold', is_number, 0.5)
         self.outputs = [output.name for output in self.session.get_outputs()]
+        if 'label_map' not in self.outputs and not {'boxes', 'scores', 'labels'} <= set(
+            self.outputs
+        ):
+            raise UserError(f'{path} gives {", ".join(self.outputs)}, and neither objects nor a '
+                            'label map')  # fmt: skip
         self.palette = self._palette()
 
     def __call__(
@@ -69,7 +90,8 @@ class OnnxPredictor:
             inputs: An image as a path or an array (H, W, 3), uint8, BGR; a folder; or a list.
             batch_size: Images a step; only images that are resized to one size share a step.
             show: Show each picture in a window until a key is pressed.
-            out_dir: Folder for the pictures, in its sub-folder ``vis``; none are written without.
+            out_dir: Folder for the pictures, in its sub-folder ``vis``, one for every input, named
+                as it is in its folder; none are written without.
             pred_score_thr: Objects with less are not drawn.
             return_vis: Give the pictures back, (H, W, 3), uint8, RGB.
 
@@ -84,15 +106,16 @@ class OnnxPredictor:
         if batch_size < 1:
             raise UserError(f'batch_size is {batch_size}; it starts at 1')
         predictions, pictures = [], []
-        for name, image, prediction in self._run(expand(inputs), batch_size):
+        items, names = expand(inputs)
+        for name, (image, prediction) in zip(names, self._run(items, batch_size), strict=True):
             predictions.append(prediction)
             if not (show or out_dir or return_vis):
                 continue
             picture = self.draw(image, prediction, pred_score_thr)
             if out_dir:
-                write_image(Path(out_dir, 'vis', f'{name}.jpg'), picture)
+                write_image(Path(out_dir, 'vis', name), picture)
             if show:
-                cv2.imshow(name, picture)
+                cv2.imshow(str(name), picture)
                 cv2.waitKey(0)
             if return_vis:
                 pictures.append(picture[..., ::-1])
@@ -106,9 +129,9 @@ class OnnxPredictor:
 
     def _run(
         self, inputs: Sequence[Input], batch_size: int
-    ) -> Iterator[tuple[str, Image, dict[str, Any]]]:
-        """Name, image and prediction of every input."""
-        for size_group in groupby(self._prepare(inputs), key=lambda each: each[2].image.shape):
+    ) -> Iterator[tuple[Image, dict[str, Any]]]:
+        """Image and prediction of every input."""
+        for size_group in groupby(self._prepare(inputs), key=lambda each: each[1].image.shape):
             waiting: list = []
             for each in size_group[1]:
                 waiting.append(each)
@@ -118,32 +141,26 @@ class OnnxPredictor:
             if waiting:
                 yield from self._step(waiting)
 
-    def _prepare(self, inputs: Sequence[Input]) -> Iterator[tuple[str, Image, Resized]]:
-        how = json.loads(self.metadata['resize'])
-        mean = json.loads(self.metadata['mean'])
-        colour = mean[::-1] if self.metadata['network_colours'] == 'RGB' else mean  # BGR
+    def _prepare(self, inputs: Sequence[Input]) -> Iterator[tuple[Image, Resized]]:
         fixed = self.session.get_inputs()[0].shape[2:]
         fixed = tuple(fixed) if all(isinstance(side, int) for side in fixed) else None
-        for index, item in enumerate(inputs):
-            name = f'{index:08d}' if isinstance(item, np.ndarray) else Path(item).stem
+        for item in inputs:
             image = read(item)
-            yield name, image, resize(image, how, fixed, colour)
+            yield image, resize(image, self.how, fixed, self.fill)
 
-    def _step(
-        self, batch: list[tuple[str, Image, Resized]]
-    ) -> Iterator[tuple[str, Image, dict[str, Any]]]:
+    def _step(self, batch: list[tuple[Image, Resized]]) -> Iterator[tuple[Image, dict[str, Any]]]:
         count = self.session.get_inputs()[0].shape[0]
         count = count if isinstance(count, int) else len(batch)
         for start in range(0, len(batch), count):
             part = batch[start : start + count]
-            images = np.stack([resized.image for *_, resized in part])
+            images = np.stack([resized.image for _, resized in part])
             images = np.concatenate([images, *[images[:1]] * (count - len(part))])
             images = images[..., ::-1].transpose(0, 3, 1, 2)  # RGB, (B, 3, H, W)
             images = np.ascontiguousarray(images, dtype=np.float32)
-            values = self.session.run(self.outputs, {'images': images})
-            for i, (name, image, resized) in enumerate(part):
+            values = self.session.run(self.outputs, {self.session.get_inputs()[0].name: images})
+            for i, (image, resized) in enumerate(part):
                 outputs = {key: value[i] for key, value in zip(self.outputs, values, strict=True)}
-                yield name, image, self._result(outputs, resized, image.shape[:2])
+                yield image, self._result(outputs, resized, image.shape[:2])
 
     def _result(
         self, outputs: dict[str, NDArray], resized: Resized, size: tuple[int, int]
@@ -162,9 +179,8 @@ class OnnxPredictor:
             'bboxes': boxes,
         }
         if 'masks' in outputs:
-            threshold = float(self.metadata.get('mask_threshold', 0.5))
             pasted = [
-                paste_mask(mask, box, size, threshold)
+                paste_mask(mask, box, size, self.mask_threshold)
                 for mask, box in zip(outputs['masks'][filled], boxes, strict=True)
             ]
             result['masks'] = np.stack(pasted) if pasted else np.zeros((0, *size), dtype=bool)
@@ -172,21 +188,33 @@ class OnnxPredictor:
 
     def _palette(self) -> NDArray:
         """A colour per class, RGB; the data set's, else colours far apart."""
-        palette = json.loads(self.metadata.get('palette', 'null'))
-        if isinstance(palette, list) and palette:
+        palette = value_of(self.metadata, 'palette', is_palette, None)
+        if palette:
             return np.array(palette, dtype=np.uint8)
         colours = np.random.default_rng(0).integers(32, 256, (max(len(self.classes), 256), 3))
         return colours.astype(np.uint8)
 
 
-def expand(inputs: Input | Sequence[Input]) -> list[Input]:
-    """Folders as the images in them."""
+def expand(inputs: Input | Sequence[Input]) -> tuple[list[Input], list[Path]]:
+    """Folders as the images in them, and for every image the name of its picture."""
     items = inputs if isinstance(inputs, list | tuple) else [inputs]
     expanded: list[Input] = []
+    names: list[Path] = []
     for item in items:
-        folder = not isinstance(item, np.ndarray) and Path(item).is_dir()
-        expanded += find_images(item) if folder else [item]
-    return expanded
+        if isinstance(item, np.ndarray):
+            names.append(Path(f'{len(expanded):08d}'))
+            expanded.append(item)
+            continue
+        folder = Path(item).is_dir()
+        found = find_images(item) if folder else [item]
+        names += [path.relative_to(item) for path in found] if folder else [Path(Path(item).name)]
+        expanded += found
+    if len(set(names)) < len(names) and not any(isinstance(i, np.ndarray) for i in expanded):
+        paths = [Path(os.path.abspath(path)) for path in expanded]
+        common = os.path.commonpath([path.parent for path in paths])
+        names = [path.relative_to(common) for path in paths]
+    short = [name.with_suffix('.jpg') for name in names]
+    return expanded, result_names(names, short, ['.jpg'] * len(names))
 
 
 def read(item: Input) -> Image:
@@ -196,7 +224,7 @@ def read(item: Input) -> Image:
         UserError: If it cannot be read, or is no colour image.
     """
     if isinstance(item, np.ndarray):
-        if item.ndim != 3 or item.shape[2] != 3 or item.dtype != np.uint8:
+        if item.ndim != 3 or item.shape[2] != 3 or item.dtype != np.uint8 or not item.size:
             raise UserError(
                 f'an image has shape {item.shape} and type {item.dtype}; give (H, W, 3), uint8, BGR'
             )

@@ -58,13 +58,13 @@ def resize(
         size = (height, width)
     elif keep_ratio:
         factor = min(max(scale) / max(height, width), min(scale) / min(height, width))
-        size = (round_half(height * factor), round_half(width * factor))
+        size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
     else:
         size = (scale[1], scale[0])
     resized = resample(image, size, how['interpolation'], how['backend'])
     if fixed is None and how['divisor'] > 1:
         more = how['divisor'] - 1 if how['rounding'] == 'up' else 0
-        size = tuple((side + more) // how['divisor'] * how['divisor'] for side in size)
+        size = tuple(max((side + more) // how['divisor'], 1) * how['divisor'] for side in size)
         resized = resample(resized, size, 'bilinear', 'cv2')
     padded = fixed or (how['pad'] and tuple(how['pad'][::-1]))
     if padded:

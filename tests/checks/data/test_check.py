@@ -1,6 +1,7 @@
 """Whole data pass, and every kind of damage is found, counted and named."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from mmeffvit.checks.data.check import check_dataset
 from mmeffvit.checks.data.images import Sample
 from mmeffvit.checks.data.report import NOTE, Kind, Report
 from mmeffvit.checks.data.segmentation import Meaning
+from mmeffvit.checks.run import check_data
 from mmeffvit.config.load import load_config, require_host_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_size
@@ -99,6 +101,11 @@ def name_again(content: dict) -> None:
     content['categories'].append(dict(id=9, name='circle'))
 
 
+def make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 IMAGE = 'train2017/000000.png'
 DAMAGE = {
     'image missing': (kinds.IMAGE_MISSING, lambda folder: (folder / IMAGE).unlink()),
@@ -123,8 +130,48 @@ DAMAGE = {
     'category id twice': (kinds.CATEGORY_TWICE, repeat('categories')),
     'no height': (kinds.RECORD_INCOMPLETE, first('images', height=None)),
     'polygon of two points': (
-        kinds.MASK_BROKEN,
+        kinds.MASK_SHORT,
         first('annotations', segmentation=[[1, 1, 2, 2]]),
+    ),
+    'polygon far away': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=[[1, 1, 1e9, 1, 1e9, 1e9]]),
+    ),
+    'polygon with a point that is no number': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=[[1, 1, float('nan'), 1, 9, 9]]),
+    ),
+    'box far away': (kinds.BOX_FAR, first('annotations', bbox=[0, 0, 1e9, 9])),
+    'box without end': (
+        kinds.RECORD_INCOMPLETE,
+        first('annotations', bbox=[0, 0, float('inf'), 9]),
+    ),
+    'box of texts': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=['0', '0', '9', '9'])),
+    'box beyond float': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=[0, 0, 10**400, 9])),
+    'id below zero': (kinds.RECORD_INCOMPLETE, first('annotations', id=-1)),
+    'id beyond float': (kinds.RECORD_INCOMPLETE, first('annotations', id=2**60)),
+    'id that is a fraction': (kinds.RECORD_INCOMPLETE, first('annotations', id=1.5)),
+    'crowd of another type': (kinds.RECORD_INCOMPLETE, first('annotations', iscrowd='no')),
+    'run lengths beyond the image': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=dict(size=[64, 64], counts=[0, 10**9])),
+    ),
+    'text of run lengths beyond the image': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=dict(size=[64, 64], counts='0oooooo0')),
+    ),
+    'text of run lengths cut': (
+        kinds.MASK_BROKEN,
+        first('annotations', segmentation=dict(size=[64, 64], counts='0PP')),
+    ),
+    'image that is a pipe': (kinds.IMAGE_IRREGULAR, lambda folder: make_pipe(folder / IMAGE)),
+    'annotation file nested too deep': (
+        kinds.FILE_UNREADABLE,
+        lambda folder: (folder / TRAIN).write_text('[' * 100_000),
+    ),
+    'annotation file that is a pipe': (
+        kinds.FILE_UNREADABLE,
+        lambda folder: make_pipe(folder / TRAIN),
     ),
     'no mask': (kinds.MASK_BROKEN, first('annotations', segmentation=[])),
     'run lengths too short': (
@@ -298,6 +345,54 @@ def test_the_sample_repeats_and_an_unknown_data_set_is_a_user_error(shapes):
     config = loaded(SHAPES, shapes, **{'train_dataloader.dataset.type': 'NoSuchDataset'})
     with pytest.raises(UserError, match='NoSuchDataset'):
         check_dataset(config)
+
+
+VOC = """<annotation><size><width>64</width><height>64</height></size>
+<object><name>dog</name><bndbox><xmin>4</xmin><ymin>5</ymin><xmax>40</xmax><ymax>50</ymax></bndbox>
+</object></annotation>"""
+VOC_DAMAGE = {
+    'cut': (kinds.FILE_UNREADABLE, VOC[:-20], 'line 3'),
+    'gone': (kinds.FILE_UNREADABLE, None, 'does not exist'),
+    'no corner': (kinds.RECORD_INCOMPLETE, VOC.replace('xmin', 'left'), 'xmin None'),
+    'no box': (kinds.RECORD_INCOMPLETE, VOC.replace('bndbox', 'box'), 'bndbox'),
+    'no number': (kinds.RECORD_INCOMPLETE, VOC.replace('40', 'x'), "xmax 'x'"),
+    'far away': (kinds.BOX_FAR, VOC.replace('50', '100000'), 'dog'),
+    'outside': (kinds.BOX_OUTSIDE, VOC.replace('50', '70'), 'dog'),
+    'huge': (kinds.RECORD_INCOMPLETE, VOC.replace('64', '99999'), 'height 99999'),
+}
+
+
+def voc_config(folder: Path) -> Config:
+    images = folder / 'JPEGImages'
+    for path in (images, folder / 'Annotations'):
+        path.mkdir(parents=True)
+    for name in ('1', '2'):
+        Image.new('RGB', (64, 64)).save(images / f'{name}.jpg')
+        (folder / f'Annotations/{name}.xml').write_text(VOC)
+    (folder / 'train.txt').write_text('1\n2\n')
+    config = load_config(SHAPES)
+    require_host_of(config)
+    dataset = dict(type='VOCDataset', data_root=str(folder), ann_file='train.txt')
+    config.train_dataloader.dataset = dict(dataset, data_prefix=dict(sub_data_root=''))
+    return config
+
+
+@pytest.mark.parametrize(('kind', 'text', 'named'), VOC_DAMAGE.values(), ids=VOC_DAMAGE)
+def test_annotations_of_pascal_voc_are_looked_at(kind, text, named, tmp_path):
+    config = voc_config(tmp_path)
+    (report,) = check_dataset(config, ('train',), sample=ALL)
+    assert not report.broken, str(report)
+    assert ('dog', '2', '2') in report.table
+    check_data(config, ('train',))
+    path = tmp_path / 'Annotations/1.xml'
+    path.unlink() if text is None else path.write_text(text)
+    (report,) = check_dataset(config, ('train',), sample=ALL)
+    assert report.broken == [kind], str(report)
+    assert named in report.examples[kind][0]
+    assert str(path) in report.examples[kind][0]
+    if kind.stops:
+        with pytest.raises(UserError, match=r'1\.xml'):
+            check_data(config, ('train',))
 
 
 @pytest.mark.slow

@@ -126,6 +126,33 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_refused(tmp_pat
     assert not set(calibration).intersection(held_out)
 
 
+@pytest.mark.parametrize(
+    ('options', 'named'),
+    [
+        (dict(size=(0, 0)), r'--size is \(0, 0\)'),
+        (dict(size=(64, 10**9)), '--size is'),
+        (dict(size=(-64, 64)), '--size is'),
+        (dict(score_thr=30), '--score-thr is 30'),
+        (dict(samples=0), 'samples is 0'),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named(options, named, folder, tmp_path):
+    out = tmp_path / 'out.onnx'
+    with pytest.raises(UserError, match=named):
+        quantize(tiny.onnx_file(), folder, out, **{**SHORT, **options})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('content', [None, b'', b'no model'])
+def test_a_file_that_is_no_model_is_named(content, folder, tmp_path):
+    model = tmp_path / 'model.onnx'
+    if content is not None:
+        model.write_bytes(content)
+    with pytest.raises(UserError, match=r'model\.onnx') as caught:
+        quantize(model, folder, tmp_path / 'out.onnx')
+    assert '\n' not in str(caught.value)
+
+
 def test_images_are_read_as_the_file_says(tmp_path):
     path = tmp_path / 'blue.png'
     cv2.imwrite(str(path), np.full((50, 50, 3), (200, 10, 0), np.uint8))  # BGR

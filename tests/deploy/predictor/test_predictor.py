@@ -1,10 +1,14 @@
 """The predictor, the command and the documented example, as a user has them."""
 
+import os
 import re
+import struct
+import zlib
 from pathlib import Path
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 import torch
 from mmengine.config import Config
@@ -13,6 +17,7 @@ from mmeffvit.deploy import OnnxPredictor
 from mmeffvit.deploy.onnx.metadata import resize_of
 from mmeffvit.deploy.predictor.resizing import resize
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_image
 from tests.conftest import ROOT, run_python
 from tests.deploy import models
 
@@ -132,3 +137,92 @@ def test_the_predictor_needs_no_host():
         f'print(sorted({hosts} & set(sys.modules)))'
     )
     assert run_python('-c', code).stdout.strip().endswith('[]')
+
+
+NAMES = ('a/1.png', 'b/1.png', '2.png', '2.jpg', '2.jpg.png')
+
+
+def test_every_input_has_a_picture_of_its_own(predictors, picture, tmp_path):
+    image = cv2.imread(str(picture))
+    folder = tmp_path / 'photos'
+    for name in NAMES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(folder / name), image)
+    paths = [folder / name for name in NAMES]
+    for number, inputs in enumerate((folder, paths, [*paths, paths[0], image, image])):
+        out = tmp_path / str(number)
+        found = predictors[SEGMENTOR](inputs, out_dir=out)['predictions']
+        written = [path for path in out.rglob('*') if path.is_file()]
+        assert len(written) == len(found), written
+        assert len(found) == (len(NAMES) if number < 2 else len(NAMES) + 3)
+        if number < 2:
+            assert {path.parent.name for path in written} == {'vis', 'a', 'b'}
+
+
+def test_links_in_a_loop_and_pipes_in_a_folder_are_left_out_and_counted(
+    predictors, picture, tmp_path, capsys
+):
+    (tmp_path / 'good.png').write_bytes(picture.read_bytes())
+    (tmp_path / 'loop.png').symlink_to('loop.png')
+    os.mkfifo(tmp_path / 'pipe.jpg')
+    found = predictors[SEGMENTOR](tmp_path)['predictions']
+    assert len(found) == 1
+    printed = capsys.readouterr().err
+    assert 'left out 2 of 3 images' in printed
+    assert 'loop.png' in printed
+    with pytest.raises(UserError, match=r'pipe\.jpg.*no regular file'):
+        predictors[SEGMENTOR](tmp_path / 'pipe.jpg')
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A whole PNG of one color, a few kilobytes for a gigapixel."""
+    packer = zlib.compressobj(9)
+    row = bytes(1 + (width + 7) // 8)
+    body = b''.join(packer.compress(row) for _ in range(height)) + packer.flush()
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        code = zlib.crc32(kind + data)
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', code)
+
+    head = struct.pack('>IIBBBBB', width, height, 1, 0, 0, 0, 0)
+    parts = chunk(b'IHDR', head) + chunk(b'IDAT', body) + chunk(b'IEND', b'')
+    return b'\x89PNG\r\n\x1a\n' + parts
+
+
+def test_pictures_that_unpack_to_gigabytes_are_refused(predictors, tmp_path):
+    (tmp_path / 'bomb.png').write_bytes(png_of(20_000, 20_000))
+    with pytest.raises(UserError, match=r'bomb\.png.*decompression bomb'):
+        predictors[SEGMENTOR](tmp_path / 'bomb.png')
+    (tmp_path / 'long.png').write_bytes(png_of(20_000, 20))
+    assert read_image(tmp_path / 'long.png').shape == (20, 20_000, 3)
+
+
+METADATA = {
+    'resize': ['{', '5', '[' * 99_999, '{"scale": 5}', '{"scale": [0, 0]}', '{"scale": [1e9, 1]}',
+               '{"interpolation": "magic"}', '{"divisor": 0}', '{"pad": "x"}', '{"backend": []}'],
+    'classes': ['{', '5', '[1, 2]'],
+    'palette': ['[[300, 0, 0]]', '"x"', '[[1], [2, 3]]'],
+    'mean': ['"x"', '[1, 2]', '[NaN, 0, 0]'],
+    'mask_threshold': ['"x"', 'NaN'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ('key', 'text'), [(key, text) for key, texts in METADATA.items() for text in texts],
+    ids=lambda value: value[:20],
+)  # fmt: skip
+def test_metadata_that_cannot_be_used_are_named(key, text, tmp_path):
+    model = onnx.load(models.file_for_any_size(SEGMENTOR))
+    kept = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(model, {**kept, key: text})
+    onnx.save(model, tmp_path / 'model.onnx')
+    with pytest.raises(UserError, match=key):
+        OnnxPredictor(tmp_path / 'model.onnx')
+
+
+@pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])
+def test_a_file_that_is_no_model_is_named(content, tmp_path):
+    (tmp_path / 'model.onnx').write_bytes(content)
+    with pytest.raises(UserError, match=r'model\.onnx cannot be read as a model') as caught:
+        OnnxPredictor(tmp_path / 'model.onnx')
+    assert '\n' not in str(caught.value)

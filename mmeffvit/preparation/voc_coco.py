@@ -11,6 +11,9 @@ import cv2
 import numpy as np
 from rich.progress import track
 
+from mmeffvit.checks.data import report as kinds
+from mmeffvit.checks.data.coco import check_masks, read_coco
+from mmeffvit.checks.data.report import Report
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
@@ -111,7 +114,15 @@ def check_images(folder: Path, names: Sequence[str]) -> None:
 
 
 def read_annotations(path: Path) -> Any:
-    """Index an annotation file by image: pycocotools' ``COCO``."""
+    """Index an annotation file by image: pycocotools' ``COCO``.
+
+    Raises:
+        UserError: If it cannot be read, or its masks cannot be drawn.
+    """
+    report = Report('COCO', str(path))
+    if file := read_coco(str(path), report):
+        check_masks(file, report)
+    report.stop((kinds.MASK_SHORT,))
     from pycocotools.coco import COCO  # a requirement of mmdet, not of this package
 
     with contextlib.redirect_stdout(io.StringIO()):  # it prints how long it took

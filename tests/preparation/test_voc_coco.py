@@ -8,10 +8,16 @@ import cv2
 import numpy as np
 import pytest
 
-from mmeffvit.datasets import voc_coco
-from mmeffvit.datasets.voc_coco import COCO_IDS, VOC_PARTS, draw_labels, prepare_voc_coco
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import PARTIAL, partial_name
+from mmeffvit.preparation import voc_coco
+from mmeffvit.preparation.voc_coco import (
+    COCO_IDS,
+    VOC_PARTS,
+    draw_labels,
+    prepare_voc_coco,
+    read_annotations,
+)
+from mmeffvit.utils.files import PARTIAL
 from tests.conftest import run_tool_here
 
 # of mmseg's PascalVOCDataset, 1 to 20, as COCO spells them
@@ -141,16 +147,25 @@ def test_a_stopped_run_goes_on_and_keeps_what_is_done(coco, voc, tmp_path):
     count = prepare_voc_coco(coco, voc, out)
     labels = sorted((out / 'coco' / 'labels').iterdir())
     labels[0].unlink()
-    torn = labels[1].with_name(partial_name(labels[1].name))
-    torn.mkdir()
-    (torn / labels[1].name).write_bytes(b'torn')
+    labels[1].with_name(f'.{labels[1].name}.0.mmeffvit-partial').mkdir()  # of a killed run
     labels[1].unlink()
     before = labels[2].stat().st_mtime_ns
     assert prepare_voc_coco(coco, voc, out) == 2
-    assert sorted({*(out / 'coco' / 'labels').iterdir()} - {torn}) == labels
+    assert sorted((out / 'coco' / 'labels').glob('[!.]*')) == labels
     assert len(labels) == count
     assert labels[2].stat().st_mtime_ns == before
     assert prepare_voc_coco(coco, voc, out) == 0
+
+
+def test_annotations_that_cannot_be_drawn_are_named(tmp_path):
+    path = tmp_path / 'instances.json'
+    box = dict(id=7, image_id=1, category_id=1, bbox=[0, 0, 9, 9], area=81)
+    image = dict(id=1, file_name='1.jpg', height=32, width=32)
+    content = dict(images=[image], categories=[dict(id=1, name='cat')])
+    for mask in ([[0, 0, 1e9, 0, 9, 1e9]], dict(size=[32, 32], counts=[0, 10**9]), []):
+        path.write_text(json.dumps(content | dict(annotations=[box | dict(segmentation=mask)])))
+        with pytest.raises(UserError, match=r'instances\.json.*annotation 7'):
+            read_annotations(path)
 
 
 @pytest.mark.parametrize('part', VOC_PARTS)

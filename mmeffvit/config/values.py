@@ -1,0 +1,97 @@
+"""Values of a config that no class checks when it is built, or none in words."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from mmengine.config import Config
+
+from mmeffvit.errors import UserError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, wherever it is given and not None.
+
+    Args:
+        place: A pattern of the dotted key.
+        fits: Says whether a value is right.
+        words: What it must be.
+    """
+
+    place: str
+    fits: Callable[[Any], bool]
+    words: str
+
+
+def is_dict(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -inf < value < inf
+
+
+def are_divisors(value: Any) -> bool:
+    return is_list(value) and all(is_number(item) and item > 0 for item in value)
+
+
+def whole_from(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and value >= least
+
+
+LOADER = r'(train|val|test)_dataloader'
+DIVISORS = 'a list of numbers above 0, which images are divided by, such as [58.395, 57.12, 57.375]'
+RULES = (
+    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg', is_dict,
+         'a dict'),
+    Rule(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
+         r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
+    Rule(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
+    Rule(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
+    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)', whole_from(1),
+         'a whole number from 1 on'),
+    Rule(rf'{LOADER}\.num_workers', whole_from(0), 'a whole number from 0 on'),
+    Rule(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
+         'a number from 0 on'),
+    Rule(r'(.*\.)?(data_preprocessor|Normalize)\.std', are_divisors, DIVISORS),
+)  # fmt: skip
+
+
+def check_values(config: Config) -> None:
+    """Compare the values of a config with the rules.
+
+    Raises:
+        UserError: If one is broken.
+    """
+    for place, value in values_in(config.to_dict()):
+        for rule in RULES if value is not None else ():
+            if re.fullmatch(rule.place, place) and not rule.fits(value):
+                raise UserError(
+                    f'{place} is {value!r:.80} in {config.filename}; it must be {rule.words}'
+                )
+
+
+def values_in(value: Any, place: str = '') -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted key; of a transform with its type in place of its number."""
+    if isinstance(value, Mapping):
+        items = value.items()
+    else:
+        items = enumerate(value) if is_list(value) else ()
+    for key, item in items:
+        name = str(key)
+        if is_list(value) and place.endswith('pipeline') and isinstance(item, Mapping):
+            name = str(item.get('type'))
+        inner = f'{place}.{name}' if place else name
+        yield inner, item
+        yield from values_in(item, inner)

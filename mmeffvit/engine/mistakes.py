@@ -1,0 +1,128 @@
+"""Exceptions of mmengine, mmdet and mmseg that a user can mend, as user errors in one line."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from traceback import walk_tb
+from typing import Any, TypeVar
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.evaluator import Evaluator
+from mmengine.hooks import Hook
+from mmengine.registry import OPTIMIZERS
+from mmengine.runner import Runner
+
+from mmeffvit.config.build import why
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import reason
+
+T = TypeVar('T')
+
+LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
+KEPT = (UserError, FileNotFoundError)  # say themselves what is wrong
+
+
+@contextmanager
+def building(config: Config) -> Iterator[None]:
+    """While objects are built from a config, what goes wrong is wrong in the config.
+
+    Raises:
+        UserError: In place of any other exception.
+    """
+    try:
+        yield
+    except KEPT:
+        raise
+    except Exception as error:  # whatever the classes of the config raise
+        raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
+
+
+def check_optimizer(config: Config) -> None:
+    """Look for the class of the optimizer: mmengine says of a missing one only that it is None.
+
+    Raises:
+        UserError: If there is none of that name.
+    """
+    optimizer = (config.get('optim_wrapper') or {}).get('optimizer')
+    name = optimizer.get('type') if isinstance(optimizer, dict) else None
+    if isinstance(name, str) and OPTIMIZERS.get(name) is None:
+        scope = config.get('default_scope')
+        with building(config):
+            raise KeyError(f'{name} is not in the {scope}::optimizer registry')
+
+
+class Started(Hook):
+    """Knows whether a run is built."""
+
+    def __init__(self) -> None:
+        self.is_so = False
+
+    def before_run(self, runner: Runner) -> None:
+        self.is_so = True
+
+
+def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
+    """Do ``runner.train`` or ``runner.test``.
+
+    Raises:
+        UserError: If something of the config cannot be built, or a file of the data not be read.
+    """
+    started = Started()
+    runner.register_hook(started)
+    try:
+        return job()
+    except KEPT as error:
+        lines = str(error).strip().splitlines()
+        if isinstance(error, UserError) and lines[0].startswith('Caught UserError in DataLoader'):
+            raise UserError(lines[-1].partition(': ')[2]) from error
+        raise
+    except Exception as error:
+        if started.is_so:
+            raise
+        raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
+
+
+def name_unreadable(dataset: Any) -> None:
+    """Have the data sets in ``dataset`` name a file that their pipelines cannot read."""
+    for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
+        if inner is not None:
+            name_unreadable(inner)
+    if isinstance(dataset, BaseDataset):
+        dataset.prepare_data = partial(prepare, dataset)
+
+
+def prepare(dataset: BaseDataset, index: int) -> Any:
+    """An item of a data set.
+
+    Raises:
+        UserError: If a file of it cannot be read: the libraries' errors do not name it.
+    """
+    try:
+        return type(dataset).prepare_data(dataset, index)
+    except KEPT:
+        raise
+    except Exception as error:
+        frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
+        inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
+        if not inside:
+            raise
+        key = 'seg_map_path' if '_load_seg_map' in inside else 'img_path'
+        path = dataset.get_data_info(index).get(key)
+        raise UserError(
+            f'{path} or its annotation cannot be read ({reason(error)}): '
+            '`tools/check_dataset.py --all` finds all such files'
+        ) from error
+
+
+def complete_annotations(evaluator: Evaluator) -> None:
+    """Give the annotations of COCO metrics what pycocotools insists on and many tools do not write.
+
+    It copies ``info``, and reads ``iscrowd`` of every annotation.
+    """
+    for metric in evaluator.metrics:
+        truth = getattr(metric, '_coco_api', None)
+        if isinstance(getattr(truth, 'dataset', None), dict):
+            truth.dataset.setdefault('info', {})
+            for annotation in truth.dataset.get('annotations', ()):
+                annotation['iscrowd'] = annotation.get('iscrowd') or 0
