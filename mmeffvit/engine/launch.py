@@ -104,11 +104,11 @@ def train(
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
-        fit_log_window(runner)
         model = unwrap(runner.model)
         check_optimizer(config)
         with building(config):
             loops = dict(train=runner.train_loop, val=runner.val_loop)
+        fit_log_window(runner)
         for split, loop in loops.items():
             if loop is not None:
                 check_classes(model, loop.dataloader.dataset, split)
