@@ -2,11 +2,14 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction
 from mmeffvit.engine.launch import LAUNCHERS, RunOptions
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
 
 from .errors import exit_with_message
 
@@ -48,10 +51,29 @@ def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def output_file(text: str) -> Path:
+    """The type of an argument that names a file to write, looked at before any work."""
+    return _output(text)
+
+
+def output_folder(text: str) -> Path:
+    """The type of an argument that names a folder to write to, looked at before any work."""
+    return _output(text, folder=True)
+
+
+def _output(text: str, *, folder: bool = False) -> Path:
+    try:
+        return check_output(text, folder=folder)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A config, and how a run of it starts: see :func:`take_run_options`."""
     add_config(parser)
-    parser.add_argument('--work-dir', help='folder of the log and the checkpoints')
+    parser.add_argument(
+        '--work-dir', type=output_folder, help='folder of the log and the checkpoints'
+    )
     parser.add_argument('--seed', type=int, help='seed of everything random')
     parser.add_argument(
         '--deterministic', action='store_true', help='deterministic algorithms only'

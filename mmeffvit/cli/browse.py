@@ -2,12 +2,11 @@
 
 from argparse import ArgumentParser
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
-from .arguments import add_config, new_parser, run_command
+from .arguments import add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
@@ -16,8 +15,8 @@ def make_parser() -> ArgumentParser:
     add_config(parser)
     add(
         '--out-dir',
-        type=Path,
-        default=Path('browse'),
+        type=output_folder,
+        default='browse',
         dest='out',
         help='folder of the sheets (%(default)s)',
     )
