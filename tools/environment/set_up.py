@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 VENV = ROOT / '.venv'
 PYTHON = VENV / 'bin' / 'python'
-STAMP = VENV / 'mmeffvit-stack'
+STAMP = VENV / 'mmeffvit-stack'  # what is installed
+MARK = VENV / 'mmeffvit-made'  # nothing without it is removed
 PARITY = VENV / 'parity'
 TORCH = 'torch==2.13.0'
 MMCV = '2.1.0'
@@ -36,17 +37,33 @@ class SetUpError(Exception):
     """Something that the user must mend; the message says how."""
 
 
+def create_venv() -> None:
+    """Create .venv, anew if it has another Python; one that was not made here is left alone.
+
+    Raises:
+        SetUpError: If something else is called .venv.
+    """
+    there = VENV.is_symlink() or VENV.exists()
+    if there and not MARK.is_file() and not STAMP.is_file():
+        raise SetUpError(f'{VENV} was not made by this script: move it, or use another checkout')
+    if PYTHON.exists() and venv_version() == sys.version_info[:2]:
+        MARK.touch()
+        return
+    if there:
+        say(f'.venv is incomplete, or of another Python than {sys.executable}: creating it anew')
+        shutil.rmtree(VENV)
+    say(f'creating .venv with Python {platform.python_version()}')
+    VENV.mkdir()
+    MARK.touch()
+    run(sys.executable, '-m', 'venv', str(VENV))
+
+
 def main() -> None:
     check_machine()
     if STAMP.is_file() and STAMP.read_text() == fingerprint():
         return
     start = time.monotonic()
-    if (VENV / 'bin').exists() and venv_version() != sys.version_info[:2]:
-        say(f'.venv has another Python than {sys.executable}: creating it anew')
-        shutil.rmtree(VENV)
-    if not PYTHON.exists():
-        say(f'creating .venv with Python {platform.python_version()}')
-        run(sys.executable, '-m', 'venv', '--clear', str(VENV))
+    create_venv()
     STAMP.unlink(missing_ok=True)
     say(f'installing {TORCH}')
     pip('install', *BUILD_TOOLS, TORCH)
