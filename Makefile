@@ -11,7 +11,7 @@ demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, 
 	$(RUN) tools/demo.py
 
 test: environment  ## run every test, in two processes of one thread each
-	$(RUN) -m mmeffvit
+	$(RUN) -m mmeffvit doctor
 	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2 --dist worksteal
 
 learn: environment  ## overfit a few images with every head, and print what each reaches

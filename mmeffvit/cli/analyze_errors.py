@@ -11,7 +11,7 @@ from .arguments import new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'errors found.json errors --types bbox segm')
     add = parser.add_argument
     add('result', help='detections: a JSON in the format of COCO, or a .pkl of tools/test.py --out')
     add('out_dir', type=output_folder, help='folder for tables and curves')

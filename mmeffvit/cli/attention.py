@@ -11,7 +11,7 @@ from .arguments import new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'attention SwiftFormer:l1 photo.jpg --out attention')
     add = parser.add_argument
     add(
         'target',

@@ -10,7 +10,7 @@ from .arguments import add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'browse configs/maskrcnn_swiftformer_l1.py --split train')
     add = parser.add_argument
     add_config(parser)
     add(

@@ -13,7 +13,7 @@ from .arguments import new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'complexity configs/maskrcnn_swiftformer_l1.py --shape 800 1344')
     add = parser.add_argument
     add(
         'target',

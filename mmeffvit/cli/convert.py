@@ -11,7 +11,7 @@ from .arguments import add_allow_non_finite, new_parser, output_file, run_comman
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'convert mobilevitv2-1.0.pt mobilevitv2_100.safetensors')
     add = parser.add_argument
     add('source', help='a file, an address, or hf://OWNER/REPOSITORY')
     add('out', type=output_file, nargs='?', help='a .safetensors or .pth file')

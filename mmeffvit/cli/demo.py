@@ -23,7 +23,7 @@ BATCH = 8  # images per step over all processes
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'demo --out work_dirs/demo')
     add = parser.add_argument
     add('--out', type=output_folder, default='work_dirs/demo', help='output folder')
     add('--seed', type=int, default=0, help='seed of the data and the training')

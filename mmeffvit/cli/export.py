@@ -12,7 +12,7 @@ from .arguments import add_checkpoint, add_config, new_parser, output_file, run_
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'export configs/retinanet_shvit_s4.py epoch_12.pth model.onnx')
     add = parser.add_argument
     add_config(parser)
     add_checkpoint(parser)

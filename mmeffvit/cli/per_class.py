@@ -12,7 +12,7 @@ from .arguments import add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'per-class configs/retinanet_shvit_s4.py found.pkl')
     add = parser.add_argument
     add_config(parser)
     add(

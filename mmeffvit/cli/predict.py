@@ -18,7 +18,7 @@ from .arguments import (
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'predict configs/retinanet_shvit_s4.py epoch_12.pth photos')
     add = parser.add_argument
     add_config(parser)
     add_checkpoint(parser)

@@ -10,7 +10,7 @@ from .arguments import new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'prepare-voc-coco --coco data/coco --voc data/VOCdevkit/VOC2012')
     add = parser.add_argument
     add('--coco', type=Path, default=Path('data/coco'), help='COCO 2017')
     add(

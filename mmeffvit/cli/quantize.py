@@ -12,7 +12,7 @@ from .arguments import new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8.onnx')
     add = parser.add_argument
     add('model', metavar='MODEL.onnx', help='written by tools/export.py')
     add('images', metavar='IMAGES', help='folder of images like those to come')

@@ -15,7 +15,7 @@ from .arguments import add_cfg_options, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'suite "configs/ssdlite_*.py" --work-dir work_dirs')
     add = parser.add_argument
     add('configs', nargs='+', metavar='CONFIG', help='paths, globs, or names of our own configs')
     add(

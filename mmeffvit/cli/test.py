@@ -18,7 +18,7 @@ from .arguments import (
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'test configs/retinanet_shvit_s4.py epoch_12.pth --out found.pkl')
     add = parser.add_argument
     add_run(parser)
     add_checkpoint(parser)
