@@ -128,7 +128,7 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def check_image(x: Tensor) -> None:
-    """Refuse what is no batch of colour images, or too small for the coarsest maps.
+    """Refuse what is no batch of color images, or too small for the coarsest maps.
 
     Raises:
         ValueError: If the shape is not (B, 3, H, W) with H and W of at least ``MIN_SIDE`` pixels.
@@ -245,7 +245,7 @@ class Backbone(BaseModule):
         return self
 
     def init_weights(self) -> None:
-        """Load the checkpoint that ``init_cfg`` names, or initialise as mmengine does.
+        """Load the checkpoint that ``init_cfg`` names, or initialize as mmengine does.
 
         Raises:
             mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be found or does not fit.

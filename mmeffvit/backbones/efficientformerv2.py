@@ -13,7 +13,7 @@ from mmeffvit.layers.attention import (
     DownsamplingAttention,
     LocalGlobalAttention,
     MobileAttention,
-    TalkingHeadAttention,
+    TalkingHeadsAttention,
 )
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.position_bias import PositionBias, resize_table
@@ -68,7 +68,7 @@ class AttentionChoice:
     blocks: str
     downsampling: str
     resolution: tuple[int, int]
-    normaliser: str
+    normalizer: str
     competition: bool
 
     def __post_init__(self) -> None:
@@ -78,9 +78,9 @@ class AttentionChoice:
         if min(self.resolution) < 1:
             raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
         mobile = 'mobile' in (self.blocks, self.downsampling)
-        if not mobile and (self.normaliser, self.competition) != ('token', True):
+        if not mobile and (self.normalizer, self.competition) != ('token', True):
             raise ValueError(
-                f'normaliser is {self.normaliser!r} and competition {self.competition}: only '
+                f'normalizer is {self.normalizer!r} and competition {self.competition}: only '
                 "attention='mobile' has them"
             )
 
@@ -93,7 +93,7 @@ class AttentionChoice:
             self.mobile()
             if self.blocks == 'mobile'
             # keys are at stride 32 in both stages
-            else TalkingHeadAttention(NUM_HEADS, self.table_size(32))
+            else TalkingHeadsAttention(NUM_HEADS, self.table_size(32))
         )
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride)
 
@@ -102,7 +102,7 @@ class AttentionChoice:
         mixer = (
             self.mobile()
             if mobile
-            else TalkingHeadAttention(NUM_HEADS, self.table_size(16), stride=2, talking=False)
+            else TalkingHeadsAttention(NUM_HEADS, self.table_size(16), stride=2, mix_heads=False)
         )
         # the heads of Mobile-Attention compete token by token: keys go to the grid of the queries
         key_stride = 2 if mobile else 1
@@ -111,7 +111,7 @@ class AttentionChoice:
         )
 
     def mobile(self) -> MobileAttention:
-        return MobileAttention(normaliser=self.normaliser, competition=self.competition)
+        return MobileAttention(normalizer=self.normalizer, competition=self.competition)
 
 
 class FeedForward(nn.Module):
@@ -241,7 +241,7 @@ class EfficientFormerV2(Backbone):
         attention: 'local_global' or 'mobile', in the blocks.
         downsampling: 'local_global' or 'mobile', in the step from the third stage to the fourth;
             the paper replaces attention blocks, so the step keeps its own by default.
-        normaliser: 'token' or 'head', of Mobile-Attention.
+        normalizer: 'token' or 'head', of Mobile-Attention.
         competition: Whether the heads of Mobile-Attention compete.
         resolution: Height and width, in pixels, that the tables are made for, or one number for
             both. The released weights are for 224; theirs are resized on loading to any other.
@@ -267,7 +267,7 @@ class EfficientFormerV2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         attention: str = 'local_global',
         downsampling: str = 'local_global',
-        normaliser: str = 'token',
+        normalizer: str = 'token',
         competition: bool = True,
         resolution: int | tuple[int, int] = 224,
         drop_path_rate: float = 0.0,
@@ -276,7 +276,7 @@ class EfficientFormerV2(Backbone):
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
-        choice = AttentionChoice(attention, downsampling, (height, width), normaliser, competition)
+        choice = AttentionChoice(attention, downsampling, (height, width), normalizer, competition)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=[

@@ -153,7 +153,7 @@ def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stag
 
 
 def reset_parameters(module: nn.Module) -> None:
-    """Initialise as the official code does: normal, cut at two in absolute value, zero bias."""
+    """Initialize as the official code does: normal, cut at two in absolute value, zero bias."""
     if isinstance(module, EfficientAdditiveAttention):
         nn.init.normal_(module.score.weight)  # parents come after children: this one wins
     elif isinstance(module, nn.Conv2d):

@@ -107,10 +107,12 @@ def build_model(model: ConfigDict) -> nn.Module:
     try:
         return revert_sync_batchnorm(MODELS.build(deepcopy(model)))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'the model cannot be built: {why(error, dict(model=model))}') from error
+        raise UserError(
+            f'the model cannot be built: {explain_error(error, dict(model=model))}'
+        ) from error
 
 
-def why(error: Exception, settings: Mapping[str, Any]) -> str:
+def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
     """Why something could not be built from a config, with the cure of frequent causes.
 
     Args:

@@ -30,7 +30,7 @@ def open_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
         UserError: If it cannot be read, or what it needs does not work here.
     """
     config = load_config(path, options)
-    require_host_of(config)
+    require_scope(config)
     return config
 
 
@@ -146,7 +146,7 @@ def resolve_work_dir(config: Config, work_dir: str | None) -> Path:
     return Path(chosen)
 
 
-def require_host_of(config: Config) -> str:
+def require_scope(config: Config) -> str:
     """Import the package that ``config`` is written for, with the operators it needs.
 
     Returns:

@@ -176,7 +176,7 @@ def draw_image(
         seen = [(covered == i).sum() for i in range(len(areas))]
         if any(part < spec.min_visible * area for part, area in zip(seen, areas, strict=True)):
             continue  # it would hide an earlier one
-        image[mask] = colour_apart_from(rng, image[mask].mean(axis=0))
+        image[mask] = color_apart_from(rng, image[mask].mean(axis=0))
         owner = covered
         labels.append(label)
         areas.append(int(mask.sum()))
@@ -186,7 +186,7 @@ def draw_image(
 
 
 def draw_ground(rng: np.random.Generator, side: int) -> np.ndarray:
-    """A gradient between two colours, with stripes or blobs: (side, side, 3) float32."""
+    """A gradient between two colors, with stripes or blobs: (side, side, 3) float32."""
     rows, columns = np.mgrid[:side, :side] / side
     angle = rng.uniform(0, 2 * np.pi)
     along = rows * np.sin(angle) + columns * np.cos(angle)
@@ -203,13 +203,13 @@ def draw_ground(rng: np.random.Generator, side: int) -> np.ndarray:
 def draw_mask(rng: np.random.Generator, label: int, spec: ShapesSpec) -> np.ndarray:
     """One shape of class ``label`` at a random place, size and angle: (side, side) bool."""
     radius = spec.side * rng.uniform(spec.min_diameter, spec.max_diameter) / 2
-    centre = rng.uniform(0.6 * radius, spec.side - 0.6 * radius, 2)
+    center = rng.uniform(0.6 * radius, spec.side - 0.6 * radius, 2)
     mask = np.zeros((spec.side, spec.side), np.uint8)
     if CLASSES[label] == 'circle':
-        cv2.circle(mask, centre.astype(int).tolist(), int(radius), 1, cv2.FILLED)
+        cv2.circle(mask, center.astype(int).tolist(), int(radius), 1, cv2.FILLED)
     else:
         tilt = np.radians(rng.uniform(-spec.max_tilt, spec.max_tilt))
-        points = centre + radius * _outline(CLASSES[label], tilt)
+        points = center + radius * _outline(CLASSES[label], tilt)
         cv2.fillPoly(mask, [points.round().astype(np.int32)], 1)
     return mask.astype(bool)
 
@@ -229,11 +229,11 @@ def _outline(name: str, tilt: float) -> np.ndarray:
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def colour_apart_from(rng: np.random.Generator, colour: np.ndarray) -> np.ndarray:
-    """A random BGR colour that differs from ``colour`` by 60 or more in some channel."""
+def color_apart_from(rng: np.random.Generator, color: np.ndarray) -> np.ndarray:
+    """A random BGR color that differs from ``color`` by 60 or more in some channel."""
     while True:
         drawn = rng.uniform(0, 255, 3)
-        if np.abs(drawn - colour).max() >= 60:
+        if np.abs(drawn - color).max() >= 60:
             return drawn
 
 

@@ -70,9 +70,9 @@ class SSDLiteAnchorGenerator:
             y = (torch.arange(height, device=device) + 0.5) / height
             x = (torch.arange(width, device=device) + 0.5) / width
             y, x = torch.meshgrid(y, x, indexing='ij')
-            centres = torch.stack([x, y], dim=-1).view(-1, 1, 2)  # (H * W, 1, 2)
-            half = centres.new_tensor(sides) / 2
-            corners = torch.cat([centres - half, centres + half], dim=-1)  # (H * W, A, 4)
+            centers = torch.stack([x, y], dim=-1).view(-1, 1, 2)  # (H * W, 1, 2)
+            half = centers.new_tensor(sides) / 2
+            corners = torch.cat([centers - half, centers + half], dim=-1)  # (H * W, A, 4)
             levels.append(corners.view(-1, 4).to(dtype))
         return levels
 

@@ -57,6 +57,6 @@ def add_identity(conv: nn.Conv2d) -> nn.Conv2d:
         bias=conv.bias is not None,
     ).to(conv.weight)
     fused.load_state_dict(conv.state_dict())
-    centre = tuple(side // 2 for side in conv.kernel_size)
-    fused.weight[:, 0, centre[0], centre[1]] += 1
+    center = tuple(side // 2 for side in conv.kernel_size)
+    fused.weight[:, 0, center[0], center[1]] += 1
     return fused

@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 and COCO 2017 as one training set: COCO labelled with the classes of VOC."""
+"""PASCAL VOC 2012 and COCO 2017 as one training set: COCO labeled with the classes of VOC."""
 
 import contextlib
 import io

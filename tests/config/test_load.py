@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmeffvit.config.load import load_config, require_host_of, resolve_work_dir
+from mmeffvit.config.load import load_config, require_scope, resolve_work_dir
 from mmeffvit.errors import UserError
 
 
@@ -100,4 +100,4 @@ def test_an_option_that_does_not_fit_is_one_line(config_file, key):
 @pytest.mark.parametrize('scope', ['', "default_scope = 'mmpose'"])
 def test_a_config_of_no_host_is_named(config_file, scope):
     with pytest.raises(UserError, match="default_scope = 'mmdet'"):
-        require_host_of(load_config(config_file(scope)))
+        require_scope(load_config(config_file(scope)))

@@ -18,7 +18,7 @@ from mmeffvit.datasets.transforms.photometric import (
 )
 from mmeffvit.registry import TRANSFORMS
 
-GREY = np.array([0.114, 0.587, 0.299])  # of blue, green and red
+GRAY = np.array([0.114, 0.587, 0.299])  # of blue, green and red
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +53,14 @@ def test_brightness_is_a_factor(image, factor):
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
 def test_contrast_is_the_distance_to_the_mean_grey(image, factor):
-    expected = blend(image, (image @ GREY).mean(), factor)
+    expected = blend(image, (image @ GRAY).mean(), factor)
     changed = distort(image, change_contrast, dict(contrast=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
 def test_saturation_is_the_distance_to_the_grey_of_the_pixel(image, factor):
-    expected = blend(image, (image @ GREY)[..., None], factor)
+    expected = blend(image, (image @ GRAY)[..., None], factor)
     changed = distort(image, change_saturation, dict(saturation=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
@@ -78,8 +78,8 @@ def test_hue_turns_on_the_circle_and_the_brightest_channel_keeps_its_value(image
 
 def test_blue_weighs_as_blue_although_the_hosts_load_bgr():
     blue = np.full((2, 2, 3), (255, 0, 0), np.uint8)
-    grey = distort(blue, change_saturation, dict(saturation=(0.0, 0.0)))
-    assert grey[0, 0].tolist() == [29, 29, 29]  # 0.114 of 255
+    gray = distort(blue, change_saturation, dict(saturation=(0.0, 0.0)))
+    assert gray[0, 0].tolist() == [29, 29, 29]  # 0.114 of 255
 
 
 def test_the_channels_take_all_six_orders(image):
@@ -179,7 +179,7 @@ def test_impossible_ranges_are_named(arguments):
         PhotometricDistortion(**arguments)
 
 
-def test_normalised_images_are_refused(image):
+def test_normalized_images_are_refused(image):
     for transform in (PhotometricDistortion(), RandomGaussianBlur()):
         with pytest.raises(ValueError, match='float32'):
             transform.transform(dict(img=image.astype(np.float32)))

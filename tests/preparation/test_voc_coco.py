@@ -1,4 +1,4 @@
-"""COCO labelled with the classes of VOC: which pixels, which files, what stops a run."""
+"""COCO labeled with the classes of VOC: which pixels, which files, what stops a run."""
 
 import json
 import shutil

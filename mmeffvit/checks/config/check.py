@@ -23,7 +23,7 @@ def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
     """Train the model of a config for one step on noise, and compare what meets in it.
 
     Looked at are: strides that heads declare against the maps that reach them, channels, numbers
-    of classes, the normalisation of images, and parameters without a gradient. The model is built
+    of classes, the normalization of images, and parameters without a gradient. The model is built
     on the CPU from random weights; neither data nor weights are read, and neither the config nor
     any random state changes.
 
@@ -49,7 +49,7 @@ def findings_of(step: Step, config: Config, distributed: bool) -> list[Finding]:
         *strides,
         *check_run(step, explained=explained),
         *attempted('classes', compare_classes, step, config),
-        *attempted('normalisation of images', check_inputs, step, config),
+        *attempted('normalization of images', check_inputs, step, config),
         *attempted('parameters without a gradient', check_gradients, step, config, distributed),
         *attempted('names', check_names, config),
     ]

@@ -25,7 +25,7 @@ def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
     known = {}
     for split in SPLITS:
         for dataset in datasets_of(config, split):
-            yield from misspelt(dataset, split)
+            yield from obsolete_keys(dataset, split)
             meta = metainfo_of(dataset, config.default_scope)
             if is_known(meta):
                 known.setdefault(split, meta)
@@ -52,7 +52,7 @@ def metainfo_of(dataset: Mapping, scope: str) -> dict[str, Any]:
     return {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
 
 
-def misspelt(dataset: Mapping, split: str) -> Iterator[Finding]:
+def obsolete_keys(dataset: Mapping, split: str) -> Iterator[Finding]:
     if 'CLASSES' in (dataset.get('metainfo') or {}):
         yield fault(
             f'{split} data: metainfo has CLASSES, which neither host reads any more; write '

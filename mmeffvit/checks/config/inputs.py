@@ -1,4 +1,4 @@
-"""The normalisation of images against what the backbone's weights expect."""
+"""The normalization of images against what the backbone's weights expect."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ TOLERANCE = 0.5  # of 255: recipes round the mean and the deviation differently
 def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
     """Compare mean, deviation and channel order; images are read as BGR, weights expect RGB.
 
-    A model that starts from random weights learns any normalisation: a difference is noted then.
+    A model that starts from random weights learns any normalization: a difference is noted then.
     """
     backbone = step.backbone
     kind = type(backbone).__name__
     if not hasattr(backbone, 'input_mean'):
-        yield unchecked(f'normalisation of images: {kind} does not say what it expects')
+        yield unchecked(f'normalization of images: {kind} does not say what it expects')
         return
-    mean, std, rgb, where = normalisation(step, config)
+    mean, std, rgb, where = normalization(step, config)
     expected_mean, expected_std = list(backbone.input_mean), list(backbone.input_std)
     cures = []
     if not close(mean, expected_mean):
@@ -44,7 +44,7 @@ def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
         yield fine(f'{kind} gets RGB with mean {expected_mean} and std {expected_std}')
 
 
-def normalisation(step: Step, config: Config) -> tuple[list[float], list[float], bool, str]:
+def normalization(step: Step, config: Config) -> tuple[list[float], list[float], bool, str]:
     """Mean, deviation, whether RGB, and who says so: the preprocessor, else the pipeline."""
     settings: dict[str, Any] = step.settings.get('data_preprocessor') or {}
     order = 'bgr_to_rgb'

@@ -1,4 +1,4 @@
-"""The data sets that a config names, built by their host without reading them."""
+"""The data sets that a config names, built by mmdet or mmseg without reading them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ class Configured:
 
 
 def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configured]:
-    """Every data set of the splits, without wrappers; one that two splits share comes once."""
+    """Every data set of the splits, without wrappers; one that two splits share is listed once."""
     found: list[Configured] = []
     for split in splits:
-        leaves = datasets_of(config, split)
+        datasets = datasets_of(config, split)
         evaluators = tuple(annotation_files(config.get(f'{split}_evaluator')))
-        for number, settings in enumerate(leaves, 1):
-            name = split if len(leaves) == 1 else f'{split} {number} of {len(leaves)}'
+        for number, settings in enumerate(datasets, 1):
+            name = split if len(datasets) == 1 else f'{split} {number} of {len(datasets)}'
             same = [c for c in found if c.settings == settings and c.evaluators == evaluators]
             if same:
                 same[0].name += f', {name}'
@@ -62,7 +62,7 @@ def build(configured: Configured, report: Report) -> BaseDataset | None:
     """Build the data set, which joins its paths and reads nothing; None if a path is missing.
 
     Raises:
-        UserError: If the host does not know it, or an argument does not fit.
+        UserError: If its type is not registered, or an argument does not fit.
     """
     split = configured.name.split()[0].rstrip(',')
     loaders = Config({f'{split}_dataloader': dict(dataset=dict(configured.settings))})
@@ -82,7 +82,7 @@ def build(configured: Configured, report: Report) -> BaseDataset | None:
 
 
 def check_evaluators(configured: Configured, dataset: BaseDataset, report: Report) -> None:
-    """A metric with an annotation file of its own must measure by that of the data set."""
+    """Check that a metric with its own annotation file uses the one of the data set."""
     for path in configured.evaluators:
         if not Path(path).is_file():
             report.add(NOT_THERE, f'annotation file {path!r} of the evaluator')

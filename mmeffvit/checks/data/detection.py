@@ -59,7 +59,7 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     del file  # before the host reads it again: that of COCO takes gigabytes
     opened = check_images(expected, report, sample)
     report.facts.insert(0, f'{numbers}, {opened:,} images opened')
-    check_host(dataset, report)
+    check_loading(dataset, report)
 
 
 def check_file(file: CocoFile, classes: Sequence[str], report: Report, *, with_masks: bool) -> None:
@@ -121,14 +121,14 @@ def size_or_fault(path: Path) -> tuple[int, int] | Unreadable:
         return fault
 
 
-def check_host(dataset: BaseDataset, report: Report) -> bool:
+def check_loading(dataset: BaseDataset, report: Report) -> bool:
     """Let the host read the data set; its complaint counts where nothing else explains it."""
     try:
         with quiet():
             dataset.full_init()
     except Exception as error:  # whatever the host or a user's class raises
         if not report.broken:
-            report.add(kinds.HOST_REFUSES, f'{type(error).__name__}: {error}')
+            report.add(kinds.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
         return False
     report.facts.append(f'{type(dataset).__name__} keeps {len(dataset):,} images')
     return True
@@ -147,13 +147,13 @@ def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     expected = [(root / dataset.img_subdir / f'{name}.jpg', size) for name, size in sizes.items()]
     opened = check_images(expected, report, sample)
     report.facts.append(f'{len(names):,} images, {opened:,} opened')
-    check_host(dataset, report)
+    check_loading(dataset, report)
 
 
 def check_other(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     """Check the images of a data set in a format of its own."""
     report.facts.append('annotations were not looked at, their format is not known here')
-    if not check_host(dataset, report):
+    if not check_loading(dataset, report):
         return
     rows: list[dict[str, Any]] = [dataset.get_data_info(i) for i in range(len(dataset))]
     expected: list[Expected] = []

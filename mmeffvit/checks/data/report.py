@@ -36,7 +36,7 @@ WRITE = 'correct the program that writes the annotation file'
 NOT_THERE = Kind('paths of the config missing', 'docs/datasets.md shows the layout')
 OTHER_FILE = Kind('evaluators reading another annotation file', 'give both the same ann_file')
 FILE_UNREADABLE = Kind('annotation files unreadable', UNPACK, stops=True)
-HOST_REFUSES = Kind('data sets that the host cannot read', 'see its message')
+FAILS_TO_LOAD = Kind('data sets that the host cannot read', 'see its message')
 EMPTY = Kind('data sets without an image', PREFIX, stops=True)
 
 RECORD_INCOMPLETE = Kind(
@@ -89,7 +89,7 @@ LABELS_MISSING = Kind('label maps missing', PREFIX)
 LABELS_ALONE = Kind('label maps without an image, which are never read', PREFIX)
 LABELS_BROKEN = Kind('label maps truncated or unreadable', UNPACK)
 LABELS_SIZE = Kind('label maps of another size than their image', WRITE)
-LABELS_COLOUR = Kind(
+LABELS_COLOR = Kind(
     'label maps with several channels', 'write one channel that holds the number of the class'
 )
 LABELS_VALUE = Kind(

@@ -13,7 +13,7 @@ from mmeffvit.utils.images import Unreadable, read_labels, read_size
 from mmeffvit.utils.progress import in_threads
 
 from . import report as kinds
-from .detection import check_host
+from .detection import check_loading
 from .images import Sample, make_lookup
 from .report import Kind, Report
 
@@ -69,7 +69,7 @@ def is_segmentation(dataset: BaseDataset) -> bool:
 
 def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     """Check that all images and label maps are there, and open some."""
-    if not check_host(dataset, report):
+    if not check_loading(dataset, report):
         return
     rows = [dataset.get_data_info(i) for i in range(len(dataset))]
     pairs = [
@@ -146,7 +146,7 @@ def open_pair(pair: Pair) -> Opened:
     except Unreadable as fault:
         return Opened(pair, [*faults, (kinds.LABELS_BROKEN, str(fault))])
     if labels.ndim != 2:
-        fault = (kinds.LABELS_COLOUR, f'{pair.labels} has {labels.shape[-1]} channels')
+        fault = (kinds.LABELS_COLOR, f'{pair.labels} has {labels.shape[-1]} channels')
         return Opened(pair, [*faults, fault])
     if size is not None and labels.shape != size:
         ours, theirs = (f'{width} x {height}' for height, width in (labels.shape, size))

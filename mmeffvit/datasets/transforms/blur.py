@@ -1,4 +1,4 @@
-"""Gaussian blur of colour images, as in the recipes of MobileViTv2."""
+"""Gaussian blur of color images, as in the recipes of MobileViTv2."""
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -6,7 +6,7 @@ from PIL import Image, ImageFilter
 
 from mmeffvit.registry import TRANSFORMS
 
-from .photometric import check_colour, check_probability
+from .photometric import check_color, check_probability
 
 
 @TRANSFORMS.register_module()
@@ -39,7 +39,7 @@ class RandomGaussianBlur(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         image = results['img']
-        check_colour(image)
+        check_color(image)
         if np.random.rand() < self.prob:
             blur = ImageFilter.GaussianBlur(np.random.uniform(*self.radius))
             # every channel is blurred alike, so their order does not matter

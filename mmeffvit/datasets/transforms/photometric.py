@@ -1,4 +1,4 @@
-"""Changes of brightness, contrast and colour, as in the recipes of MobileViTv2."""
+"""Changes of brightness, contrast and color, as in the recipes of MobileViTv2."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ class PhotometricDistortion(BaseTransform):
     The distortion of arXiv:2206.02680's code, for detection and segmentation. Each of the five
     happens with probability ``prob``: brightness, saturation, hue and permutation in this order,
     contrast before or after saturation and hue with equal chance. Brightness blends the image with
-    black, contrast with its mean grey, saturation with its grey version; hue is an angle of HSV.
+    black, contrast with its mean gray, saturation with its gray version; hue is an angle of HSV.
     The hosts' ``PhotoMetricDistortion`` differs: it adds to the brightness, turns the hue further
     and, in mmseg, does not permute.
 
@@ -63,7 +63,7 @@ class PhotometricDistortion(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         image = results['img']
-        check_colour(image)
+        check_color(image)
         changed = Image.fromarray(np.ascontiguousarray(image[..., ::-1]))  # RGB
         for change in self.draw():
             changed = change(changed)
@@ -123,9 +123,9 @@ def check_probability(prob: float) -> None:
         raise ValueError(f'prob is {prob}; give a probability from 0 to 1')
 
 
-def check_colour(image: np.ndarray) -> None:
+def check_color(image: np.ndarray) -> None:
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ValueError(
             f'the image is {image.dtype} of shape {image.shape}; give uint8 (height, width, 3), '
-            'before any normalisation'
+            'before any normalization'
         )

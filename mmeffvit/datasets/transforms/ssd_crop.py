@@ -16,8 +16,8 @@ class MaxIoURandomCrop(BaseTransform):
     SSD's crop (arXiv:1512.02325) with one difference: the *best* overlap of the part with a box
     must reach the threshold, where mmdet's ``MinIoURandomCrop`` asks it of every box. A threshold
     is drawn first, and 0 leaves the image as it is. When no part fits in ``num_trials`` draws, the
-    threshold is drawn anew. Boxes whose centre is inside are kept, clipped to the part; crowds,
-    which mmdet marks to be ignored, do not count towards either rule. An image without boxes is
+    threshold is drawn anew. Boxes whose center is inside are kept, clipped to the part; crowds,
+    which mmdet marks to be ignored, do not count toward either rule. An image without boxes is
     left as it is.
 
     Args:
@@ -92,18 +92,18 @@ class MaxIoURandomCrop(BaseTransform):
         )
 
 
-def centre_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Which boxes have their centre inside the part and not on its border."""
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    return ((centres > part[:2]) & (centres < part[2:])).all(axis=1)
+def center_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which boxes have their center inside the part and not on its border."""
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return ((centers > part[:2]) & (centers < part[2:])).all(axis=1)
 
 
 def shows(part: np.ndarray, boxes: np.ndarray, threshold: float) -> bool:
-    """Whether the best overlap (IoU) reaches the threshold, and some box has its centre inside."""
+    """Whether the best overlap (IoU) reaches the threshold, and some box has its center inside."""
     shared = np.minimum(boxes[:, 2:], part[2:]) - np.maximum(boxes[:, :2], part[:2])
     shared = shared.clip(min=0).prod(axis=1)
     joint = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (part[2:] - part[:2]).prod() - shared
-    return (shared / joint).max() >= threshold and centre_inside(part, boxes).any()
+    return (shared / joint).max() >= threshold and center_inside(part, boxes).any()
 
 
 def crop(results: dict, part: np.ndarray) -> dict:
@@ -111,7 +111,7 @@ def crop(results: dict, part: np.ndarray) -> dict:
     left, top, right, bottom = part
     results['img'] = results['img'][top:bottom, left:right]
     results['img_shape'] = results['img'].shape[:2]
-    kept = centre_inside(part, results['gt_bboxes'].numpy())
+    kept = center_inside(part, results['gt_bboxes'].numpy())
     boxes = results['gt_bboxes'][kept]
     boxes.translate_((-left, -top))
     boxes.clip_(results['img_shape'])

@@ -25,8 +25,8 @@ class EfficientAdditiveAttention(nn.Module):
     ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and
     ``g = sum_n(a_n q_n)``, n over the positions. ``|.|`` is the L2 norm: of q and k over the
     channels, of a over the positions. As in the official code, which differs from the paper's
-    equations 4 to 6 in normalising a and k too and in the last projection W_f. The code's factor
-    ``C ** -0.5`` on a is left out: normalising a cancels it.
+    equations 4 to 6 in normalizing a and k too and in the last projection W_f. The code's factor
+    ``C ** -0.5`` on a is left out: normalizing a cancels it.
 
     Args:
         channels: C, channels of the input and of the output.

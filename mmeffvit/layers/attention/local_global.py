@@ -1,4 +1,4 @@
-"""Attention of EfficientFormerV2: global by talking heads, local by a convolution on the values.
+"""Attention of EfficientFormerV2: talking-heads attention plus a convolution on the values.
 
 Whatever mixes the tokens is a module of its own, called with queries, keys and values as maps: the
 attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same place.
@@ -14,17 +14,17 @@ from mmeffvit.layers.position_bias import PositionBias
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
-class TalkingHeadAttention(nn.Module):
+class TalkingHeadsAttention(nn.Module):
     """Multi-head attention with a bias per distance; the heads mix their scores and their weights.
 
     ``y = M_2(softmax(M_1(q k^T / sqrt(D) + bias))) v`` with M_1 and M_2 acting across the heads
-    (talking heads, arXiv:2003.02436), as in the official code of EfficientFormerV2.
+    (talking-heads attention, arXiv:2003.02436), as in the official code of EfficientFormerV2.
 
     Args:
         num_heads: Heads that the channels are divided into, in order.
         table_size: Rows and columns of the key map that the bias table is made for.
         stride: Rows and columns of keys per one of queries.
-        talking: Mix the heads; without, M_1 and M_2 are the identity.
+        mix_heads: Mix the heads; without, M_1 and M_2 are the identity.
 
     Shape:
         query (B, heads * D, H', W'), key (B, heads * D, H, W), value (B, C, H, W) ->
@@ -33,18 +33,23 @@ class TalkingHeadAttention(nn.Module):
     """
 
     def __init__(
-        self, num_heads: int, table_size: tuple[int, int], *, stride: int = 1, talking: bool = True
+        self,
+        num_heads: int,
+        table_size: tuple[int, int],
+        *,
+        stride: int = 1,
+        mix_heads: bool = True,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.stride = stride
         self.position_bias = PositionBias(num_heads, table_size)
-        self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+        self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
         self.mixed_bias = False
-        self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+        self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
 
     @torch.no_grad()
-    def folded(self) -> 'TalkingHeadAttention':
+    def folded(self) -> 'TalkingHeadsAttention':
         """The biases mixed across the heads once: both maps are linear, so their order is free."""
         if isinstance(self.mix_scores, nn.Conv2d):
             table = self.position_bias.table

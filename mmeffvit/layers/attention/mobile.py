@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
-NORMALISERS = ('token', 'head')
+NORMALIZERS = ('token', 'head')
 EPSILON = 1e-6
 CAPTIONS = {
     'competition': 'competition weights',
@@ -33,7 +33,7 @@ class MobileAttention(nn.Module):
 
     Args:
         head_channels: Channels of q and of k in a head; the paper's choice is 4.
-        normaliser: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
+        normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
             not grow with N. 'head' is I, as in the authors' file: the output grows with N.
         competition: Without it, plain linear attention: ``y = Q (K^T V) / Z``.
 
@@ -42,20 +42,20 @@ class MobileAttention(nn.Module):
         of D channels; at a cost linear in H W.
 
     Raises:
-        ValueError: If ``normaliser`` is neither, ``head_channels`` is not positive, or the input
+        ValueError: If ``normalizer`` is neither, ``head_channels`` is not positive, or the input
             does not divide into heads.
     """
 
     def __init__(
-        self, head_channels: int = 4, *, normaliser: str = 'token', competition: bool = True
+        self, head_channels: int = 4, *, normalizer: str = 'token', competition: bool = True
     ) -> None:
         super().__init__()
-        if normaliser not in NORMALISERS:
-            raise ValueError(f'normaliser is {normaliser!r}; choose one of {NORMALISERS}')
+        if normalizer not in NORMALIZERS:
+            raise ValueError(f'normalizer is {normalizer!r}; choose one of {NORMALIZERS}')
         if head_channels < 1:
             raise ValueError(f'head_channels is {head_channels}; it starts at 1')
         self.head_channels = head_channels
-        self.normaliser = normaliser
+        self.normalizer = normalizer
         self.competition = competition
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class MobileAttention(nn.Module):
 
     def denominator(self, query: Tensor, key: Tensor) -> Tensor:
         """Z divided by N, (B, M, N)."""
-        if self.normaliser == 'token':
+        if self.normalizer == 'token':
             shares = (query * key.mean(dim=-1, keepdim=True)).sum(dim=-2)
             # a sigmoid far below zero is zero in float16
             return shares.clamp_min(torch.finfo(shares.dtype).tiny)
@@ -129,6 +129,6 @@ class MobileAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return (
-            f'head_channels={self.head_channels}, normaliser={self.normaliser!r}, '
+            f'head_channels={self.head_channels}, normalizer={self.normalizer!r}, '
             f'competition={self.competition}'
         )

@@ -19,7 +19,7 @@ from mmeffvit.checks.config import check as config_check
 from mmeffvit.checks.config.check import check_config, stop_at_faults
 from mmeffvit.checks.config.findings import Kind
 from mmeffvit.config.datasets import fed_multiples
-from mmeffvit.config.load import load_config, require_host_of
+from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.engine.launch import RunOptions, build_runner, train
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_python
@@ -36,7 +36,7 @@ PRETRAINED = dict(type='Pretrained', checkpoint='nowhere.pth')
 
 
 def all_found(config: Config) -> dict[Kind, list[str]]:
-    require_host_of(config)
+    require_scope(config)
     findings = check_config(config)
     return {kind: [f.text for f in findings if f.kind is kind] for kind in Kind}
 
@@ -83,15 +83,15 @@ def segmentor(backbone: dict, in_index: int, channels: int, **preprocessor: obje
 
 
 @pytest.mark.parametrize(
-    ('leaf', 'classes'),
+    ('config_name', 'classes'),
     [
         ('maskrcnn_swiftformer_xs_shapes', 4),
         ('pspnet_mobilevitv2_050_ade20k', 150),
         ('ssdlite_mobilevitv2_050', 80),
     ],
 )
-def test_a_leaf_has_no_fault(leaf, classes):
-    texts = all_found(load_config(CONFIGS / f'{leaf}.py'))
+def test_our_configs_have_no_fault(config_name, classes):
+    texts = all_found(load_config(CONFIGS / f'{config_name}.py'))
     assert texts[Kind.FAULT] == []
     assert f'{classes} classes in all heads and in the data' in texts[Kind.FINE]
 
@@ -169,7 +169,7 @@ def test_classes_under_the_old_name_are_named():
     assert any('CLASSES, which neither host reads' in fault for fault in faults), faults
 
 
-def test_mobilevitv2_refuses_imagenet_normalisation_and_the_hint_says_how_to_pad():
+def test_mobilevitv2_refuses_imagenet_normalization_and_the_hint_says_how_to_pad():
     backbone = dict(type='mmeffvit.MobileViTv2', arch=0.25, out_indices=(4,), init_cfg=PRETRAINED)
     config = segmentor(backbone, 0, 128, size=(96, 96))
     the_fault(

@@ -17,7 +17,7 @@ from mmeffvit.checks.data.images import Sample
 from mmeffvit.checks.data.report import NOTE, Kind, Report
 from mmeffvit.checks.data.segmentation import Meaning
 from mmeffvit.checks.run import check_data
-from mmeffvit.config.load import load_config, require_host_of
+from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_size
 from tests.conftest import ROOT, run_tool_here
@@ -31,7 +31,7 @@ ALL = Sample(None)
 
 def loaded(config: Path, data_root: Path, **options: object) -> Config:
     config = load_config(config, {'data_root': f'{data_root}/', **options})
-    require_host_of(config)
+    require_scope(config)
     return config
 
 
@@ -274,7 +274,7 @@ def turn(path: Path) -> None:
     Image.fromarray(np.array(Image.open(path)).T).save(path)
 
 
-def colour(path: Path) -> None:
+def color(path: Path) -> None:
     Image.open(path).convert('RGB').save(path)
 
 
@@ -283,7 +283,7 @@ PICTURE = 'images/training/ADE_train_00000001.jpg'
 LABEL_DAMAGE = {
     'value': (kinds.LABELS_VALUE, LABELS, paint(151)),
     'size': (kinds.LABELS_SIZE, LABELS, turn),
-    'colour': (kinds.LABELS_COLOUR, LABELS, colour),
+    'color': (kinds.LABELS_COLOR, LABELS, color),
     'truncated': (kinds.LABELS_BROKEN, LABELS, truncate),
     'missing': (kinds.LABELS_MISSING, LABELS, Path.unlink),
     'image truncated': (kinds.IMAGE_BROKEN, PICTURE, truncate),
@@ -371,7 +371,7 @@ def voc_config(folder: Path) -> Config:
         (folder / f'Annotations/{name}.xml').write_text(VOC)
     (folder / 'train.txt').write_text('1\n2\n')
     config = load_config(SHAPES)
-    require_host_of(config)
+    require_scope(config)
     dataset = dict(type='VOCDataset', data_root=str(folder), ann_file='train.txt')
     config.train_dataloader.dataset = dict(dataset, data_prefix=dict(sub_data_root=''))
     return config
