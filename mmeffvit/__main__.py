@@ -1,4 +1,4 @@
-"""``python -m mmeffvit``: versions, whether the hosts work here, and where the configs lie."""
+"""``python -m mmeffvit``: versions, whether mmdet and mmseg work, and where the configs are."""
 
 import platform
 from importlib import import_module

@@ -194,6 +194,6 @@ def test_a_config_builds_it_with_the_values_of_the_recipe():
 
 
 @pytest.mark.parametrize('thresholds', [(0.1, 0.5), (0, 1.5), (-0.1, 0)])
-def test_thresholds_without_an_end_or_out_of_range_are_named(thresholds):
-    with pytest.raises(ValueError, match='it must have a 0'):
+def test_thresholds_without_zero_or_out_of_range_are_rejected(thresholds):
+    with pytest.raises(ValueError, match='it must include 0'):
         MaxIoURandomCrop(thresholds=thresholds)

@@ -210,7 +210,7 @@ def test_a_list_that_misses_a_level_is_named(key):
 
 def test_ratios_and_sizes_of_anchors_are_above_zero():
     for ratios, sizes in [((), (0.1, 1.0)), (((2, -3),), (0.1, 1.0)), (((2,),), (0.0, 1.0))]:
-        with pytest.raises(ValueError, match='not above 0'):
+        with pytest.raises(ValueError, match='must be positive'):
             SSDLiteAnchorGenerator(ratios, sizes)
 
 

@@ -271,7 +271,7 @@ def test_untrusted_text_is_escaped_in_the_table(tmp_path):
 
 def test_a_table_nested_too_deeply_is_reported(tmp_path):
     (tmp_path / 'suite.json').write_text('[' * 100_000)
-    with pytest.raises(UserError, match='nested too deep'):
+    with pytest.raises(UserError, match='nested too deeply'):
         Table(tmp_path)
 
 

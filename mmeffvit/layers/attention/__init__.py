@@ -1,4 +1,4 @@
-"""One file per attention mechanism, on maps (B, C, H, W)."""
+"""Attention layers on feature maps (B, C, H, W), one file per mechanism."""
 
 from .additive import EfficientAdditiveAttention
 from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadsAttention
