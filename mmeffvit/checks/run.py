@@ -1,4 +1,4 @@
-"""What is wrong with a run is said before it starts: missing files, classes that do not match."""
+"""Checks before a run starts: missing files, invalid annotations, mismatched classes."""
 
 import os
 from collections import Counter
@@ -25,18 +25,18 @@ from .data.detection import find_regular, images_of, is_coco, is_voc
 from .data.report import Report
 from .data.voc import check_files, read_names
 
-MAX_COMPLAINT = 500  # characters of a list of tensors
+MAX_DETAILS = 500  # characters of a list of tensors
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every path that the data loaders name, and read the annotation files.
+    """Check that every path of the data loaders exists, and read the annotation files.
 
     Args:
-        config: The config of the run; mmdet or mmseg is imported.
-        splits: Of 'train', 'val', 'test', those that the run uses.
+        config: The config of the run; mmdet or mmseg must be imported.
+        splits: The splits that the run uses, out of 'train', 'val', 'test'.
 
     Raises:
-        UserError: If a path is missing, or a file holds what would stop or crash the run midway.
+        UserError: If a path is missing, or a file has faults that would stop or crash the run.
     """
     check_paths(config, splits)
     if int(os.environ.get('RANK', 0)):  # the first process reads for all
@@ -66,14 +66,14 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every annotation file and image folder that the data loaders name.
+    """Check that every annotation file and image folder of the data loaders exists.
 
     Raises:
-        UserError: If one is missing; the message says where it was looked for.
+        UserError: If one is missing; the message has the full path.
     """
     for split in splits:
         if config.get(f'{split}_dataloader') is None and split != 'val':
-            raise UserError(f'{config.filename} has no {split}_dataloader: there are no data')
+            raise UserError(f'{config.filename} has no {split}_dataloader')
         for dataset in datasets_of(config, split):
             for kind, path in _paths(dataset):
                 if not path.exists():
@@ -87,7 +87,7 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
 def check_coco_file(
     path: Path, folder: Path, report: Report, *, lists: Sequence[str], with_masks: bool
 ) -> None:
-    """Report what is wrong with an annotation file of COCO and with the kinds of its images."""
+    """Report faults of a COCO annotation file, and images that are not regular files."""
     file = read_coco(str(path), report, lists)
     if file is None:
         return
@@ -98,7 +98,7 @@ def check_coco_file(
 
 
 def check_voc_files(path: Path, folder: Path, report: Report) -> None:
-    """Report what is wrong with the XML files that a list names."""
+    """Report faults of the XML files of a list."""
     try:
         files = ((name, folder / f'{name}.xml') for name in read_names(path))
     except UserError as error:
@@ -108,7 +108,7 @@ def check_voc_files(path: Path, folder: Path, report: Report) -> None:
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:
-    """The class that a config of a data set names, or None if there is none of that name."""
+    """The class of a data set's config, or None if it is not registered."""
     cls = dataset.get('type')
     if isinstance(cls, str):
         try:
@@ -125,7 +125,7 @@ def as_list(value: Any) -> list[Mapping]:
 
 
 def mentions(value: Any, flag: str) -> bool:
-    """Whether ``flag`` is true anywhere inside of a config."""
+    """Whether ``flag`` is true anywhere in a config."""
     if isinstance(value, Mapping):
         return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
     return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
@@ -153,7 +153,7 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
         split: Its name in messages.
 
     Raises:
-        UserError: If a class has no category in the annotation file, or a head has another number.
+        UserError: If a class has no category in the annotation file, or a head does not match.
     """
     classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
     if classes is None:
@@ -171,8 +171,8 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     if len(category_ids) > len(classes):
         twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
         raise UserError(
-            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: name '
-            'each once'
+            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: '
+            'rename one of each'
         )
     absent = [name for name in classes if name not in present]
     raise UserError(
@@ -201,17 +201,17 @@ def weights_of(checkpoint: Mapping) -> dict[str, Tensor]:
 def check_checkpoint(
     model: nn.Module, checkpoint: Mapping, path: str, dataset: Any, split: str = 'test'
 ) -> None:
-    """Refuse to test or resume with weights of another model or of other classes.
+    """Check that a checkpoint has the weights and the classes of the model and the data.
 
     Args:
-        model: The model, as built; it gets the weights.
+        model: The model, into which the weights are loaded.
         checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
-        path: The file, for messages.
+        path: The file name for messages.
         dataset: The data set of the run.
         split: Its name in messages.
 
     Raises:
-        UserError: If a tensor is missing, left over or of another shape, or the classes differ.
+        UserError: If keys are missing or unexpected, or shapes or classes differ.
     """
     trained = checkpoint
     for name in ('meta', 'dataset_meta', 'classes'):
@@ -224,11 +224,11 @@ def check_checkpoint(
         )
     check_kinds(model, checkpoint, path)
     try:
-        # the runner's own way to load, with the conversions that modules know, but strict
+        # mmengine's function, with the conversions of its modules, but strict
         load_state_dict(model, weights_of(checkpoint), strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(
             f'{path} does not fit the model of the config, use the one it was trained with: '
-            f'{wrong[:MAX_COMPLAINT]}'
+            f'{wrong[:MAX_DETAILS]}'
         ) from error

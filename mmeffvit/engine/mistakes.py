@@ -13,7 +13,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import OPTIMIZERS
 from mmengine.runner import Runner
 
-from mmeffvit.config.build import why
+from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import reason
 
@@ -35,7 +35,7 @@ def building(config: Config) -> Iterator[None]:
     except KEPT:
         raise
     except Exception as error:  # whatever the classes of the config raise
-        raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
 
 
 def check_optimizer(config: Config) -> None:
@@ -80,7 +80,7 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
     except Exception as error:
         if started.is_so:
             raise
-        raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
 
 
 def name_unreadable(dataset: Any) -> None:

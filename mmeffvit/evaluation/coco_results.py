@@ -85,7 +85,7 @@ def read_detections(
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise UserError(f'{path} is no results file: it must hold a list of detections')
     if not found:
-        raise UserError(f'{path} holds no detection at all: there is nothing to analyse')
+        raise UserError(f'{path} holds no detection at all: there is nothing to analyze')
     check_references(found, truth, path)
     return found
 

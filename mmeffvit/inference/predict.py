@@ -76,7 +76,7 @@ def predict(
     frames = read_frames(found.sources, predictor.read, report)
     frames = progress(frames, 'predicting', count_frames(found.sources))
     done = run(predictor, ids, frames, writers, options)
-    summarise(done, failures, predictor, ids, options)
+    summarize(done, failures, predictor, ids, options)
     return 1 if failures else 0
 
 
@@ -178,7 +178,7 @@ def prepared(predictor: Predictor, ids: CocoIds, frames: Iterable[Frame]) -> Ite
 
 
 def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[Prepared]]:
-    """Up to ``size`` neighbours each; of one shape for a segmentor, which does not pad."""
+    """Up to ``size`` neighbors each; of one shape for a segmentor, which does not pad."""
     batch: list[Prepared] = []
     for item in items:
         shape = item[1]['inputs'].shape
@@ -191,7 +191,7 @@ def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[P
         yield batch
 
 
-def summarise(
+def summarize(
     done: int, failures: Sequence[str], predictor: Predictor, ids: CocoIds, options: PredictOptions
 ) -> None:
     """Say what was done, where it lies and what its numbers mean."""

@@ -8,7 +8,7 @@ from mmeffvit.backbones import MobileViTv2
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.checkpoints.spelling import official_keys
 from tests.conftest import run_tool_here
 
@@ -25,7 +25,7 @@ def states(timm):
     """Weights of timm's models, by family."""
     torch.manual_seed(0)
     return {
-        family: randomised(timm.create_model(f'{family}_{arch}')).state_dict()
+        family: randomized(timm.create_model(f'{family}_{arch}')).state_dict()
         for family, arch, _ in CASES
     }
 

@@ -1,4 +1,4 @@
-"""A random batch with targets, as a data loader of either host gives it."""
+"""A random batch with targets, in the format of mmdet's and mmseg's data loaders."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from torch import Tensor
 
 from mmeffvit.config.datasets import preprocessor_of, settings_of
 
-BATCH = 2  # images: batch norm after global pooling needs more than one
-CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # of the boxes, in image sides
+BATCH = 2  # batch norm after global pooling needs more than one image
+CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # boxes, normalized coordinates
 
 
 def random_batch(
     scope: str, side: int, num_classes: int, *, seg_scale: float = 1.0, masks: bool = True
 ) -> dict[str, Any]:
-    """Square images of noise, each with two instances, or with a map of classes.
+    """Square images of noise, each with two instances, or with a label map.
 
     Args:
         scope: 'mmdet' or 'mmseg'.
         side: Height and width, in pixels.
-        num_classes: Labels are below it.
-        seg_scale: Size of a detector's semantic map in multiples of the image's.
-        masks: Give the instances of a detector masks; some assigners misread those of a loader.
+        num_classes: Number of classes.
+        seg_scale: Size of a detector's semantic map relative to the image.
+        masks: Whether instances have masks; some assigners fail on them.
     """
     rng = np.random.default_rng(0)
     images = [
@@ -45,7 +45,7 @@ def random_batch(
 
 
 def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> Any:
-    """Two boxes with labels and masks, which are also the proposals, and a semantic map."""
+    """Two boxes with labels and masks, also used as proposals, and a semantic map."""
     from mmdet.structures import DetDataSample
     from mmdet.structures.mask import BitmapMasks
     from mmengine.structures import InstanceData, PixelData
@@ -69,7 +69,7 @@ def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> 
 
 
 def segmentation_sample(side: int, num_classes: int, meta: dict) -> Any:
-    """A map whose rows count through the classes, with its edges."""
+    """A label map of horizontal stripes that cycle through the classes, with its edges."""
     from mmengine.structures import PixelData
     from mmseg.structures import SegDataSample
 
@@ -81,7 +81,7 @@ def segmentation_sample(side: int, num_classes: int, meta: dict) -> Any:
 
 
 def maps_in(values: Any) -> list[Tensor]:
-    """The first feature map, or list of feature maps, among ``values``."""
+    """The first feature map, or list of feature maps, in ``values``."""
     for value in values:
         candidates = list(value) if isinstance(value, list | tuple) else [value]
         if candidates and all(isinstance(x, Tensor) and x.ndim == 4 for x in candidates):
@@ -89,8 +89,8 @@ def maps_in(values: Any) -> list[Tensor]:
     return []
 
 
-def own_side(config: Config) -> int | None:
-    """The shorter side of the images in pixels, if the config names a fixed size."""
+def configured_side(config: Config) -> int | None:
+    """The shorter side of the images in pixels, if the config has a fixed size."""
     preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
         return min(preprocessor['size'])
@@ -100,8 +100,8 @@ def own_side(config: Config) -> int | None:
     return None
 
 
-def targets_of(config: Config) -> dict[str, Any]:
-    """How the targets of a config's loader differ from the usual: see :func:`random_batch`."""
+def target_options(config: Config) -> dict[str, Any]:
+    """Arguments of :func:`random_batch` that depend on the targets of the config's loader."""
     loader = config.get('train_dataloader')
     rescale = next(settings_of(loader, 'SegRescale'), {})
     readers = list(settings_of(loader, 'LoadAnnotations'))
