@@ -164,16 +164,3 @@ def places_of(key: str, value: Any, place: str = '') -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             yield from places_of(key, item, f'{place}.{number}')
-
-
-def lookup(model: Any, name: str) -> Any:
-    """The config of the module ``name`` of the built model, or None.
-
-    One config can describe a whole list of modules, one per stage: their indices are ignored.
-    """
-    for part in filter(None, name.split('.')):
-        if isinstance(model, list | tuple):
-            model = model[int(part)] if part.isdigit() and int(part) < len(model) else None
-        elif not (part.isdigit() and isinstance(model, dict)):
-            model = model.get(part) if isinstance(model, dict) else None
-    return model
