@@ -27,6 +27,7 @@ COMMANDS = {  # the module in this folder, and what it does
     'errors': ('analyze_errors', "COCO's error analysis of a results file"),
     'per-class': ('per_class', 'AP or IoU of every class'),
     'suite': ('suite', 'train and test many configs, with one table'),
+    'convert-dataset': ('convert_dataset', "write a data set's index in COCO's form"),
     'prepare-voc-coco': ('prepare_voc_coco', "label COCO with Pascal VOC's classes"),
     'demo': ('demo', 'train on generated shapes in minutes, and show the result'),
     'doctor': ('doctor', 'versions, what works here, and cures'),

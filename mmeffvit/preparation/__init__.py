@@ -1,1 +1,1 @@
-"""Preparation of data sets from other data sets."""
+"""Data sets of users, read in any of their formats and written in those of mmdet and mmseg."""

@@ -4,6 +4,8 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
+PNG = b'\x89PNG\r\n\x1a\n'
+PNG_BITS = 24  # place of the bits of a channel in the header
 ROTATED = (5, 6, 7, 8)  # its values for rotations by 90 degrees
 
 
@@ -90,6 +94,52 @@ def read_labels(path: Path) -> NDArray:
     """
     with _decoded(path) as image:
         return np.asarray(image)
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What is known of an image file.
+
+    Args:
+        size: Height and width in pixels, rotated according to the EXIF orientation.
+        is_rotated: Whether that exchanged height and width.
+        mode: Of Pillow: 'RGB', 'CMYK', 'P', ...
+        bits: Of a channel.
+        digest: Hash of the file.
+    """
+
+    size: tuple[int, int]
+    is_rotated: bool
+    mode: str
+    bits: int
+    digest: bytes
+
+
+def inspect(path: Path) -> ImageFacts:
+    """Decode an image completely, and describe it.
+
+    Raises:
+        Unreadable: If it cannot be decoded completely.
+    """
+    with _decoded(path) as image:
+        width, height = image.size
+        rotated = image.getexif().get(ORIENTATION) in ROTATED
+        mode = image.mode
+    content = path.read_bytes()
+    # Pillow reads a PNG of 16 bits and several channels as one of 8: its header tells
+    deep = mode[0] in 'IF' or (content.startswith(PNG) and content[PNG_BITS] == 16)
+    size = (width, height) if rotated else (height, width)
+    return ImageFacts(size, rotated, mode, 16 if deep else 8, blake2b(content).digest())
+
+
+def read_colors(path: Path) -> NDArray:
+    """The colors of an image or of the palette of its indices: (H, W, 3) uint8 RGB.
+
+    Raises:
+        Unreadable: If it cannot be decoded completely.
+    """
+    with _decoded(path) as image:
+        return np.asarray(image.convert('RGB'))
 
 
 @contextmanager
