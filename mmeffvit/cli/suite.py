@@ -22,7 +22,7 @@ def make_parser() -> ArgumentParser:
         '--work-dir',
         type=output_folder,
         default='work_dirs',
-        help='gets suite.json, suite.md and a folder per config (default: work_dirs)',
+        help='folder for suite.json, suite.md and one folder per config (default: work_dirs)',
     )
     add('--test-only', action='store_true', help='test the latest checkpoints')
     add('--amp', action='store_true', help='train in mixed precision')

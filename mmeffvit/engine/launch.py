@@ -1,4 +1,4 @@
-"""From a config file to a run of the hosts' runner."""
+"""From a config file to a run of mmengine's runner."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
 
 @dataclass
 class RunOptions:
-    """What the command line says of any run.
+    """Command-line options of every run.
 
     Args:
         work_dir: Folder of the log and the checkpoints; see :func:`resolve_work_dir`.
@@ -70,14 +70,14 @@ def train(
     auto_scale_lr: bool = False,
     check: bool = True,
 ) -> Runner:
-    """Train as a config of either host says.
+    """Train as specified by a config of mmdet or mmseg.
 
     Args:
         config_path: The config file.
         options: See :class:`RunOptions`.
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
-        auto_scale_lr: Scale the learning rate by the batch over all processes.
+        auto_scale_lr: Scale the learning rate with the total batch size.
         check: Look for faults of the config first, see :mod:`mmeffvit.checks.config.check`.
 
     Returns:
@@ -141,7 +141,7 @@ def check_start(runner: Runner, start: Mapping[str, Any], config: Config) -> Non
 
 @contextmanager
 def owned(work_dir: Path) -> Iterator[None]:
-    """Keep other runs out of the work dir, and remove what killed ones left half-written."""
+    """Lock the work dir against other runs, and remove partial files of killed runs."""
     if int(os.environ.get('RANK', 0)):  # the first process holds it for all
         yield
         return
@@ -159,7 +159,7 @@ def evaluate(
     out: str | Path | None = None,
     tta: bool = False,
 ) -> tuple[Runner, dict[str, float]]:
-    """Evaluate a checkpoint as a config of either host says.
+    """Evaluate a checkpoint as specified by a config of mmdet or mmseg.
 
     Args:
         config_path: The config file.
@@ -167,7 +167,7 @@ def evaluate(
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
-        tta: Merge the predictions on flipped copies of every image.
+        tta: Test-time augmentation: merge predictions on the image and on its horizontal flip.
 
     Returns:
         The runner, with the checkpoint in its model, and the metrics by name.
@@ -206,7 +206,7 @@ def evaluate(
 
 
 def prepare(config_path: str, options: RunOptions) -> Config:
-    """Read the config, import its host, apply the command line and start the process group."""
+    """Read the config, import mmdet or mmseg, apply the options and start the process group."""
     config = open_config(config_path, options.cfg_options)
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
@@ -246,14 +246,14 @@ def prepare_launcher(config: Config, launcher: str) -> None:
 
 
 def leave_process_group() -> None:
-    """Wait for the other processes and end the group: one that leaves early breaks the others."""
+    """Wait for the other processes and destroy the group: leaving early would break the others."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 
 def build_runner(config: Config) -> Runner:
-    """Build the runner; what the config asks for in vain is the user's mistake.
+    """Build the runner.
 
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
@@ -330,7 +330,7 @@ def set_resume(config: Config, resume: str) -> None:
 def make_interruptible(runner: Runner) -> None:
     """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
 
-    Done to the runner, not to its config: the config that a run leaves behind stays the user's.
+    This changes the runner, not its config: the config saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())
     for hook in runner.hooks:
@@ -346,13 +346,13 @@ def make_interruptible(runner: Runner) -> None:
 
 
 def fit_log_window(runner: Runner) -> None:
-    """Average the logged losses of a short run over fewer iterations: its curve would be flat."""
+    """Average the logged losses of short runs over fewer iterations: curves would be flat."""
     window = runner.log_processor.window_size
     runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))
 
 
 def draw_predictions(config: Config, show_dir: str | Path) -> None:
-    """Switch on the host's own hook that draws predictions beside ground truth."""
+    """Enable the hook of mmdet or mmseg that draws predictions next to the ground truth."""
     folder = str(Path(show_dir).resolve())
     if config.default_scope == 'mmdet':
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
@@ -381,7 +381,7 @@ def augment_tests(config: Config) -> None:
 
 
 def flip_pipeline(config: Config) -> list[dict]:
-    """The test pipeline of a detector, run once as it is and once flipped."""
+    """The test pipeline of a detector, run on the image and on its horizontal flip."""
     pipeline = deepcopy(config.test_dataloader.dataset.pipeline)
     pack = pipeline.pop()
     if 'meta_keys' in pack:  # they are among the default ones
