@@ -59,7 +59,7 @@ setup(
     python_requires='>=3.10',
     packages=find_packages(include=['mmeffvit', 'mmeffvit.*']),
     cmdclass={'build_py': BuildWithConfigs},
-    install_requires=['torch>=2.0', requirement('mmengine', 'mmengine', '>=0.10.0')],
+    install_requires=['torch>=2.6', requirement('mmengine', 'mmengine', '>=0.10.0')],
     extras_require={
         'det': [MMCV, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
         'seg': [

@@ -47,7 +47,7 @@ def measure(form: str, variant: Variant, side: int, settings: Settings) -> Row:
         files = {'with': ort.export_ours(backbone, size, Path(folder, 'with.onnx'))}
         with mock.patch.dict(REPLACEMENTS, others, clear=True):
             files['without'] = ort.export_ours(backbone, size, Path(folder, 'without.onnx'))
-        runs = {name: ort.runner(ort.load(file), x) for name, file in files.items()}
+        runs = {name: ort.runner(file, x) for name, file in files.items()}
     assert_same_maps(runs['without'](), runs['with'](), f'{variant} without {form}')
     samples = settings.time(runs, SECONDS, max_rounds=200)
     return dict(form=form, model=str(variant), size=size, seconds=rounded(samples))

@@ -9,10 +9,12 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
-from torch import nn
+from torch import Tensor, nn
 
+from mmeffvit.checkpoints.load import wrong_kinds
+from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
@@ -179,30 +181,51 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     )
 
 
-def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: Any) -> None:
-    """Refuse to test weights of another model or of other classes.
+def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
+    """Refuse weights whose kind of number is not that of the model: copying would change them.
+
+    Raises:
+        CheckpointError: If integers, booleans or complex numbers stand where floats go.
+    """
+    wrong = wrong_kinds(weights_of(checkpoint), model.state_dict())
+    if wrong:
+        raise CheckpointError(f'{path} does not fit the model: {listed(wrong, 4)}')
+
+
+def weights_of(checkpoint: Mapping) -> dict[str, Tensor]:
+    """The weights of a run's checkpoint by key, without the prefix of a parallel wrapper."""
+    weights = weights_in(checkpoint, ('state_dict',))
+    return {str(key).removeprefix('module.'): value for key, value in weights.items()}
+
+
+def check_checkpoint(
+    model: nn.Module, checkpoint: Mapping, path: str, dataset: Any, split: str = 'test'
+) -> None:
+    """Refuse to test or resume with weights of another model or of other classes.
 
     Args:
         model: The model, as built; it gets the weights.
         checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
         path: The file, for messages.
-        dataset: The data set to test on.
+        dataset: The data set of the run.
+        split: Its name in messages.
 
     Raises:
         UserError: If a tensor is missing, left over or of another shape, or the classes differ.
     """
-    trained = ((checkpoint.get('meta') or {}).get('dataset_meta') or {}).get('classes')
+    trained = checkpoint
+    for name in ('meta', 'dataset_meta', 'classes'):
+        trained = trained.get(name) if isinstance(trained, Mapping) else None
     tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
+    if isinstance(trained, list | tuple) and tested is not None and tuple(trained) != tuple(tested):
         raise UserError(
-            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the test '
-            f'data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
+            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the '
+            f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
-    state = checkpoint.get('state_dict', checkpoint)
-    saved = {key.removeprefix('module.'): value for key, value in state.items()}
+    check_kinds(model, checkpoint, path)
     try:
         # the runner's own way to load, with the conversions that modules know, but strict
-        load_state_dict(model, saved, strict=True)
+        load_state_dict(model, weights_of(checkpoint), strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(

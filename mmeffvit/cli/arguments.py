@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction
 from mmeffvit.engine.launch import LAUNCHERS, RunOptions
 
@@ -32,6 +33,18 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
         default={},
         metavar='KEY=VALUE',
         help='replace values of the config; data_root=FOLDER moves every data path',
+    )
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """A checkpoint, and whether diverged weights are accepted."""
+    parser.add_argument('checkpoint', help='a checkpoint of a run with this config')
+    add_allow_non_finite(parser)
+
+
+def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--allow-non-finite', action='store_true', help='load NaN and infinite weights all the same'
     )
 
 
@@ -71,7 +84,8 @@ def run_command(
         SystemExit: With the exit code, unless it is 0.
     """
     values = vars(make_parser().parse_args(argv))
-    with exit_with_message(values.pop('debug')):
+    non_finite = values.pop('allow_non_finite', False)
+    with exit_with_message(values.pop('debug')), allow_non_finite(non_finite):
         code = job(**values)
     if code:
         raise SystemExit(code)

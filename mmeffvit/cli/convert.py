@@ -7,7 +7,7 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
 
-from .arguments import new_parser, run_command
+from .arguments import add_allow_non_finite, new_parser, run_command
 
 
 def make_parser() -> ArgumentParser:
@@ -18,6 +18,7 @@ def make_parser() -> ArgumentParser:
     add('--dry-run', action='store_true', help='say what would become of it only')
     add('--averaged', action='store_true', help='take the EMA weights')
     add('--prefix', help='read only the keys that start so')
+    add_allow_non_finite(parser)
     return parser
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mmeffvit.engine.launch import train
 
-from .arguments import add_run, new_parser, run_command, take_run_options
+from .arguments import add_allow_non_finite, add_run, new_parser, run_command, take_run_options
 
 
 def make_parser() -> ArgumentParser:
@@ -28,6 +28,7 @@ def make_parser() -> ArgumentParser:
         action='store_false',
         help='train without looking for faults of the config first',
     )
+    add_allow_non_finite(parser)
     return parser
 
 

@@ -4,9 +4,12 @@ mmengine reads files with the ``torch.load`` of the installed release, and those
 ``torch.hub``, which runs the code that a pickle asks for.
 """
 
+import ast
+import logging
 from typing import Any
 
 from mmengine.fileio import get_local_path
+from mmengine.logging import print_log
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
@@ -23,6 +26,8 @@ NAMED = {
     'mmcls://': mmengine_checkpoint.get_mmcls_models,
 }
 STORES = ('s3://', 'petrel://')
+# where mmengine's runner, and those of older releases, put the text of the config
+CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 
 
 def guard_checkpoints() -> None:
@@ -48,16 +53,76 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
         with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-            return load_torch_file(path, place)
+            content = load_torch_file(path, place)
+        remove_programs(content, name)
+        return content
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
     content = load_torch_file(fetch(resolve(name)), place)
+    remove_programs(content, name)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)
     return content
 
 
 load_guarded.__name__ = 'load_from_guarded_reader'  # mmengine's log cuts off `load_from_`
+
+
+def remove_programs(content: Any, name: str) -> None:
+    """Take out of a checkpoint, in place, the configs in Python that would do more than set values.
+
+    mmengine runs these when a run is resumed, and its inferencers when they get no config.
+    """
+    for *path, key in CONFIGS:
+        holder = content
+        for part in path:
+            holder = holder.get(part) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and key in holder and not sets_values(holder[key]):
+            del holder[key]
+            print_log(
+                f'{name}: the config inside, {".".join([*path, key])}, is left out: it is a '
+                'program, and running it could do anything',
+                logger='current',
+                level=logging.WARNING,
+            )
+
+
+def sets_values(text: Any) -> bool:
+    """Whether a config in Python gives names to literals, and does nothing else."""
+    # mmengine puts environment variables and bases into a text before it runs it
+    if not isinstance(text, str) or '{{' in text:
+        return False
+    try:
+        return all(map(is_assignment, ast.parse(text).body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deep, the last two
+        return False
+
+
+def is_assignment(line: ast.stmt) -> bool:
+    """Whether it gives a name to a literal: not to a base, which mmengine would run."""
+    return (
+        isinstance(line, ast.Assign)
+        and all(isinstance(name, ast.Name) for name in line.targets)
+        and not {name.id for name in line.targets} & {'_base_', 'dict'}
+        and is_literal(line.value)
+    )
+
+
+def is_literal(node: ast.expr) -> bool:
+    """Whether it is a number, a text, or a list or dict of such, ``dict(key=...)`` included."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub | ast.UAdd) and is_literal(node.operand)
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return all(map(is_literal, node.elts))
+    if isinstance(node, ast.Dict):
+        return None not in node.keys and all(map(is_literal, [*node.keys, *node.values]))
+    if isinstance(node, ast.Call):
+        values = [keyword.value for keyword in node.keywords]
+        is_dict = isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args
+        return is_dict and all(map(is_literal, values))
+    return False
 
 
 def resolve(name: str) -> str:

@@ -154,9 +154,10 @@ def run(
                 for writer in writers:
                     writer.write(frame, sample, picture)
                 number += 1
-    except BaseException:
-        for writer in writers:
-            writer.abandon()
+    except BaseException as error:
+        left = [writer.abandon() for writer in writers]
+        if isinstance(error, KeyboardInterrupt):
+            error.__notes__ = [f'{number} images and frames are done: {", ".join(left)}']
         raise
     for writer in writers:
         writer.close()

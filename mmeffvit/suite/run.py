@@ -22,8 +22,6 @@ from .child import Outcome, elapsed, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
 from .results import Row, Table, stack_versions
 
-INTERRUPTED = 130  # the shell's exit code for Ctrl-C
-
 
 def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
     """Train and test every leaf in processes of its own; what fails does not stop the others.
@@ -37,7 +35,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         options: See :class:`SuiteOptions`.
 
     Returns:
-        The exit code: 0 if all leaves are done, 1 if some failed, 130 after Ctrl-C.
+        The exit code: 0 if all leaves are done, 1 if some failed.
 
     Raises:
         UserError: If there is no such leaf, a leaf was begun with other options, or another suite
@@ -50,9 +48,9 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         try:
             for number, leaf in enumerate(leaves, 1):
                 Job(leaf, table, options, f'[{number}/{len(leaves)}] {leaf.stem}').run()
-        except KeyboardInterrupt:
-            print('interrupted: the same command goes on from here')
-            return INTERRUPTED
+        except KeyboardInterrupt as error:
+            error.__notes__ = [f'{table.markdown} has what is done: run the same command to resume']
+            raise
     failed = [leaf.stem for leaf in leaves if table.rows[leaf.stem].status != 'done']
     print(f'{len(leaves) - len(failed)} of {len(leaves)} done, see {table.markdown}')
     for name in failed:
@@ -176,7 +174,7 @@ class Job:
         """Whether there is a result; if only testing is asked for, of the newest checkpoint."""
         if self.row.status != 'done' or not self.options.test_only:
             return self.row.status == 'done'
-        newest = latest_checkpoint(self.work_dir)
+        newest = latest_checkpoint(self.work_dir, to_resume=False)
         tested = datetime.fromisoformat(self.row.date).timestamp()
         return newest is not None and (
             str(newest) == self.row.checkpoint and newest.stat().st_mtime <= tested
@@ -203,7 +201,7 @@ class Job:
         Raises:
             UserError: If there is none, or its test fails or measures nothing.
         """
-        checkpoint = latest_checkpoint(self.work_dir)
+        checkpoint = latest_checkpoint(self.work_dir, to_resume=False)
         if checkpoint is None:
             raise UserError(f'no whole checkpoint in {self.work_dir}')
         before = time.time()
