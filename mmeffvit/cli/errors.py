@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import escape
 
 EXIT_CODE = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -58,5 +59,5 @@ def stop(error: Exception, message: str, debug: bool) -> NoReturn:
     if debug:
         raise error
     one_line = ' '.join(message.split('\n')) if isinstance(error, OSError) else message.strip()
-    print(f'error: {one_line}\n(--debug shows where it came from)', file=sys.stderr)
+    print(f'error: {escape(one_line)}\n(--debug shows where it came from)', file=sys.stderr)
     raise SystemExit(EXIT_CODE) from None

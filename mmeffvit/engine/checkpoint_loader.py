@@ -134,7 +134,10 @@ def resolve(name: str) -> str:
     scheme = next((scheme for scheme in NAMED if name.startswith(scheme)), None)
     if scheme is None:
         return name
-    models, model = NAMED[scheme](), name.removeprefix(scheme)
+    try:
+        models, model = NAMED[scheme](), name.removeprefix(scheme)
+    except ImportError as error:
+        raise CheckpointError(f'{name!r}: {error}; give the address or a file') from error
     if 'openmmlab' in scheme.replace('-', ''):
         model = mmengine_checkpoint.get_deprecated_model_names().get(model, model)
     if model not in models:

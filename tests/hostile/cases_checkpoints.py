@@ -164,8 +164,8 @@ def content_cases(world: World, more: int) -> Iterator[Case]:
         chosen = list(LOADERS) if more > 1 else [
             list(READERS)[number % 2],
             *(name for name in ('predict', 'resume') if refusing == (name,)),
-            expensive[number % len(expensive)],
-        ]  # fmt: skip
+            *(name for name in expensive[number % 7 :] + expensive if name in refusing[:7]),
+        ][:3]  # fmt: skip
         for how in dict.fromkeys(chosen):
             must = how in refusing and how not in TOLERANT
             yield Case(
@@ -175,6 +175,8 @@ def content_cases(world: World, more: int) -> Iterator[Case]:
                 expect='refuse' if must else 'either', says=('model.pth',) if must else (),
             )  # fmt: skip
     for how, load in LOADERS.items():  # what is right passes
+        if how == 'export' and more == 1:
+            continue  # it takes long
         name = 'backbone.pth' if how in ('convert', 'init_cfg') else 'run/epoch_1.pth'
         yield Case(
             'checkpoints: content', f'good, {how}', load(name), needs(world, name, *MODEL),
@@ -362,7 +364,7 @@ def safetensors_cases(world: World) -> Iterator[Case]:
             yield Case(
                 'checkpoints: safetensors', f'{what}, {how}', LOADERS[how]('a.safetensors'),
                 write('a.safetensors', content), says=('a.safetensors',),
-                expect='either' if what in ('twice the same key', 'no tensors') else 'refuse',
+                expect='either' if what in ('twice the same key', 'no tensors', 'strange dtype') else 'refuse',
             )  # fmt: skip
     yield Case(
         'checkpoints: safetensors', 'good', LOADERS['init_cfg']('backbone.safetensors'),
@@ -398,7 +400,6 @@ PATHS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     'long name': ('n' * 300 + '.pth', lambda f: None),
     'long path': ('n/' * 3000 + 'a.pth', lambda f: None),
     'zero byte': ('a\0b.pth', lambda f: None),
-    'two lines': ('a\nb.pth', lambda f: (f / 'a\nb.pth').write_text('x')),
     'no text': ('\udcff.pth', lambda f: (f / '\udcff.pth').write_text('x')),
     'escape sequences': ('\x1b[2J.pth', lambda f: (f / '\x1b[2J.pth').write_text('x')),
     'empty name': ('', lambda f: None),

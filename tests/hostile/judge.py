@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import escape
 
 CANARY = 'canary'  # a file of this name is written by payloads alone
 MEMORY = 3 * 2**30  # bytes that a case may take beside what it was started with
@@ -184,7 +185,7 @@ def live(case: Case, folder: Path, pipe: int) -> None:
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
     sys.stdout = os.fdopen(1, 'w', buffering=1, closefd=False)
-    sys.stderr = os.fdopen(2, 'w', buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, 'w', buffering=1, errors='backslashreplace', closefd=False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
     code = 1
@@ -196,7 +197,7 @@ def live(case: Case, folder: Path, pipe: int) -> None:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except UserError as error:  # of a public function
-        print(f'error: {error}', file=sys.stderr)
+        print(f'error: {escape(str(error))}', file=sys.stderr)
         code = 2
     except Silent as error:
         print(f'wrong result: {error}', file=sys.stderr)

@@ -21,7 +21,7 @@ def call(module: str, name: str, *arguments: bytes) -> bytes:
 
 def pairs(depth: int) -> bytes:
     """A tuple of two equal tuples of two equal ones...: 2**depth leaves, which a hash visits."""
-    return b')' + b'2\x86' * depth
+    return b')' + b'q\0h\0\x86' * depth
 
 
 def lists(depth: int) -> bytes:

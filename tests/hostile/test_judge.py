@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import sys
 import time
 from pathlib import Path
 
@@ -39,6 +40,11 @@ def remove(folder: Path) -> None:
 
 def refuse(message: str) -> None:
     raise UserError(message)
+
+
+def stop(message: str) -> None:
+    print(message, file=sys.stderr)
+    raise SystemExit(2)
 
 
 def loop(folder: Path) -> None:
@@ -90,7 +96,7 @@ FAULTS = {
     'half a file': (write_half, None, 'left over'),
     'two lines': (lambda folder: refuse('a.pth is bad\nand so is b.pth'), None, 'unclear'),
     'no name': (lambda folder: refuse('bad file'), None, 'unclear'),
-    'escape sequences': (lambda folder: refuse('a.pth \x1b[2J'), None, 'unclear'),
+    'escape sequences': (lambda folder: stop('error: a.pth \x1b[2J'), None, 'unclear'),
     'another exit code': (lambda folder: os._exit(5), None, 'unclear'),
     'one clear line': (lambda folder: refuse('a.pth is damaged: fetch it again'), None, 'clean'),
 }
