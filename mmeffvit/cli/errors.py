@@ -1,9 +1,11 @@
 """Where errors become messages: one line, an exit code, and no traceback."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 from mmeffvit.errors import UserError
@@ -32,7 +34,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, raise_terminated)
+        signal.signal(signal.SIGTERM, partial(raise_terminated, os.getpid()))
     try:
         yield
     except UserError as error:
@@ -51,8 +53,12 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def raise_terminated(number: int, frame: Any) -> NoReturn:
-    raise Terminated
+def raise_terminated(owner: int, number: int, frame: Any) -> None:
+    if os.getpid() == owner:
+        raise Terminated
+    # a forked process, as of a pool that is closed, ends as if there were no handler
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def stop(error: Exception, message: str, debug: bool) -> NoReturn:

@@ -52,8 +52,11 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     name = str(filename)
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
-        with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-            content = load_torch_file(path, place)
+        try:
+            with get_local_path(name, backend_args=dict(backend='petrel')) as path:
+                content = load_torch_file(path, place)
+        except ImportError as error:
+            raise CheckpointError(f'{name}: {error}') from error
         remove_programs(content, name)
         return content
     if name.startswith('pavi://'):

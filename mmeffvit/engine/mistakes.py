@@ -1,6 +1,7 @@
 """Exceptions of mmengine, mmdet and mmseg that a user can mend, as user errors in one line."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from traceback import walk_tb
@@ -15,11 +16,13 @@ from mmengine.runner import Runner
 
 from mmeffvit.config.build import why
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import IRREGULAR, is_regular
 from mmeffvit.utils.text import reason
 
 T = TypeVar('T')
 
 LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
+FILES = ('img_path', 'seg_map_path')  # of an item
 KEPT = (UserError, FileNotFoundError)  # say themselves what is wrong
 
 
@@ -96,23 +99,40 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
     """An item of a data set.
 
     Raises:
-        UserError: If a file of it cannot be read: the libraries' errors do not name it.
+        UserError: If a file of it cannot be used: the libraries' errors do not name it.
     """
+    info = dataset.get_data_info(index)
+    for path in filter(None, map(info.get, FILES)):
+        if os.path.lexists(path) and not is_regular(path):
+            raise UserError(f'{path} cannot be read: {IRREGULAR}')
     try:
-        return type(dataset).prepare_data(dataset, index)
+        item = type(dataset).prepare_data(dataset, index)
+        if not dataset.test_mode:
+            check_sizes(item)
     except KEPT:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever decoders and transforms raise
         frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
         inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
-        if not inside:
-            raise
-        key = 'seg_map_path' if '_load_seg_map' in inside else 'img_path'
-        path = dataset.get_data_info(index).get(key)
+        path = info.get('seg_map_path' if '_load_seg_map' in inside else 'img_path')
         raise UserError(
-            f'{path} or its annotation cannot be read ({reason(error)}): '
-            '`tools/check_dataset.py --all` finds all such files'
+            f'{path} or its annotation cannot be {"read" if inside else "prepared"} '
+            f'({reason(error)}): `tools/check_dataset.py --all` finds all such files'
         ) from error
+    return item
+
+
+def check_sizes(item: Any) -> None:
+    """Compare the size of a label map to train on with that of its image.
+
+    Raises:
+        ValueError: If they differ: mmseg crops both alike, and fails when it makes a batch.
+    """
+    sample = item.get('data_samples') if isinstance(item, Mapping) else None
+    if 'gt_sem_seg' in (sample or ()):
+        size, labels = tuple(item['inputs'].shape[-2:]), tuple(sample.gt_sem_seg.shape)
+        if size != labels:
+            raise ValueError(f'the image has another size than its label map: {size}, {labels}')
 
 
 def complete_annotations(evaluator: Evaluator) -> None:

@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from .judge import Case, Verdict, live_alone, run_cases, table
 from .world import World, build
 
-GROUPS = ('checkpoints',)
+GROUPS = ('checkpoints', 'data')
 SHORT, LONG = 1, 20  # multiples of the random cases
 
 
