@@ -53,14 +53,17 @@ def whole_from(least: int) -> Callable[[Any], bool]:
 LOADER = r'(train|val|test)_dataloader'
 DIVISORS = 'a list of numbers above 0, which images are divided by, such as [58.395, 57.12, 57.375]'
 RULES = (
-    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg', is_dict,
-         'a dict'),
+    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg|randomness|'
+         r'log_processor|model\.test_cfg\.(.*\.)?nms', is_dict, 'a dict'),
     Rule(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
          r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
     Rule(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
     Rule(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
-    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)', whole_from(1),
-         'a whole number from 1 on'),
+    Rule(rf'{LOADER}\.dataset\.pipeline', bool, 'a list of transforms'),
+    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)|log_processor\.window_size|'
+         r'(.*\.)?data_preprocessor\.pad_size_divisor|default_hooks\.logger\.interval',
+         whole_from(1), 'a whole number from 1 on'),
+    Rule(r'default_hooks\.checkpoint\.interval', whole_from(-1), 'a whole number'),
     Rule(rf'{LOADER}\.num_workers', whole_from(0), 'a whole number from 0 on'),
     Rule(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
          'a number from 0 on'),

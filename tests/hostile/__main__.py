@@ -9,6 +9,7 @@ import tempfile
 import threading
 import warnings
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from importlib import import_module
@@ -22,7 +23,7 @@ from tests.conftest import ROOT
 from .judge import Case, Verdict, live_alone, run_cases, table
 from .world import World, build
 
-GROUPS = ('checkpoints', 'data')
+GROUPS = ('checkpoints', 'data', 'images', 'configs', 'outputs', 'models', 'results')
 SHORT, LONG = 1, 20  # multiples of the random cases
 
 
@@ -86,7 +87,8 @@ def main() -> int:
         world = make_world(options.world or root / 'world')
         first, step = options.part
         cases = list(all_cases(world, options.seed, options.more))
-        assert len({case.title for case in cases}) == len(cases), 'two cases of one name'
+        twice = [title for title, n in Counter(case.title for case in cases).items() if n > 1]
+        assert not twice, f'two cases are called {twice}'
         cases = [case for case in cases if options.only in case.title][first::step]
         count = 0
 
