@@ -51,7 +51,17 @@ def test_only_torch_and_mmengine_are_required(wheel):
         'mmengine',
     ]
     extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
-    assert extras == {'det', 'seg', 'hub', 'onnx', 'openvino', 'executorch', 'coreml', 'docs'}
+    assert extras == {
+        'det',
+        'seg',
+        'hub',
+        'onnx',
+        'openvino',
+        'executorch',
+        'coreml',
+        'docs',
+        'completion',
+    }
 
 
 @pytest.mark.slow

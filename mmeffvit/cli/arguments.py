@@ -2,19 +2,30 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction
 from mmeffvit.engine.launch import LAUNCHERS, RunOptions
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
 
 from .errors import exit_with_message
 
 
-def new_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with ``--debug``; a description of several paragraphs keeps its lines."""
-    kind = argparse.RawDescriptionHelpFormatter if '\n' in description else argparse.HelpFormatter
-    parser = argparse.ArgumentParser(description=description, formatter_class=kind)
+def new_parser(description: str, example: str) -> argparse.ArgumentParser:
+    """A parser with ``--debug``.
+
+    Args:
+        description: What the command does; its lines are kept.
+        example: A call, without the name of the program.
+    """
+    parser = argparse.ArgumentParser(
+        description=description,
+        epilog=f'example:\n  mmeffvit {example}',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
     return parser
 
@@ -48,10 +59,29 @@ def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def output_file(text: str) -> Path:
+    """The type of an argument that names a file to write, looked at before any work."""
+    return _output(text)
+
+
+def output_folder(text: str) -> Path:
+    """The type of an argument that names a folder to write to, looked at before any work."""
+    return _output(text, folder=True)
+
+
+def _output(text: str, *, folder: bool = False) -> Path:
+    try:
+        return check_output(text, folder=folder)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A config, and how a run of it starts: see :func:`take_run_options`."""
     add_config(parser)
-    parser.add_argument('--work-dir', help='folder of the log and the checkpoints')
+    parser.add_argument(
+        '--work-dir', type=output_folder, help='folder of the log and the checkpoints'
+    )
     parser.add_argument('--seed', type=int, help='seed of everything random')
     parser.add_argument(
         '--deterministic', action='store_true', help='deterministic algorithms only'
@@ -72,6 +102,7 @@ def run_command(
     make_parser: Callable[[], argparse.ArgumentParser],
     job: Callable[..., int | None],
     argv: Sequence[str] | None = None,
+    prog: str | None = None,
 ) -> None:
     """Parse a command line and do its job; a user error ends in one message.
 
@@ -79,11 +110,14 @@ def run_command(
         make_parser: Makes the parser of the command.
         job: Gets the parsed values by name, and gives the exit code if there is a choice.
         argv: The arguments; None takes those of this process.
+        prog: The name of the command in its usage; None takes that of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
-    values = vars(make_parser().parse_args(argv))
+    parser = make_parser()
+    parser.prog = prog or parser.prog
+    values = vars(parser.parse_args(argv))
     non_finite = values.pop('allow_non_finite', False)
     with exit_with_message(values.pop('debug')), allow_non_finite(non_finite):
         code = job(**values)

@@ -10,7 +10,7 @@ from .arguments import add_allow_non_finite, add_run, new_parser, run_command, t
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'train configs/maskrcnn_swiftformer_l1.py --work-dir runs/1')
     add = parser.add_argument
     add_run(parser)
     add('--amp', action='store_true', help='mixed precision')
@@ -19,7 +19,7 @@ def make_parser() -> ArgumentParser:
         nargs='?',
         const='auto',
         metavar='CHECKPOINT',
-        help='go on from CHECKPOINT, or from the latest valid one in the work dir',
+        help='resume from CHECKPOINT, or from the latest valid one in the work dir',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
     add(

@@ -142,7 +142,7 @@ def move_data(config: Config, data_root: str) -> Config:
     return Config(move(config.to_dict()), filename=config.filename)
 
 
-def resolve_work_dir(config: Config, work_dir: str | None) -> Path:
+def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
     """The command line's choice, else the config's, else ``work_dirs/<name of the config>``."""
     chosen = work_dir or config.get('work_dir') or f'work_dirs/{Path(config.filename).stem}'
     return Path(chosen)

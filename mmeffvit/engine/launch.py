@@ -54,7 +54,7 @@ class RunOptions:
         deterministic: Use deterministic algorithms only.
     """
 
-    work_dir: str | None = None
+    work_dir: str | Path | None = None
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
     launcher: str = 'none'
     seed: int | None = None
@@ -155,8 +155,8 @@ def evaluate(
     checkpoint: str,
     options: RunOptions,
     *,
-    show_dir: str | None = None,
-    out: str | None = None,
+    show_dir: str | Path | None = None,
+    out: str | Path | None = None,
     tta: bool = False,
 ) -> tuple[Runner, dict[str, float]]:
     """Evaluate a checkpoint as a config of either host says.
@@ -199,7 +199,7 @@ def evaluate(
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
     if out is not None:
-        runner.test_evaluator.metrics.append(dump_results(config.default_scope, out))
+        runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
     metrics = run(runner, runner.test, config)
     leave_process_group()
     return runner, metrics
@@ -351,7 +351,7 @@ def fit_log_window(runner: Runner) -> None:
     runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))
 
 
-def draw_predictions(config: Config, show_dir: str) -> None:
+def draw_predictions(config: Config, show_dir: str | Path) -> None:
     """Switch on the host's own hook that draws predictions beside ground truth."""
     folder = str(Path(show_dir).resolve())
     if config.default_scope == 'mmdet':
