@@ -183,7 +183,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     'an array of gray': lambda p: p(np.zeros((9, 9), np.uint8)),
     'an array of nothing': lambda p: p(np.zeros((0, 9, 3), np.uint8)),
     'pictures where a file is': lambda p: p('images', out_dir='model.onnx'),
-    'pictures over the images': lambda p: p('images', out_dir='images'),
 }
 
 
