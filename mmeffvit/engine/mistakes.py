@@ -86,16 +86,21 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
         raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
 
 
-def name_unreadable(dataset: Any) -> None:
-    """Have the data sets in ``dataset`` name a file that their pipelines cannot read."""
+def name_unreadable(dataset: Any, *, trained_on: bool = False) -> None:
+    """Have the data sets in ``dataset`` name a file that their pipelines cannot use.
+
+    Args:
+        dataset: Of a loader, wrapped or not.
+        trained_on: Label maps must have the size of their images then, and only then.
+    """
     for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
         if inner is not None:
-            name_unreadable(inner)
+            name_unreadable(inner, trained_on=trained_on)
     if isinstance(dataset, BaseDataset):
-        dataset.prepare_data = partial(prepare, dataset)
+        dataset.prepare_data = partial(prepare, dataset, trained_on)
 
 
-def prepare(dataset: BaseDataset, index: int) -> Any:
+def prepare(dataset: BaseDataset, trained_on: bool, index: int) -> Any:
     """An item of a data set.
 
     Raises:
@@ -107,7 +112,7 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
             raise UserError(f'{path} cannot be read: {IRREGULAR}')
     try:
         item = type(dataset).prepare_data(dataset, index)
-        if not dataset.test_mode:
+        if trained_on:
             check_sizes(item)
     except KEPT:
         raise

@@ -62,10 +62,12 @@ def import_all() -> None:
 def make_world(folder: Path) -> World:
     """Build it, in a process of its own, unless another run has."""
     folder.mkdir(parents=True, exist_ok=True)
+    complete = folder.with_suffix('.complete')
     with folder.with_suffix('.lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not any(folder.iterdir()):
+        if not complete.exists():
             live_alone(build, folder)
+            complete.touch()
     return World(folder)
 
 
