@@ -15,6 +15,7 @@ from mmeffvit.checkpoints.load import wrong_kinds
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
@@ -49,6 +50,10 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
         )
         for dataset in datasets_of(config, split):
             path = dict(_paths(dataset)).get('annotation file')
+            if path is None and config.get('default_scope') == 'mmseg':
+                report = Report(split, str(dataset.get('data_root')))
+                check_folders(dataset, report)
+                report.stop()
             with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
             if path is None or (path, with_masks, measures_masks) in done:
                 continue
@@ -61,7 +66,8 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                 check_coco_file(path, folder, report, lists=needed, with_masks=with_masks)
             elif is_voc(cls):
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
-                check_voc_files(path, root / dataset.get('ann_subdir', 'Annotations'), report)
+                xmls = root / dataset.get('ann_subdir', 'Annotations')
+                check_voc_files(path, xmls, root / dataset.get('img_subdir', 'JPEGImages'), report)
             report.stop((kinds.MASK_SHORT,) if measures_masks else ())
 
 
@@ -97,14 +103,25 @@ def check_coco_file(
     find_regular(images_of(file, folder), report)
 
 
-def check_voc_files(path: Path, folder: Path, report: Report) -> None:
-    """Report faults of the XML files of a list."""
+def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> None:
+    """Report faults of the XML files and the kinds of images of a list."""
     try:
-        files = ((name, folder / f'{name}.xml') for name in read_names(path))
+        names = read_names(path)
+        files = ((name, folder / f'{name}.xml') for name in names)
     except UserError as error:
         report.add(kinds.FILE_UNREADABLE, error)
     else:
-        check_files(files, (), report)
+        sizes = check_files(files, (), report)
+        find_regular([(images / f'{name}.jpg', size) for name, size in sizes.items()], report)
+
+
+def check_folders(dataset: Mapping, report: Report) -> None:
+    """Report pipes and the like in the folders of a data set: mmseg leaves them out unsaid."""
+    for _, path in _paths(dict(dataset, ann_file=None)):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                if not is_regular(os.path.join(folder, name)):
+                    report.add(kinds.IMAGE_IRREGULAR, os.path.join(folder, name))
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:

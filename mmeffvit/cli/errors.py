@@ -1,12 +1,15 @@
 """User errors and interruptions as one-line messages and exit codes, without a traceback."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import escape
 
 EXIT_CODE = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -31,7 +34,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, raise_terminated)
+        signal.signal(signal.SIGTERM, partial(raise_terminated, os.getpid()))
     try:
         yield
     except UserError as error:
@@ -50,13 +53,17 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def raise_terminated(number: int, frame: Any) -> NoReturn:
-    raise Terminated
+def raise_terminated(owner: int, number: int, frame: Any) -> None:
+    if os.getpid() == owner:
+        raise Terminated
+    # a forked process, as of a pool that is closed, ends as if there were no handler
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def stop(error: Exception, message: str, debug: bool) -> NoReturn:
     if debug:
         raise error
     one_line = ' '.join(message.split('\n')) if isinstance(error, OSError) else message.strip()
-    print(f'error: {one_line}\n(--debug shows where it came from)', file=sys.stderr)
+    print(f'error: {escape(one_line)}\n(--debug shows where it came from)', file=sys.stderr)
     raise SystemExit(EXIT_CODE) from None

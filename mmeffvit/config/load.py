@@ -15,6 +15,7 @@ from mmeffvit.utils.optional import require
 
 from .values import check_values
 
+MAX_LINES = 3  # of a config in a message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
 
@@ -87,7 +88,8 @@ def explain(error: BaseException, path: str | Path) -> str:
     lines = dict(walk_tb(error.__traceback__))
     read = (str(f.f_locals.get('filename')) for f in lines if f.f_code.co_name in READERS)
     place = next(name for name in reversed([str(path), *read]) if Path(name).is_file())
-    place += ''.join(f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place)
+    inside = [f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place]
+    place += ''.join(inside[-MAX_LINES:])
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
     line = text.splitlines()[0] if text else ''
     is_clear = isinstance(error, ImportError | SyntaxError | TypeError | KeyError)

@@ -52,8 +52,11 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     name = str(filename)
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
-        with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-            content = load_torch_file(path, place)
+        try:
+            with get_local_path(name, backend_args=dict(backend='petrel')) as path:
+                content = load_torch_file(path, place)
+        except ImportError as error:
+            raise CheckpointError(f'{name}: {error}') from error
         remove_programs(content, name)
         return content
     if name.startswith('pavi://'):
@@ -139,7 +142,10 @@ def resolve(name: str) -> str:
     scheme = next((scheme for scheme in NAMED if name.startswith(scheme)), None)
     if scheme is None:
         return name
-    models, model = NAMED[scheme](), name.removeprefix(scheme)
+    try:
+        models, model = NAMED[scheme](), name.removeprefix(scheme)
+    except ImportError as error:
+        raise CheckpointError(f'{name!r}: {error}; give the address or a file') from error
     if 'openmmlab' in scheme.replace('-', ''):
         model = mmengine_checkpoint.get_deprecated_model_names().get(model, model)
     if model not in models:

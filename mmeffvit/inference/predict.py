@@ -106,12 +106,13 @@ def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions
         if options.out is not None and scope == 'mmseg' and not source.is_video:
             targets.append(options.out / source.labels)
         for target in targets:
-            other = taken.setdefault(target.resolve(), source.path)
-            if target.resolve() == other or other != source.path:
+            other = taken.get(target.resolve())
+            if other is not None:
                 raise UserError(
                     f'{target} would be written for {source.path} and is of {other} already: '
                     'choose other folders for --out-dir and --out, or fewer inputs'
                 )
+            taken[target.resolve()] = source.path
 
 
 def make_writers(predictor: Predictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
