@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.logging import print_log
 from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
+from mmeffvit.checkpoints.models import load_model, release_of
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.reading import read_json
@@ -184,7 +186,7 @@ def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: 
 
     Args:
         model: The model, as built; it gets the weights.
-        checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
+        checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
         path: The file, for messages.
         dataset: The data set to test on.
 
@@ -198,6 +200,9 @@ def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: 
             f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the test '
             f'data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
+    if release_of(checkpoint):
+        print_log(str(load_model(model, checkpoint, path)), logger='current')
+        return
     state = checkpoint.get('state_dict', checkpoint)
     saved = {key.removeprefix('module.'): value for key, value in state.items()}
     try:

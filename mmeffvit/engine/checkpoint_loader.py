@@ -4,13 +4,14 @@ mmengine reads files with the ``torch.load`` of the installed release, and those
 ``torch.hub``, which runs the code that a pickle asks for.
 """
 
+from pathlib import Path
 from typing import Any
 
 from mmengine.fileio import get_local_path
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.models import read_model
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.errors import CheckpointError
 
@@ -34,6 +35,8 @@ def guard_checkpoints() -> None:
 def load_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
     """Read a checkpoint as mmengine asks for it, running no code of the file.
 
+    A released model in its authors' layout comes out under our keys.
+
     Args:
         filename: A path, an http(s) address, ``hf://OWNER/REPOSITORY``, a name of a model zoo that
             mmengine knows (``torchvision://resnet50``), or a file in an object store
@@ -48,10 +51,10 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
         with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-            return load_torch_file(path, place)
+            return read_model(Path(path), place)
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
-    content = load_torch_file(fetch(resolve(name)), place)
+    content = read_model(fetch(resolve(name)), place)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)
     return content

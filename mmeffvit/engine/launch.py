@@ -12,13 +12,13 @@ import torch
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import CheckpointHook
+from mmengine.logging import print_log
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 from torch import nn
 
-from mmeffvit.checkpoints.read import load_torch_file
-from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checkpoints.models import fit, release_of
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
 from mmeffvit.config.load import open_config, resolve_work_dir
@@ -26,6 +26,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 
 from .checkpoint_backend import BACKEND
+from .checkpoint_loader import load_guarded
 from .dump import dump_results
 from .hooks import ResumableRandomnessHook
 from .metrics import PercentHook
@@ -83,6 +84,7 @@ def train(
     """
     config = prepare(config_path, options)
     check_data(config, ('train', 'val'))
+    content = None
     if amp:
         use_mixed_precision(config)
     if auto_scale_lr:
@@ -90,7 +92,7 @@ def train(
     if resume:
         set_resume(config, resume)
     elif config.get('load_from'):
-        read_run_checkpoint(config.load_from)  # a file that cannot be used is reported now
+        content = read_run_checkpoint(config.load_from)  # one that cannot be used is reported now
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
     with owned(Path(config.work_dir)):
@@ -100,6 +102,8 @@ def train(
         make_interruptible(runner)
         fit_log_window(runner)
         model = unwrap(runner.model)
+        if content is not None:
+            check_start(model, content, config.load_from)
         check_optimizer(config)
         with building(config):
             loops = dict(train=runner.train_loop, val=runner.val_loop)
@@ -262,8 +266,19 @@ def enable_lr_scaling(config: Config) -> None:
 
 
 def read_run_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Read a checkpoint of a run, or say what is wrong with it before the run starts."""
-    return load_torch_file(fetch(path))
+    """Read a checkpoint of a run or a release, before the run starts."""
+    return load_guarded(str(path))
+
+
+def check_start(model: nn.Module, content: Any, path: str) -> None:
+    """Refuse to start from a released model of other sizes, which mmengine would load in part.
+
+    Raises:
+        mmeffvit.checkpoints.CheckpointError: If it differs in more than the number of classes.
+    """
+    if release_of(content):
+        _, report = fit(model, content, path, new_classes=True)
+        print_log(str(report), logger='current')
 
 
 def set_resume(config: Config, resume: str) -> None:
@@ -274,7 +289,13 @@ def set_resume(config: Config, resume: str) -> None:
         if path is None:
             print(f'no checkpoint to resume in {config.work_dir}: starting from the beginning')
             return
-    seed = read_run_checkpoint(path).get('meta', {}).get('seed')
+    content = read_run_checkpoint(path)
+    if release_of(content):
+        raise UserError(
+            f'{path} is a released model, not a checkpoint of a run: there is nothing to resume. '
+            f'Start from it by --cfg-options load_from={path}'
+        )
+    seed = content.get('meta', {}).get('seed')
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it
     config.load_from = str(path)
