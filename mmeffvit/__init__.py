@@ -16,9 +16,13 @@ from .version import __version__
 guard_checkpoints()
 
 # names that are imported when they are first used
-LAZY = {'list_models': '.zoo'}
+LAZY = {
+    'list_models': '.zoo',
+    'get_model': '.zoo.models',
+    'Predictor': '.inference.predictor',
+}
 
-__all__ = ['__version__', 'backbones', 'list_models', 'resource_dir']
+__all__ = ['Predictor', '__version__', 'backbones', 'get_model', 'list_models', 'resource_dir']
 
 
 def __getattr__(name: str) -> Any:

@@ -151,17 +151,18 @@ def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
 
 def release_of(content: Any) -> Mapping[str, Any] | None:
     """What is known of a checkpoint that was in its authors' layout, else None."""
-    return (content.get('meta') or {}).get(RELEASE) if isinstance(content, Mapping) else None
+    meta = content.get('meta') if isinstance(content, Mapping) else None
+    return meta.get(RELEASE) if isinstance(meta, Mapping) else None
 
 
 def fit(
     module: nn.Module, content: Mapping[str, Any], checkpoint: object, *, new_classes: bool = False
 ) -> tuple[dict[str, Tensor], LoadReport]:
-    """Find out what of a released model goes into a module.
+    """Find out what of a checkpoint goes into a module.
 
     Args:
         module: The model of a config.
-        content: What :func:`read_model` returned of a file in a release's layout.
+        content: What :func:`read_model` returned.
         checkpoint: Its name, for messages.
         new_classes: Whether layers for another number of classes start fresh, or do not fit.
 
@@ -172,12 +173,14 @@ def fit(
         CheckpointError: If a tensor is missing, left over or of another shape; it names what the
             file holds.
     """
-    release, state = content['meta'][RELEASE], dict(content['state_dict'])
+    release = release_of(content) or dict(layout='mmeffvit', ignored=(), reordered=())
+    state = {key.removeprefix('module.'): value for key, value in weights_in(content).items()}
     target = module.state_dict()
+    head = head_of(state)
+    known = f' is {describe(state)} in the {release["layout"]} layout and' if head else ''
     resized = resize_inside(module, state)
     state |= resized
     fresh: list[str] = []
-    head = head_of(state)
     if new_classes and head is not None:
         fresh = [
             key
@@ -191,8 +194,8 @@ def fit(
     state = {key: value for key, value in state.items() if key not in (*fresh, *ignored)}
     missing = [key for key in target if key not in state and key not in fresh]
     lacking = [k for k in missing if not is_counter(k) and not _may_lack(k, state)]
-    name = f'{checkpoint} is {release["model"]} in the {release["layout"]} layout and'
-    require_fit(name, state, target, lacking, cure='Use the config of the same name.')
+    cure = 'Use the config that it belongs to.'
+    require_fit(f'{checkpoint}{known}', state, target, lacking, cure)
     report = LoadReport(
         checkpoint=str(checkpoint),
         layout=release['layout'],
@@ -206,13 +209,15 @@ def fit(
     return state, report
 
 
-def load_model(module: nn.Module, content: Mapping[str, Any], checkpoint: object) -> LoadReport:
-    """Load a released model, as :func:`fit` does it, all of it or nothing.
+def load_whole(
+    module: nn.Module, content: Mapping[str, Any], checkpoint: object, *, new_classes: bool = False
+) -> LoadReport:
+    """Load a whole model as :func:`fit` does it, all of it or nothing.
 
     Raises:
         CheckpointError: If it does not fit.
     """
-    state, report = fit(module, content, checkpoint)
+    state, report = fit(module, content, checkpoint, new_classes=new_classes)
     put(module, state, checkpoint)
     return report
 

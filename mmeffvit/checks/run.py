@@ -12,7 +12,7 @@ from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 
-from mmeffvit.checkpoints.models import load_model, release_of
+from mmeffvit.checkpoints.models import load_whole, release_of
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.reading import read_json
@@ -201,7 +201,7 @@ def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: 
             f'data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
     if release_of(checkpoint):
-        print_log(str(load_model(model, checkpoint, path)), logger='current')
+        print_log(str(load_whole(model, checkpoint, path)), logger='current')
         return
     state = checkpoint.get('state_dict', checkpoint)
     saved = {key.removeprefix('module.'): value for key, value in state.items()}

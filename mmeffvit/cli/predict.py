@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
 
 from .arguments import add_config, new_parser, run_command
@@ -14,8 +16,14 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
     add = parser.add_argument
     add_config(parser)
-    add('checkpoint', help='a checkpoint of a run with this config')
-    add('inputs', nargs='+', metavar='INPUT', help='an image, a video, a folder or a quoted glob')
+    add(
+        'inputs',
+        nargs='+',
+        metavar='[CHECKPOINT] INPUT',
+        help='a checkpoint of a run with this config, or a released model, by its file or '
+        'address; left out, the model that is released for the config; then images, videos, '
+        'folders and quoted globs',
+    )
     add(
         '--out',
         type=Path,
@@ -42,14 +50,10 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(
-    config: str,
-    checkpoint: str,
-    inputs: list[str],
-    out_dir: Path,
-    no_pictures: bool,
-    **values: Any,
-) -> int:
+def run(config: str, inputs: list[str], out_dir: Path, no_pictures: bool, **values: Any) -> int:
+    checkpoint = None if is_input(inputs[0]) else inputs.pop(0)
+    if not inputs:
+        raise UserError(f'{checkpoint!r} is no image, video, folder or glob: give an INPUT')
     options = PredictOptions(pictures=None if no_pictures else out_dir, **values)
     return predict(config, checkpoint, inputs, options)
 

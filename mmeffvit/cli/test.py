@@ -6,21 +6,21 @@ from typing import Any
 
 from mmeffvit.engine.launch import evaluate
 
-from .arguments import add_run, new_parser, run_command, take_run_options
+from .arguments import add_checkpoint, add_run, new_parser, run_command, take_run_options
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__)
     add = parser.add_argument
     add_run(parser)
-    add('checkpoint', help='a checkpoint of a run with this config')
+    add_checkpoint(parser)
     add('--show-dir', help='folder for pictures of the predictions')
     add('--out', metavar='FILE.pkl', help='file for the predictions')
     add('--tta', action='store_true', help='merge predictions on flipped copies')
     return parser
 
 
-def run(config: str, checkpoint: str, **values: Any) -> None:
+def run(config: str, checkpoint: str | None, **values: Any) -> None:
     evaluate(config, checkpoint, take_run_options(values), **values)
 
 

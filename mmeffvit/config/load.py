@@ -4,6 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -12,6 +13,7 @@ from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
+from mmeffvit.utils.resources import resource_dir
 
 from .values import check_values
 
@@ -19,8 +21,29 @@ READERS = ('_file2dict', '_parse_lazy_import')  # of mmengine: one call for each
 
 
 def is_config(target: str) -> bool:
-    """Whether a target of the command line is a config file, not the name of a model."""
-    return target.endswith('.py') or Path(target).is_file()
+    """Whether a target of the command line is a config, by path or by name, not a backbone."""
+    return target.endswith('.py') or Path(target).is_file() or target in own_configs()
+
+
+def own_configs() -> dict[str, Path]:
+    """Our own configs by name."""
+    return {path.stem: path for path in sorted(resource_dir('configs').glob('*.py'))}
+
+
+def find_config(target: str | Path) -> Path:
+    """The file of a config, given by its path or by the name of one of ours.
+
+    Raises:
+        UserError: If there is none; it has the nearest names.
+    """
+    if Path(target).is_file():
+        return Path(target)
+    own = own_configs()
+    if str(target) in own:
+        return own[str(target)]
+    nearest = get_close_matches(Path(target).stem, own, n=3)
+    hint = f'; did you mean {" or ".join(nearest)}?' if nearest else ''
+    raise UserError(f'config {str(target)!r} does not exist{hint}')
 
 
 def open_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
@@ -38,15 +61,14 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     """Read ``path`` and merge ``options``; a new ``data_root`` moves every path below the old one.
 
     Args:
-        path: The config file.
+        path: The config file, or the name of one of ours.
         options: Dotted keys and their values, as ``--cfg-options`` gives them.
 
     Raises:
         UserError: If the file cannot be read, an option does not fit, or a value cannot work.
     """
     options = deepcopy(dict(options or {}))  # merging takes `_delete_` out of what it is given
-    if not Path(path).is_file():
-        raise UserError(f'config {str(path)!r} does not exist')
+    path = find_config(path)
     check_circle(str(path))
     try:
         config = Config.fromfile(path)

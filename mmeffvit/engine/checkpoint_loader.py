@@ -12,7 +12,6 @@ from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
 from mmeffvit.checkpoints.models import read_model
-from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.errors import CheckpointError
 
 # schemes that stand for addresses, with mmengine's functions that list these
@@ -47,6 +46,8 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     Raises:
         mmeffvit.errors.CheckpointError: If it cannot be found or read safely.
     """
+    from mmeffvit.zoo.weights import fetch_released  # not at `import mmeffvit`
+
     name = str(filename)
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
@@ -54,7 +55,7 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
             return read_model(Path(path), place)
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
-    content = read_model(fetch(resolve(name)), place)
+    content = read_model(fetch_released(resolve(name)), place)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)
     return content

@@ -24,6 +24,7 @@ from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.zoo.weights import weights_of
 
 from .checkpoint_backend import BACKEND
 from .checkpoint_loader import load_guarded
@@ -132,7 +133,7 @@ def owned(work_dir: Path) -> Iterator[None]:
 
 def evaluate(
     config_path: str,
-    checkpoint: str,
+    checkpoint: str | None,
     options: RunOptions,
     *,
     show_dir: str | None = None,
@@ -143,7 +144,8 @@ def evaluate(
 
     Args:
         config_path: The config file.
-        checkpoint: A checkpoint of a run with this config.
+        checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
+            the one that is released.
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
@@ -161,6 +163,7 @@ def evaluate(
     check_data(config, ('test',))
     if out is not None:
         check_output(out, '.pkl', '.pickle')
+    checkpoint = checkpoint or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)

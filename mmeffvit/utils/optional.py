@@ -19,6 +19,7 @@ CURES = {  # by package
     'openvino': "pip install 'mmeffvit[openvino]'",
     'executorch': "pip install 'mmeffvit[executorch]'",
     'coremltools': "pip install 'mmeffvit[coreml]'",
+    'supervision': 'pip install supervision',
 }
 
 

@@ -57,6 +57,7 @@ class Model:
         weights_layout: Whose keys these have: 'cvnets', 'mmdet 2' or 'timm'.
         license: Name and address of the license of released weights, by 'Name' and 'URL'.
         metadata: All that the metafile has on it, the recipe included.
+        weights_sha256: Hexadecimal digest of the file of the weights; empty if it is not known.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Model:
     weights_layout: str | None
     license: Mapping[str, str] | None
     metadata: Mapping[str, Any]
+    weights_sha256: str = ''
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -124,6 +126,7 @@ def parse(entry: Mapping[str, Any], licenses: Mapping[str, Any], root: Path) -> 
             for r in entry['Results']
         ),
         weights=weights,
+        weights_sha256=entry.get('Weights SHA-256', ''),
         weights_layout=entry.get('Weights Layout'),
         license=licenses[entry['In Collection']] if weights else None,
         metadata=metadata,

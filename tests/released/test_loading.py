@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mmeffvit.checkpoints import CheckpointError
-from mmeffvit.checkpoints.models import as_ours, fit, load_model, read_model
+from mmeffvit.checkpoints.models import as_ours, fit, load_whole, read_model
 from mmeffvit.engine.launch import RunOptions, train
 from mmeffvit.errors import UserError
 from tests.configs.models import build_empty
@@ -278,7 +278,7 @@ def test_a_release_loads_all_or_nothing(ssd):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     content['state_dict'].pop('neck.pooled.1.weight')
     with pytest.raises(CheckpointError):
-        load_model(model, content, ssd)
+        load_whole(model, content, ssd)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
