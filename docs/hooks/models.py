@@ -42,7 +42,7 @@ def section(title: str, models: list[Model]) -> str:
 
 
 def row(model: Model) -> tuple[str, ...]:
-    source, metrics = model.published()
+    source, metrics = model.published(of_weights=True)
     page = f'[{model.name}](../configs/{model.name}.py)' if model.config else model.name
     return (
         page,

@@ -17,6 +17,7 @@ from mmeffvit.utils.files import locked
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.zoo import read_models
+from mmeffvit.zoo.weights import weights_of
 
 from .child import Outcome, elapsed, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
@@ -43,7 +44,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         UserError: If there is no such leaf, a leaf was begun with other options, or another suite
             works in the same folder.
     """
-    leaves = find_leaves(patterns)
+    leaves = chosen(patterns, options)
     with locked(options.work_dir, 'a suite'):
         table = Table(options.work_dir)
         enter(leaves, table, options)
@@ -74,9 +75,28 @@ def print_commands(patterns: Iterable[str], options: SuiteOptions, system: str) 
     Raises:
         UserError: If there is no such leaf.
     """
+    if options.released:
+        raise UserError('--print is for training: --released tests here')
     for leaf in find_leaves(patterns):
         print(printed(leaf, options, system))
     return 0
+
+
+def chosen(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
+    """The configs that patterns stand for; with ``released``, by default all that have weights.
+
+    Raises:
+        UserError: If one stands for nothing, there is none, or no weights are released for one.
+    """
+    patterns = list(patterns)
+    if options.released and not patterns:
+        return [m.config for m in read_models().values() if m.config and m.weights]
+    if not patterns:
+        raise UserError('give a CONFIG, or --released')
+    leaves = find_leaves(patterns)
+    for leaf in leaves if options.released else ():
+        weights_of(leaf)
+    return leaves
 
 
 def find_leaves(patterns: Iterable[str]) -> list[Path]:
@@ -112,7 +132,7 @@ def enter(leaves: list[Path], table: Table, options: SuiteOptions) -> None:
     )
     for leaf in leaves:
         row = table.rows.setdefault(leaf.stem, Row(str(leaf)))
-        if not options.test_only:
+        if not (options.test_only or options.released):
             if row.options not in ({}, begun):
                 raise UserError(
                     f'{leaf.stem} was begun with {row.options}, not with {begun}: choose another '
@@ -121,7 +141,7 @@ def enter(leaves: list[Path], table: Table, options: SuiteOptions) -> None:
                 )
             row.options = begun
         row.config, model = str(leaf), read_models().get(leaf.stem)
-        row.source, row.paper = model.published() if model else ('', {})
+        row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
         row.work_dir = str(options.work_dir / leaf.stem)
     table.save()
 
@@ -163,7 +183,7 @@ class Job:
         start = time.monotonic()
         self.row.forget_results()  # of another checkpoint, if there are any
         try:
-            if not self.options.test_only:
+            if not (self.options.test_only or self.options.released):
                 self.execute('training', train_command(self.leaf, self.options, self.launcher))
             self.test()
         except UserError as error:
@@ -174,6 +194,8 @@ class Job:
 
     def is_done(self) -> bool:
         """Whether there is a result; if only testing is asked for, of the newest checkpoint."""
+        if self.options.released:
+            return self.row.status == 'done' and self.row.checkpoint == weights_of(self.leaf)
         if self.row.status != 'done' or not self.options.test_only:
             return self.row.status == 'done'
         newest = latest_checkpoint(self.work_dir)
@@ -198,12 +220,14 @@ class Job:
         return lambda progress: self.say(f'{status}, {progress}')
 
     def test(self) -> None:
-        """Test the newest checkpoint and fill the row.
+        """Test the newest checkpoint, or the released weights, and fill the row.
 
         Raises:
             UserError: If there is none, or its test fails or measures nothing.
         """
-        checkpoint = latest_checkpoint(self.work_dir)
+        checkpoint: str | Path | None = latest_checkpoint(self.work_dir)
+        if self.options.released:
+            checkpoint = weights_of(self.leaf)
         if checkpoint is None:
             raise UserError(f'no whole checkpoint in {self.work_dir}')
         before = time.time()

@@ -14,6 +14,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 
 OURS = 'ours'  # the source of what was measured with this code
+ZOO = "authors' model zoo"
 # OpenMMLab's names of tasks, and ours
 TASKS = {
     'Image Classification': 'classification',
@@ -90,9 +91,15 @@ class Model:
                 found.setdefault(result.source, {}).update(result.metrics)
         return found
 
-    def published(self) -> tuple[str, dict[str, float]]:
-        """The first source that is not us, and its metrics; empty ones if there is none."""
+    def published(self, *, of_weights: bool = False) -> tuple[str, dict[str, float]]:
+        """The first source that is not us, and its metrics; empty ones if there is none.
+
+        Args:
+            of_weights: Rather the authors' model zoo, whose numbers are those of the weights.
+        """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
+        if of_weights:
+            others.sort(key=lambda item: item[0] != ZOO)
         return others[0] if others else ('', {})
 
 

@@ -1,5 +1,6 @@
 """Random weights in networks of the authors, their files, and pictures to predict on."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -71,6 +72,20 @@ def save_picture(path: Path, width: int, height: int) -> Path:
     coarse = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
     cv2.imwrite(str(path), cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC))
     return path
+
+
+def as_coco(shapes: Path, folder: Path) -> Path:
+    """The generated shapes with the 80 categories of COCO."""
+    from mmdet.datasets import CocoDataset
+
+    names = CocoDataset.METAINFO['classes']
+    (folder / 'annotations').mkdir(parents=True)
+    for split in ('train2017', 'val2017'):
+        (folder / split).symlink_to(shapes / split)
+        content = json.loads((shapes / f'annotations/instances_{split}.json').read_text())
+        content['categories'] = [dict(id=i, name=name) for i, name in enumerate(names, 1)]
+        (folder / f'annotations/instances_{split}.json').write_text(json.dumps(content))
+    return folder
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:

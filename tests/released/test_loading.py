@@ -1,6 +1,5 @@
 """Released files in every place that takes a checkpoint, and what is refused."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -104,22 +103,8 @@ def test_damaged_and_hostile_files_and_lost_weights_have_one_message(ssd, tmp_pa
         read_model(tmp_path / 'hostile.pth')
 
 
-def as_coco(shapes: Path, folder: Path) -> Path:
-    """The generated shapes with the 80 categories of COCO."""
-    from mmdet.datasets import CocoDataset
-
-    names = CocoDataset.METAINFO['classes']
-    (folder / 'annotations').mkdir(parents=True)
-    for split in ('train2017', 'val2017'):
-        (folder / split).symlink_to(shapes / split)
-        content = json.loads((shapes / f'annotations/instances_{split}.json').read_text())
-        content['categories'] = [dict(id=i, name=name) for i, name in enumerate(names, 1)]
-        (folder / f'annotations/instances_{split}.json').write_text(json.dumps(content))
-    return folder
-
-
 def test_the_tools_take_a_released_file_as_it_is(ssd, shapes, tmp_path):
-    config, coco = ROOT / f'configs/{NARROW}.py', as_coco(shapes, tmp_path / 'coco')
+    config, coco = ROOT / f'configs/{NARROW}.py', files.as_coco(shapes, tmp_path / 'coco')
     data = ['--cfg-options', f'data_root={coco}', 'test_dataloader.num_workers=0',
             'test_dataloader.persistent_workers=False']  # fmt: skip
     done = run_tool_here('test', config, ssd, '--work-dir', tmp_path / 'run', *data)
