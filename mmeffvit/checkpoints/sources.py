@@ -89,11 +89,8 @@ def _fetch_from_hub(name: str) -> Path:
     for candidate in files:
         try:
             return Path(hf_hub_download(repository, candidate, revision=revision))
-        except NotCachedError as error:
-            cause: Exception = error  # no network, or offline mode: other names fail alike
-            break
-        except EntryNotFoundError as error:
-            cause = error
+        except (NotCachedError, EntryNotFoundError) as error:
+            cause: Exception = error  # without a network another name may be in the cache
         except (HfHubHTTPError, OSError) as error:
             cause = error
             break

@@ -17,6 +17,7 @@ from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 
+from .hub import is_folder, read_folder
 from .metafile import Model, find_model
 from .weights import fetch_released, weights_of
 
@@ -31,7 +32,8 @@ def get_model(
     """Build a model of :func:`mmeffvit.list_models`.
 
     Args:
-        name: Of a config ('ssdlite_mobilevitv2_100') or of a backbone ('swiftformer_l1').
+        name: Of a config ('ssdlite_mobilevitv2_100') or of a backbone ('swiftformer_l1'); or a
+            model that was saved, as a folder or as ``hf://OWNER/NAME``, with its weights.
         pretrained: True for the released weights; a path or an address for others, in any layout
             that can be read; False for none, not even a backbone's.
         cfg_options: Of a config: dotted keys and values that replace its own, such as
@@ -49,6 +51,10 @@ def get_model(
             weights, or an option does not fit.
         mmeffvit.checkpoints.CheckpointError: If the weights cannot be found or read, or do not fit.
     """
+    if is_folder(name):
+        if pretrained or cfg_options or options:
+            raise UserError(f'{name} has its own weights and settings: give it alone')
+        return get_saved(name)
     model = find_model(name)
     if model.config is None:
         if cfg_options is not None:
@@ -59,7 +65,8 @@ def get_model(
             f'{name} takes no argument {", ".join(options)}: give cfg_options with dotted keys'
         )
     config = open_config(model.config, cfg_options)
-    return build(config, weights_of(name) if pretrained is True else pretrained or None)
+    checkpoint = weights_of(name) if pretrained is True else pretrained or None
+    return build(config, checkpoint, new_classes=True)
 
 
 def get_backbone(
@@ -80,10 +87,28 @@ def get_backbone(
         raise UserError(f'no weights are released for {model.name}: give a path or an address')
     if pretrained:
         backbone.load_pretrained(model.weights if pretrained is True else pretrained)
+    backbone.recipe = dict(name=model.name, arguments=dict(options))  # what a folder says of it
     return backbone
 
 
-def build(config: Config, checkpoint: str | Path | None) -> nn.Module:
+def get_saved(name: str) -> nn.Module:
+    """A model that :func:`mmeffvit.save_pretrained` wrote, or transformers' of a known layout.
+
+    Raises:
+        UserError: If there is none, or it asks for more than names and numbers.
+        mmeffvit.checkpoints.CheckpointError: If a file cannot be read, or does not fit.
+    """
+    content, weights = read_folder(name)
+    known = find_model(content['name'])
+    if known.config is None:
+        return get_backbone(known, weights, content.get('arguments') or {})
+    model = build(open_config(known.config, content.get('cfg_options')), weights)
+    saved = {key: content[key] for key in ('classes', 'palette') if content.get(key)}
+    model.dataset_meta = {**model.dataset_meta, **saved}
+    return model
+
+
+def build(config: Config, checkpoint: str | Path | None, *, new_classes: bool = False) -> nn.Module:
     """The model of a config with the weights of a checkpoint, or with its first values.
 
     Raises:
@@ -97,7 +122,8 @@ def build(config: Config, checkpoint: str | Path | None) -> nn.Module:
         model.init_weights()
     else:
         content = read_model(fetch_released(str(checkpoint)))
-        print_log(str(load_whole(model, content, checkpoint, new_classes=True)), logger='current')
+        report = load_whole(model, content, checkpoint, new_classes=new_classes)
+        print_log(str(report), logger='current')
     model.cfg = config
     settings = eval_dataset(config)
     model.dataset_meta = dict(build_unread(settings).metainfo) if settings else {}

@@ -386,3 +386,16 @@ def paste(mask: Tensor, box: Tensor, height: int, width: int) -> Tensor:
     x = (torch.arange(width) + 0.5 - left) / (right - left) * 2 - 1
     grid = torch.stack(torch.meshgrid(x, y, indexing='xy'), dim=-1)[None]
     return F.grid_sample(mask[None, None], grid, align_corners=False)[0, 0] >= 0.5
+
+
+def deviations(network: nn.Module) -> dict[nn.Module, float]:
+    """How far the outputs of the last layers spread: boxes stay near their anchors."""
+    if isinstance(network, RetinaNet):
+        with torch.no_grad():
+            network.bbox_head.retina_cls.bias.sub_(5.0)  # few anchors hold anything
+        return {network.bbox_head.retina_cls: 1.5, network.bbox_head.retina_reg: 0.3}
+    box, mask = network.roi_head['bbox_head'], network.roi_head['mask_head']
+    return {
+        network.rpn_head.rpn_cls: 2.0, network.rpn_head.rpn_reg: 0.2,
+        box.fc_cls: 2.5, box.fc_reg: 2.0, mask.conv_logits: 3.0,
+    }  # fmt: skip

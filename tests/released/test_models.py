@@ -1,8 +1,7 @@
 """Every released model: its file goes into our config, and both find the same in a picture."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import cv2
 import pytest
@@ -18,13 +17,6 @@ from tests.released import cvnets, files, shvit
 TOLERANCE = 1e-4  # relative to the largest value, in float32
 SHVITS = {'retinanet_shvit_s4': shvit.RetinaNet, 'maskrcnn_shvit_s4': shvit.MaskRCNN}
 RESIZE = 'test_dataloader.dataset.pipeline.1.scale'
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Removed at once: the files of all releases together are two gigabytes."""
-    with TemporaryDirectory() as name:
-        yield Path(name)
 
 
 @pytest.mark.parametrize('release', cvnets.RELEASES, ids=lambda release: release.config)
@@ -119,7 +111,7 @@ def test_a_detector_of_shvit_finds_what_its_own_network_finds(name, folder, log)
     image = cv2.resize(cv2.imread(str(picture)), (256, 192), interpolation=cv2.INTER_LINEAR)
     pixels = torch.from_numpy(image[..., ::-1].copy()).permute(2, 0, 1)[None].float()  # RGB
     network = files.with_random_weights(SHVITS[name]())
-    files.spread(network, pixels, deviations(network))
+    files.spread(network, pixels, shvit.deviations(network))
     path = folder / f'{name}.pth'
     files.save_mmdet2(network, path, CocoDataset.METAINFO['classes'])
     ours = predicted(name, path, picture, {RESIZE: (256, 192)}).pred_instances
@@ -132,16 +124,3 @@ def test_a_detector_of_shvit_finds_what_its_own_network_finds(name, folder, log)
         pasted = shvit.paste(masks[0][index], boxes[index], 150, 200)
         assert 0 < pasted.sum() < pasted.numel()
         assert int((pasted != ours.masks[same]).sum()) <= 2  # values of one half, rounded
-
-
-def deviations(network: nn.Module) -> dict[nn.Module, float]:
-    """How far the outputs of the last layers spread: boxes stay near their anchors."""
-    if isinstance(network, shvit.RetinaNet):
-        with torch.no_grad():
-            network.bbox_head.retina_cls.bias.sub_(5.0)  # few anchors hold anything
-        return {network.bbox_head.retina_cls: 1.5, network.bbox_head.retina_reg: 0.3}
-    box, mask = network.roi_head['bbox_head'], network.roi_head['mask_head']
-    return {
-        network.rpn_head.rpn_cls: 2.0, network.rpn_head.rpn_reg: 0.2,
-        box.fc_cls: 2.5, box.fc_reg: 2.0, mask.conv_logits: 3.0,
-    }  # fmt: skip
