@@ -124,3 +124,30 @@ def test_a_detector_of_shvit_finds_what_its_own_network_finds(name, folder, log)
         pasted = shvit.paste(masks[0][index], boxes[index], 150, 200)
         assert 0 < pasted.sum() < pasted.numel()
         assert int((pasted != ours.masks[same]).sum()) <= 2  # values of one half, rounded
+
+
+@pytest.mark.parametrize(
+    'name', ['pspnet_mobilevitv2_050_voc12', 'deeplabv3_mobilevitv2_050_ade20k']
+)
+def test_logits_go_to_the_size_of_the_photograph_in_one_step(name, folder):
+    release = next(release for release in cvnets.RELEASES if release.config == name)
+    picture = files.save_picture(folder / 'p.png', 80, 64)
+    network = files.with_random_weights(release.network())
+    ours = predicted(
+        name, files.save_cvnets(network, folder / 'seg.pt'), picture, {RESIZE: (8192, 128)}
+    )
+    theirs = network.segment(cvnets.read(picture, (160, 128)), 64, 80)
+    assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
+    assert int((ours.pred_sem_seg.data[0] != theirs.argmax(dim=0)).sum()) <= 2
+
+
+def test_a_photograph_of_any_size_is_segmented_as_by_the_whole_evaluation_of_cvnets(folder):
+    """Its long side is rounded here and truncated there, and floored to a multiple otherwise."""
+    name = 'pspnet_mobilevitv2_050_voc12'
+    release = next(release for release in cvnets.RELEASES if release.config == name)
+    picture = files.save_picture(folder / 'p.png', 500, 333)
+    network = files.with_random_weights(release.network())
+    ours = predicted(name, files.save_cvnets(network, folder / 'seg.pt'), picture)
+    theirs = network.segment(cvnets.read(picture, (int(500 * 512 / 333), 512)), 333, 500)
+    different = (ours.pred_sem_seg.data[0] != theirs.argmax(dim=0)).float().mean()
+    assert float(different) < 2e-3
