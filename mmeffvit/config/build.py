@@ -72,9 +72,11 @@ def own_model_config(config: Config) -> ConfigDict:
     For a wrapper around a detector, as in semi-supervised training or tracking, the detector's.
 
     Raises:
-        KeyError: If the config has no model.
+        UserError: If the config has no model.
     """
-    model = deepcopy(config.model)
+    model = deepcopy(config.get('model'))
+    if not model:
+        raise UserError(f'{config.filename} has no model')
     if 'backbone' not in model and 'detector' in model:
         model = model.detector
     if 'data_preprocessor' in config:

@@ -269,17 +269,17 @@ def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes
 
 
 def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, monkeypatch):
-    from mmeffvit.inference.model import Predictor
+    from mmeffvit.inference.model import LoadedModel
 
-    predict_batch, calls = Predictor.predict, []
+    predict_batch, calls = LoadedModel.predict, []
 
-    def interrupted(self: Predictor, batch: list) -> list:
+    def interrupted(self: LoadedModel, batch: list) -> list:
         calls.append(batch)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return predict_batch(self, batch)
 
-    monkeypatch.setattr(Predictor, 'predict', interrupted)
+    monkeypatch.setattr(LoadedModel, 'predict', interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
     assert not (tmp_path / 'found.json').exists()
