@@ -20,6 +20,7 @@ FLOORS = (  # a room imports those of the floors before its own
     {'engine'},
     {'complexity', 'evaluation', 'inference', 'preparation', 'suite'},
     {'deploy', 'visualization'},
+    {'finetuning'},
     {'cli'},
     {'__main__'},
 )

@@ -30,9 +30,12 @@ def new_parser(description: str, example: str) -> argparse.ArgumentParser:
     return parser
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+CONFIG = 'a config of mmdet or mmseg, or the name of one of ours'
+
+
+def add_config(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
     """A config file and overrides of its values."""
-    parser.add_argument('config', help='a config of mmdet or mmseg, or the name of one of ours')
+    parser.add_argument('config', help=what)
     add_cfg_options(parser)
 
 
@@ -85,9 +88,9 @@ def _output(text: str, *, folder: bool = False) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
+def add_run(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
     """A config and the options of a run, see :func:`take_run_options`."""
-    add_config(parser)
+    add_config(parser, what)
     parser.add_argument(
         '--work-dir', type=output_folder, help='folder of the log and the checkpoints'
     )

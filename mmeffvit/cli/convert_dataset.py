@@ -30,7 +30,7 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def add_reading(parser: ArgumentParser) -> None:
+def add_reading(parser: Any) -> None:
     """How a data set is read."""
     add = parser.add_argument
     add('--format', choices=FORMATS, help='of the data; by default it is recognized')
@@ -39,13 +39,13 @@ def add_reading(parser: ArgumentParser) -> None:
         '--val-fraction',
         dest='fraction',
         type=float,
-        default=FRACTION,
         metavar='FRACTION',
         help='share of the images held out where there is no validation split (default: 0.2)',
     )
 
 
-def run(data: Path, out: Path, **options: Any) -> None:
+def run(data: Path, out: Path, fraction: float | None, **options: Any) -> None:
+    options['fraction'] = FRACTION if fraction is None else fraction
     _, splits = prepare(data, out, PrepareOptions(**options))
     for split in splits.values():
         print(f'{split.annotations}: {split.count} images, names relative to {split.images}')

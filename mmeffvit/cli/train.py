@@ -1,19 +1,44 @@
-"""Train a model of mmdet or mmseg as its config says."""
+"""Train on a folder of images, or as a config says.
+
+With a data set (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
+and trained: change it, and train it like any other.
+"""
 
 from argparse import ArgumentParser
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from mmeffvit.config.load import find_config, is_config
 from mmeffvit.engine.launch import train
+from mmeffvit.errors import UserError
+from mmeffvit.preparation import coco, yolo
+from mmeffvit.preparation.prepare import PrepareOptions
 
-from .arguments import add_allow_non_finite, add_run, new_parser, run_command, take_run_options
+from .arguments import (
+    CONFIG,
+    add_allow_non_finite,
+    add_run,
+    new_parser,
+    run_command,
+    take_run_options,
+)
+from .convert_dataset import add_reading
+
+# of the arguments, those that are a data set's or a config's alone, with their defaults
+OF_DATA = dict(
+    model=None, image_size=None, batch=None, epochs=None, patience=None, freeze=None,
+    accumulate=None, balance=False, weights=None, export=None, format=None, skip_broken=False,
+    fraction=None,
+)  # fmt: skip
+OF_CONFIG = dict(auto_scale_lr=False, check=True, launcher='none', deterministic=False)
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'train configs/maskrcnn_swiftformer_l1.py --work-dir runs/1')
+    parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
     add = parser.add_argument
-    add_run(parser)
-    add('--amp', action='store_true', help='train in mixed precision')
+    add_run(parser, f'{CONFIG}; or a data set: a folder, a data.yaml or a JSON file')
+    add('--amp', action='store_true', default=None, help='train in mixed precision')
     add(
         '--resume',
         nargs='?',
@@ -33,11 +58,81 @@ def make_parser() -> ArgumentParser:
         help='skip the check of the config before training',
     )
     add_allow_non_finite(parser)
+    add_wishes(parser.add_argument_group('with a data set'))
     return parser
 
 
+def add_wishes(group: Any) -> None:
+    add = group.add_argument
+    add('--model', metavar='NAME', help='one of `mmeffvit.list_models()`; by default a small one')
+    add('--image-size', type=int, metavar='PIXELS', help='by default that of the images or less')
+    add('--batch', type=int, metavar='N', help='images a step')
+    add('--epochs', type=int, metavar='N', help='by default fewer, the more images there are')
+    add('--patience', type=int, metavar='N', help='epochs without progress before the end; 0: all')
+    add('--freeze', type=int, metavar='N', help='keep the stem and N stages of the backbone')
+    add('--accumulate', type=int, metavar='N', help='steps whose gradients make one update')
+    add('--balance', action='store_true', help='repeat images of rare classes')
+    add('--weights', metavar='FILE', help='a checkpoint to start from, or `none`')
+    add(
+        '--export',
+        nargs='+',
+        metavar='.ENDING',
+        help='.onnx (default) .xml .pte .mlpackage; or none',
+    )
+    add_reading(group)
+
+
 def run(config: str, **values: Any) -> None:
-    train(config, take_run_options(values), **values)
+    of_data = {name: values.pop(name) for name in OF_DATA}
+    if not is_data(config):
+        find_config(config)
+        refuse(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
+        train(config, take_run_options(values), **{**values, 'amp': bool(values['amp'])})
+        return
+    refuse(values, OF_CONFIG, f'{config} is a data set', 'train the config that is written')
+    from mmeffvit.finetuning.recipe import Wishes
+    from mmeffvit.finetuning.run import FinetuneOptions, finetune
+
+    given = {name: value for name, value in of_data.items() if value is not None}
+    reading = PrepareOptions(**taken(given, 'format', 'skip_broken', 'fraction'))
+    rest = taken(given, 'model', 'weights', 'export')
+    options = FinetuneOptions(
+        reading=reading,
+        wishes=Wishes(**given),
+        work_dir=values['work_dir'],
+        cfg_options=values['cfg_options'],
+        seed=values['seed'] or 0,
+        amp=values['amp'],
+        resume=values['resume'],
+        **rest,
+    )
+    finetune(Path(config), options)
+
+
+def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Some of the values, which are taken out."""
+    return {name: values.pop(name) for name in names if name in values}
+
+
+def is_data(target: str) -> bool:
+    """Whether a target of the command line is a data set, not a config by path or by name."""
+    path = Path(target)
+    if path.is_file():  # configs can be YAML and JSON as well
+        names = yolo.find(path) and 'names' in (yolo.load(path) or {})
+        return bool(names or coco.find(path))
+    return path.is_dir() and not is_config(target)
+
+
+def refuse(values: dict[str, Any], defaults: dict[str, Any], what: str, cure: str) -> None:
+    """Refuse arguments that would have no effect.
+
+    Raises:
+        UserError: If one was given.
+    """
+    for name, default in defaults.items():
+        if values[name] != default:
+            shown = {'fraction': 'val-fraction', 'check': 'no-check'}.get(name, name)
+            raise UserError(f'{what}, for which --{shown.replace("_", "-")} does nothing: {cure}')
 
 
 main = partial(run_command, make_parser, run)

@@ -17,7 +17,7 @@ MEASURED = {
 def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:
     """The metrics that papers report, under the papers' names; COCO's -1 means undefined."""
     return {
-        name: round(metrics[key] * factor, decimals)
+        name: round(float(metrics[key]) * factor, decimals)
         for key, (name, factor, decimals) in MEASURED.items()
         if metrics.get(key, -1) >= 0
     }

@@ -29,7 +29,7 @@ def draw_contact_sheet(
     """Draw the first images of the test set, each as ground truth and as predicted.
 
     Args:
-        runner: A runner of a detector, whose model is drawn as it is.
+        runner: A runner, whose model is drawn as it is.
         path: The PNG to write.
         num_images: Images on the sheet.
         columns: Images in a row.
@@ -52,11 +52,14 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
         for sample in samples:
             image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
             large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
-            # both are in the pixels of the image as it lies on the disk
-            for instances in (sample.gt_instances, sample.pred_instances):
-                scale_instances(instances, enlarge, large.shape[:2])
-            visualizer.add_datasample('sheet', large, data_sample=sample, pred_score_thr=score_thr)
-            yield visualizer.get_image()
+            # annotations and predictions are in the pixels of the image as it lies on the disk
+            scale_sample(sample, enlarge, large.shape[:2])
+            options = dict(pred_score_thr=score_thr) if 'pred_instances' in sample else {}
+            halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
+            for drawn in (dict(draw_pred=False), dict(draw_gt=False)):
+                visualizer.add_datasample('sheet', large, data_sample=sample, **drawn, **options)
+                halves.append(visualizer.get_image())
+            yield np.concatenate(halves, axis=1)
 
 
 def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) -> None:
@@ -67,12 +70,14 @@ def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) 
         factor: What the sides were multiplied by.
         size: Height and width now, in pixels.
     """
-    if 'gt_instances' in sample:
-        scale_instances(sample.gt_instances, factor, size)
-    if 'gt_sem_seg' in sample and hasattr(sample.gt_sem_seg, 'data'):  # of mmseg, (1, H, W)
-        labels = sample.gt_sem_seg.data[0].cpu().numpy().astype(np.int32)
-        scaled = cv2.resize(labels, size[::-1], interpolation=cv2.INTER_NEAREST)
-        sample.gt_sem_seg = PixelData(data=torch.from_numpy(scaled)[None])
+    for name in ('gt_instances', 'pred_instances'):
+        if name in sample:
+            scale_instances(sample.get(name), factor, size)
+    for name in ('gt_sem_seg', 'pred_sem_seg'):
+        if name in sample and hasattr(sample.get(name), 'data'):  # of mmseg, (1, H, W)
+            labels = sample.get(name).data[0].cpu().numpy().astype(np.int32)
+            scaled = cv2.resize(labels, size[::-1], interpolation=cv2.INTER_NEAREST)
+            setattr(sample, name, PixelData(data=torch.from_numpy(scaled)[None]))
 
 
 def scale_instances(instances: InstanceData, factor: float, size: tuple[int, int]) -> None:

@@ -1,0 +1,43 @@
+"""Values of a config as code that people read."""
+
+from typing import Any
+
+WIDTH = 96
+
+
+class Code(str):
+    """An expression that stands in a config as it is."""
+
+    __slots__ = ()
+
+
+def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
+    """The code of a value, with ``dict(key=...)``, broken into lines that are not too long.
+
+    Args:
+        value: Of dicts, lists, tuples, numbers and strings.
+        indent: Spaces in front of its lines.
+        before: Characters in front of its first line.
+    """
+    if isinstance(value, Code) or not isinstance(value, dict | list | tuple):
+        return str(value) if isinstance(value, Code) else repr(value)
+    is_dict = isinstance(value, dict)
+    start, end = (
+        ('dict(', ')') if is_dict else ('[', ']') if isinstance(value, list) else ('(', ')')
+    )
+    items = (
+        [(f'{key}=', item) for key, item in value.items()] if is_dict else [('', v) for v in value]
+    )
+    comma = ',' if isinstance(value, tuple) and len(value) == 1 else ''
+    line = (
+        start + ', '.join(name + to_code(item, 0, -(10**6)) for name, item in items) + comma + end
+    )
+    if indent + before + len(line) <= WIDTH or not items:
+        return line
+    pad = ' ' * (indent + 4)
+    rows = [f'{pad}{name}{to_code(item, indent + 4, len(name) + 1)},' for name, item in items]
+    return '\n'.join([start, *rows, ' ' * indent + end])
+
+
+def assign(name: str, value: Any) -> str:
+    return f'{name} = {to_code(value, 0, len(name) + 3)}'

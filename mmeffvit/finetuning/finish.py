@@ -1,0 +1,145 @@
+"""What a run ends with: pictures, tables, exported files, and how to go on."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.runner import Runner
+
+from mmeffvit.config.load import load_config
+from mmeffvit.deploy.export import ToolOptions, export_model
+from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.resume import latest_checkpoint
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_size
+from mmeffvit.visualization.contact_sheet import draw_contact_sheet
+from mmeffvit.visualization.curves import plot_curves
+from mmeffvit.visualization.error_curves import analyze_and_print
+from mmeffvit.visualization.per_class import report_per_class
+
+SHEET_SIDE = 384  # pixels of the longer side of an image on the contact sheet
+FIXED = ('.pte', '.mlpackage')  # formats for images of one size
+
+
+def finish(
+    config_path: Path, folder: Path, export: Sequence[str], cfg_options: Mapping[str, Any]
+) -> dict[str, float]:
+    """Test the best checkpoint, and write everything that is to be looked at or shipped.
+
+    Args:
+        config_path: The config of the run.
+        folder: With ``run/``; gets ``result/``.
+        export: Endings of the files to export.
+        cfg_options: Dotted keys and values that replace the config's.
+
+    Returns:
+        The metrics by name.
+
+    Raises:
+        UserError: If there is no checkpoint.
+    """
+    result = folder / 'result'
+    checkpoint = best_checkpoint(folder / 'run')
+    options = RunOptions(result / 'test', cfg_options)
+    found = result / 'found.pkl'
+    runner, metrics = evaluate(str(config_path), str(checkpoint), options, out=found)
+    config = load_config(config_path, cfg_options)
+    rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
+    rows['best'] = str(checkpoint)
+    jobs = dict(jobs_of(config_path, config, runner, folder, checkpoint, export, cfg_options))
+    for name, job in jobs.items():
+        try:
+            rows[name] = str(job())
+        except UserError as error:  # one that fails leaves the others
+            rows[name] = f'not made: {error}'
+    print(f'\n{config_path.stem} on {Path(config.data_root).name}')
+    for name, text in rows.items():
+        print(f'  {name:<14}{text}')
+    print(next_commands(config_path, checkpoint, folder))
+    return metrics
+
+
+def best_checkpoint(run: Path) -> Path:
+    """The checkpoint with the best metric, else the latest.
+
+    Raises:
+        UserError: If there is none.
+    """
+    best = sorted(run.glob('best_*.pth'), key=lambda path: path.stat().st_mtime)
+    found = best[-1] if best else latest_checkpoint(run, to_resume=False)
+    if found is None:
+        raise UserError(f'no checkpoint in {run}')
+    return found
+
+
+def jobs_of(
+    config_path: Path,
+    config: Config,
+    runner: Runner,
+    folder: Path,
+    checkpoint: Path,
+    export: Sequence[str],
+    cfg_options: Mapping[str, Any],
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What is made, by its name in the table."""
+    result = folder / 'result'
+    dataset = runner.test_loop.dataloader.dataset
+    image = Path(dataset.get_data_info(0)['img_path'])
+
+    def sheet() -> Path:
+        draw_contact_sheet(runner, result / 'contact_sheet.png', enlarge=enlargement(dataset))
+        return result / 'contact_sheet.png'
+
+    def curves() -> Path:
+        plot_curves([folder / 'run'], result / 'curves.png')
+        return result / 'curves.png'
+
+    def per_class() -> Path:
+        report_per_class(str(config_path), result / 'found.pkl', result, cfg_options)
+        return result / 'per_class.md'
+
+    def errors() -> Path:
+        types = ('bbox', 'segm') if 'segm' in config.test_evaluator.metric else ('bbox',)
+        truth = config.test_evaluator.ann_file
+        analyze_and_print(
+            str(result / 'found.pkl'), truth, result / 'errors', types=types, classes=config.classes
+        )
+        return result / 'errors'
+
+    def exported(ending: str) -> Path:
+        path = result / f'model{ending}'
+        shape = tuple(runner.test_loop.dataloader.dataset[0]['inputs'].shape[1:])
+        options = ToolOptions(
+            shape=shape if ending in FIXED else None,
+            batch=1 if ending in FIXED else None,
+            image=image,
+            cfg_options=cfg_options,
+        )
+        print(export_model(str(config_path), str(checkpoint), path, options))
+        return path
+
+    yield 'pictures', sheet
+    yield 'curves', curves
+    yield 'per class', per_class
+    if config.default_scope == 'mmdet':
+        yield 'errors', errors
+    for ending in export:
+        yield ending, partial(exported, ending)
+
+
+def enlargement(dataset: BaseDataset) -> float:
+    """What an image is multiplied by for the contact sheet."""
+    return SHEET_SIDE / max(read_size(Path(dataset.get_data_info(0)['img_path'])))
+
+
+def next_commands(config: Path, checkpoint: Path, folder: Path) -> str:
+    rows = (
+        ('find objects in photographs', f'predict {config} {checkpoint} PHOTOS'),
+        ('make the file smaller', f'quantize {folder}/result/model.onnx PHOTOS int8.onnx'),
+        ('train again, after changes of the config', f'train {config} --work-dir {folder}/run2'),
+    )
+    return '\n'.join(['', *(f'to {what}:\n  mmeffvit {command}' for what, command in rows)])

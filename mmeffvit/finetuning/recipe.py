@@ -1,0 +1,145 @@
+"""How a small data set is trained: sizes and rates that follow from its images."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from mmengine.device import get_device
+
+from mmeffvit.errors import UserError
+from mmeffvit.preparation.records import Picture
+
+from .base import Base
+
+DIVISOR = 64  # pixels: two cells at the coarsest usual stride
+MIN_SIZE = 64
+BATCH = 16  # on a CPU, of images up to SMALL; fewer of larger ones
+SMALL = 256
+SEEN = {'cpu': 12_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
+EPOCHS = (10, 300)  # fewest and most
+VALIDATIONS = 20
+WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
+MAX_WARM_UP = 500
+AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
+LAST = 0.15  # of the epochs, without mosaic
+PATIENCE = 0.3  # of the epochs
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asks for; None leaves it to the recipe.
+
+    Args:
+        image_size: Side of the images in pixels.
+        batch: Images a step.
+        epochs: Epochs.
+        patience: Epochs without a better metric after which training stops; 0 never stops.
+        accumulate: Steps whose gradients are added up before an update.
+        freeze: Stages of the backbone that are not trained, the stem included; None trains all.
+        balance: Repeat images of rare classes.
+    """
+
+    image_size: int | None = None
+    batch: int | None = None
+    epochs: int | None = None
+    patience: int | None = None
+    accumulate: int = 1
+    freeze: int | None = None
+    balance: bool = False
+
+    def check(self) -> None:
+        """Refuse numbers that cannot be.
+
+        Raises:
+            UserError: If there is one.
+        """
+        size = self.image_size
+        if size is not None and (size < MIN_SIZE or size % 32):
+            raise UserError(f'--image-size is {size}; give a multiple of 32 from {MIN_SIZE} on')
+        for name, lowest in (('batch', 1), ('epochs', 1), ('patience', 0), ('accumulate', 1)):
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise UserError(f'--{name} is {value}; give {lowest} or more')
+        if self.freeze is not None and self.freeze < 0:
+            raise UserError(f'--freeze is {self.freeze}; give 0 for the stem or a number of stages')
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The numbers of a run.
+
+    Args:
+        image_size: Side of the images in pixels.
+        batch: Images a step.
+        iterations: Steps in an epoch.
+        epochs: Epochs.
+        val_every: Epochs between validations.
+        patience: Validations without a better metric after which training stops; 0 never stops.
+        rate: Learning rate.
+        warm_up: Steps in which it rises.
+        ema_momentum: Share of the new weights in the average.
+        last_epochs: Epochs without mosaic at the end.
+        workers: Processes that read images.
+    """
+
+    image_size: int
+    batch: int
+    iterations: int
+    epochs: int
+    val_every: int
+    patience: int
+    rate: float
+    warm_up: int
+    ema_momentum: float
+    last_epochs: int
+    workers: int
+
+
+def make_recipe(base: Base, pictures: Sequence[Picture], wishes: Wishes) -> Recipe:
+    """The numbers for a model and its training images."""
+    count = len(pictures)
+    size = wishes.image_size or fit_size(base, pictures)
+    batch = wishes.batch or default_batch(size, count)
+    iterations = math.ceil(count / batch)
+    seen = SEEN['cpu' if get_device() == 'cpu' else 'accelerator']
+    epochs = wishes.epochs or min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
+    val_every = max(1, round(epochs / VALIDATIONS))
+    patience = math.ceil(PATIENCE * epochs) if wishes.patience is None else wishes.patience
+    total = epochs * iterations
+    return Recipe(
+        image_size=size,
+        batch=batch,
+        iterations=iterations,
+        epochs=epochs,
+        val_every=val_every,
+        patience=math.ceil(patience / val_every),
+        rate=fit_rate(base, batch * wishes.accumulate),
+        warm_up=max(1, min(MAX_WARM_UP, round(WARM_UP * total))),
+        ema_momentum=float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}'),
+        last_epochs=max(1, round(LAST * epochs)),
+        workers=min(2 if get_device() == 'cpu' else 8, len(os.sched_getaffinity(0))),
+    )
+
+
+def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
+    """The usual longer side of the images, up to the size of the model."""
+    longer = median(max(picture.size) for picture in pictures)
+    return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR)))
+
+
+def default_batch(size: int, count: int) -> int:
+    """Images a step: at least four steps in an epoch of a small set."""
+    batch = BATCH if size <= SMALL else BATCH // 2
+    return max(2, min(batch, count // 4))
+
+
+def fit_rate(base: Base, batch: int) -> float:
+    """The learning rate of the base, scaled to another batch size.
+
+    With the batch size for SGD, with its square root for adaptive optimizers (arXiv:2205.10287).
+    """
+    ratio = batch / base.batch_size
+    power = 1.0 if base.optimizer['type'] == 'SGD' else 0.5
+    return float(f'{base.optimizer["lr"] * ratio**power:.2g}')

@@ -1,0 +1,145 @@
+"""One command: a data set is read, a config written, a model trained, and the result shown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mmengine.device import get_device
+
+from mmeffvit.deploy.formats import format_of
+from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.errors import UserError
+from mmeffvit.preparation.masks import find as find_label_maps
+from mmeffvit.preparation.prepare import PrepareOptions, prepare
+from mmeffvit.utils.files import check_output, write_file
+
+from .base import Base
+from .finish import finish
+from .recipe import Wishes, make_recipe
+from .weights import AUTO, find_start
+from .write_config import config_text
+
+DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
+DEFAULT_EXPORT = ('.onnx',)
+NO_EXPORT = 'none'
+
+
+@dataclass(frozen=True)
+class FinetuneOptions:
+    """What the command line says.
+
+    Args:
+        model: Name of a config of ours; None takes a small one for the data.
+        work_dir: Gets the config, the index, the run and the result.
+        reading: How the data set is read.
+        wishes: Sizes and lengths that were asked for.
+        weights: See :func:`mmeffvit.finetuning.weights.find_start`.
+        amp: Mixed precision; None where there is an accelerator.
+        resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
+        export: Endings of the files to export, or ['none']; None for ONNX, if its packages are
+            installed.
+        seed: Of a validation split, and of training.
+        cfg_options: Dotted keys and values that replace the config's.
+    """
+
+    model: str | None = None
+    work_dir: Path | None = None
+    reading: PrepareOptions = field(default_factory=PrepareOptions)
+    wishes: Wishes = field(default_factory=Wishes)
+    weights: str = AUTO
+    amp: bool | None = None
+    resume: str | None = None
+    export: Sequence[str] | None = None
+    seed: int = 0
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
+    """Train on a data set, from its folder to exported files.
+
+    Args:
+        path: See :func:`mmeffvit.preparation.prepare.prepare`.
+        options: See :class:`FinetuneOptions`.
+
+    Returns:
+        The metrics of the best checkpoint.
+
+    Raises:
+        UserError: If the data set, an option or the environment cannot work.
+    """
+    options.wishes.check()
+    export = exportable(options.export)
+    name = options.model or default_model(path)
+    base = Base.of(name)
+    stem = path.resolve().stem if path.is_file() else path.resolve().name
+    folder = check_output(options.work_dir or Path('work_dirs', f'{stem}_{name}'), folder=True)
+    config = folder / f'{name}.py'
+    has_run = any(folder.glob('run/*.pth'))
+    if options.resume and not config.is_file():
+        raise UserError(f'no run to resume: {config} does not exist')
+    if has_run and not options.resume:
+        raise UserError(
+            f'{folder} has a run already: continue it with --resume, or choose another --work-dir'
+        )
+    if not options.resume:
+        write_run(path, base, folder, config, options)
+    amp = get_device() != 'cpu' if options.amp is None else options.amp
+    run = RunOptions(folder / 'run', options.cfg_options, seed=options.seed)
+    train(str(config), run, amp=amp, resume=options.resume)
+    return finish(config, folder, export, options.cfg_options)
+
+
+def exportable(endings: Sequence[str] | None) -> list[str]:
+    """The formats to export at the end, whose packages must be there before training.
+
+    Raises:
+        UserError: If a format that was asked for is unknown or cannot be written here.
+    """
+    if endings == [NO_EXPORT]:
+        return []
+    try:
+        for ending in endings or DEFAULT_EXPORT:
+            format_of(Path(f'model{ending}'), ExportOptions(shape=(64, 64), batch=1))
+    except UserError as error:
+        if endings is not None:
+            raise
+        print(f'nothing will be exported: {error}')
+        return []
+    return list(endings or DEFAULT_EXPORT)
+
+
+def default_model(path: Path) -> str:
+    """A small model for the data: a segmentor for label maps, else a detector."""
+    return SEGMENTOR if path.is_dir() and only_label_maps(path) else DETECTOR
+
+
+def only_label_maps(path: Path) -> bool:
+    is_other = any(path.rglob('*.xml')) or any(path.rglob('*.json')) or any(path.glob('*.y*ml'))
+    return not is_other and find_label_maps(path.absolute()) is not None
+
+
+def write_run(path: Path, base: Base, folder: Path, config: Path, options: FinetuneOptions) -> None:
+    """Write the index and the config."""
+    reading = replace(
+        options.reading,
+        for_segmentor=base.is_segmentor,
+        needs_masks=base.needs_masks,
+        seed=options.seed,
+    )
+    wishes = options.wishes
+    if wishes.balance and base.is_segmentor:
+        raise UserError('--balance repeats images of rare classes for detectors, not segmentors')
+    data, splits = prepare(path, folder / 'index', reading)
+    start = find_start(base, options.weights)
+    if wishes.freeze is not None and start.is_scratch:
+        raise UserError(f'--freeze would keep what the backbone starts from: {start.what}')
+    recipe = make_recipe(base, data.splits['train'], wishes)
+    write_file(config, config_text(base, data, splits, recipe, wishes, start, folder))
+    print(
+        f'{base.name} from {start.what}\n{recipe.epochs} epochs of {recipe.iterations} steps, '
+        f'batch size {recipe.batch}, {recipe.image_size} pixels, learning rate {recipe.rate:g}\n'
+        f'config: {config}',
+        flush=True,
+    )

@@ -1,0 +1,67 @@
+"""What a model starts from: a released model, a backbone's weights, or nothing."""
+
+from dataclasses import dataclass
+
+from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.errors import CheckpointError
+from mmeffvit.zoo.metafile import read_models
+from mmeffvit.zoo.weights import fetch_released
+
+from .base import Base
+
+AUTO, NONE = 'auto', 'none'
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the weights come from.
+
+    Args:
+        what: In words.
+        checkpoint: Of a whole model; None without.
+        keeps_backbone: The backbone starts from the weights that the base names.
+    """
+
+    what: str
+    checkpoint: str | None = None
+    keeps_backbone: bool = False
+
+    @property
+    def is_scratch(self) -> bool:
+        return self.checkpoint is None and not self.keeps_backbone
+
+
+def find_start(base: Base, wanted: str = AUTO) -> Start:
+    """The best weights that can be had here.
+
+    Args:
+        base: The model.
+        wanted: 'auto' for the released model, else the backbone's ImageNet weights, else none, with
+            a warning; 'none'; or a checkpoint by path or address.
+
+    Raises:
+        mmeffvit.checkpoints.CheckpointError: If a checkpoint was given and cannot be had.
+    """
+    if wanted == NONE:
+        return Start('random weights, as asked for')
+    if wanted != AUTO:
+        fetch_released(wanted)
+        return Start(f'the model in {wanted}', checkpoint=wanted)
+    released = getattr(read_models().get(base.name), 'weights', None)
+    failures = []
+    for address, start in (
+        (released, Start(f'the released {base.name}', checkpoint=released)),
+        (base.backbone_weights, Start('ImageNet weights of the backbone', keeps_backbone=True)),
+    ):
+        try:
+            if address:
+                fetch(address) if start.keeps_backbone else fetch_released(address)
+                return start
+        except CheckpointError as error:
+            failures.append(str(error))
+    print(
+        f'WARNING: no pretrained weights can be had, training from scratch needs many more images '
+        f'and epochs: {"; ".join(failures) or f"none are known for {base.name}"}. '
+        '--weights FILE takes a copy'
+    )
+    return Start('random weights: no pretrained ones could be had')

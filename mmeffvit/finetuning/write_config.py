@@ -1,0 +1,266 @@
+"""The config of a run: short, commented, ordinary."""
+
+from pathlib import Path
+from typing import Any
+
+from mmengine.device import get_device
+
+from mmeffvit.preparation.records import DataSet
+from mmeffvit.preparation.write import Split, classes_of_maps
+from mmeffvit.utils.resources import resource_dir
+
+from .base import Base, class_counts, scaled, without_reduction
+from .code import Code, assign
+from .recipe import Recipe, Wishes
+from .weights import Start
+
+OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
+FLOOR = 0.02  # of the learning rate, that it ends at
+
+
+def config_text(
+    base: Base,
+    data: DataSet,
+    splits: dict[str, Split],
+    recipe: Recipe,
+    wishes: Wishes,
+    start: Start,
+    folder: Path,
+) -> str:
+    """The config, as text.
+
+    Args:
+        base: The config that it inherits from.
+        data: What is trained on.
+        splits: Its splits as written.
+        recipe: Sizes and rates.
+        wishes: What else was asked for.
+        start: Where the weights come from.
+        folder: Of the config, with ``index/``; gets ``run/``.
+    """
+    classes = classes_of_maps(data) if base.is_segmentor else data.classes
+    counts = ', '.join(f'{split.count:,} images to {name}' for name, split in splits.items())
+    data_part = segmentation_data if base.is_segmentor else detection_data
+    lines = [
+        f'"""{base.name} on {data.root.name}: {len(classes)} classes, {counts}.',
+        '',
+        'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
+        '`mmeffvit train THIS_FILE`.',
+        '"""',
+        '',
+        f"_base_ = ['{{{{$MMEFFVIT_CONFIGS:{resource_dir('configs')}}}}}/{base.name}.py']",
+        '',
+        f'# {data.format} in its place, read from the index beside this file',
+        assign('data_root', f'{data.root.absolute()}/'),
+        assign('index', f'{folder.absolute()}/index/'),
+        assign('classes', tuple(classes)),
+        '',
+        *pipelines(base, recipe),
+        *data_part(base, data, splits, recipe, wishes),
+        '',
+        *model_part(base, recipe, wishes, start),
+        *schedule(base, recipe, wishes),
+        assign('work_dir', f'{folder.absolute()}/run/'),
+        '',
+    ]
+    return '\n'.join(lines)
+
+
+def pipelines(base: Base, recipe: Recipe) -> list[str]:
+    factor = recipe.image_size / base.image_size
+    change = without_reduction if base.is_segmentor else (lambda pipeline: pipeline)
+    lines = [
+        f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
+        if factor != 1
+        else f'# for {base.image_size} pixels, as in the base',
+        assign('train_pipeline', change(scaled(base.train_pipeline, factor))),
+    ]
+    if base.last_pipeline:
+        lines.append(assign('last_pipeline', scaled(base.last_pipeline, factor)))
+    lines += [assign('test_pipeline', change(scaled(base.test_pipeline, factor))), '']
+    if 'tta_pipeline' in base.config:
+        tta = change(scaled(base.config.to_dict()['tta_pipeline'], factor))
+        lines.insert(-1, assign('tta_pipeline', tta))
+    return lines
+
+
+def detection_data(
+    base: Base, data: DataSet, splits: dict[str, Split], recipe: Recipe, wishes: Wishes
+) -> list[str]:
+    def dataset(name: str, **more: Any) -> dict:
+        return dict(
+            data_root=Code('data_root'),
+            ann_file=Code(f"index + '{name}.json'"),
+            data_prefix=dict(img=below(splits[name].images, data.root)),
+            metainfo=dict(classes=Code('classes')),
+            **more,
+        )
+
+    train = dataset(
+        'train',
+        filter_cfg=dict(filter_empty_gt=False),  # images without objects teach what is none
+        pipeline=Code('train_pipeline'),
+    )
+    if wishes.balance:
+        inner = dict(type=base.config.train_dataloader.dataset.type, **train)
+        train = dict(
+            _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
+        )
+    loader = dict(batch_size=Code('batch'), num_workers=recipe.workers, persistent_workers=False)
+    tested = 'test' if 'test' in splits else 'val'
+    lines = [
+        assign('batch', recipe.batch),
+        assign('train_dataloader', dict(**loader, dataset=train)),
+    ]
+    for name, split in (('val', 'val'), ('test', tested)):
+        if name == 'test' and tested == 'val':
+            lines += ['test_dataloader = val_dataloader', 'test_evaluator = val_evaluator']
+            continue
+        tests = dataset(split, test_mode=True, pipeline=Code('test_pipeline'))
+        lines += [
+            assign(f'{name}_dataloader', dict(**loader, dataset=tests)),
+            assign(f'{name}_evaluator', dict(ann_file=Code(f"index + '{split}.json'"))),
+        ]
+    return lines
+
+
+def segmentation_data(
+    base: Base, data: DataSet, splits: dict[str, Split], recipe: Recipe, wishes: Wishes
+) -> list[str]:
+    def dataset(name: str, pipeline: str) -> dict:
+        return dict(
+            _delete_=True,
+            type='BaseSegDataset',
+            data_root=Code('data_root'),
+            ann_file=Code(f"index + '{name}.txt'"),
+            data_prefix=dict(
+                img_path=below(splits[name].images, data.root),
+                seg_map_path=Code(f"index + '{name}'"),
+            ),
+            img_suffix='',  # names in the list have their endings
+            seg_map_suffix='.png',
+            metainfo=dict(classes=Code('classes')),
+            pipeline=Code(pipeline),
+        )
+
+    train = dict(
+        batch_size=Code('batch'),
+        num_workers=recipe.workers,
+        persistent_workers=False,
+        dataset=dataset('train', 'train_pipeline'),
+    )
+    tests = dict(
+        num_workers=recipe.workers,
+        persistent_workers=False,
+        dataset=dataset('val', 'test_pipeline'),
+    )
+    lines = [
+        assign('batch', recipe.batch),
+        assign('train_dataloader', train),
+        assign('val_dataloader', tests),
+    ]
+    if 'test' not in splits:
+        return [*lines, 'test_dataloader = val_dataloader']
+    return [
+        *lines,
+        assign('test_dataloader', {**tests, 'dataset': dataset('test', 'test_pipeline')}),
+    ]
+
+
+def below(images: Path, root: Path) -> str:
+    """The folder of images, relative to the data set if it is in it."""
+    if not images.is_relative_to(root.absolute()):
+        return f'{images}/'
+    inner = images.relative_to(root.absolute()).as_posix()
+    return '' if inner == '.' else f'{inner}/'
+
+
+def model_part(base: Base, recipe: Recipe, wishes: Wishes, start: Start) -> list[str]:
+    model = class_counts(base.config.model, Code('len(classes)'))
+    backbone: dict[str, Any] = {}
+    if not start.keeps_backbone and base.backbone_weights:
+        backbone['init_cfg'] = None
+    if start.is_scratch and base.config.model.backbone.get('norm_eval'):
+        backbone['norm_eval'] = False  # statistics of random weights are no use
+    if wishes.freeze is not None:
+        backbone['frozen_stages'] = wishes.freeze
+    if backbone:
+        model['backbone'] = backbone
+    if base.is_segmentor and base.config.model.data_preprocessor.get('size'):
+        model['data_preprocessor'] = dict(size=(recipe.image_size, recipe.image_size))
+    lines = [f'# from {start.what}']
+    if start.checkpoint:
+        lines.append(assign('load_from', start.checkpoint))
+    return [*lines, assign('model', model), '']
+
+
+def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
+    by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
+    unit = '' if by_epoch else ' * iterations'
+    rise = dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=Code('warm_up'))
+    fall = dict(
+        type='CosineAnnealingLR',
+        by_epoch=False,
+        begin=Code('warm_up'),
+        end=Code('epochs * iterations'),
+        T_max=Code('epochs * iterations - warm_up'),
+        eta_min=Code(f'{FLOOR} * rate'),
+    )
+    lines = [
+        f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
+        assign('epochs', recipe.epochs),
+        f'iterations = {recipe.iterations}  # of an epoch',
+        f'warm_up = {recipe.warm_up}  # iterations',
+        assign('rate', recipe.rate),
+        assign('optim_wrapper', optimizer(wishes)),
+        assign('param_scheduler', [rise, fall]),
+    ]
+    loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
+    loop['val_interval'] = Code(f'{recipe.val_every}{unit}')
+    if base.config.train_cfg.get('dynamic_intervals'):
+        loop['dynamic_intervals'] = None
+    saving = dict(
+        interval=Code(f'{recipe.val_every}{unit}'),
+        max_keep_ckpts=2,
+        save_best=base.metric,
+        rule='greater',
+    )
+    logger = dict(interval=max(1, min(50, recipe.iterations // 2)))
+    lines += [
+        assign('train_cfg', loop),
+        assign('default_hooks', dict(logger=logger, checkpoint=saving)),
+        assign('custom_hooks', hooks(base, recipe)),
+    ]
+    if get_device() == 'cpu':
+        lines.append('sync_bn = None  # of several processes: GPUs only')
+    return lines
+
+
+def optimizer(wishes: Wishes) -> dict:
+    steps = {} if wishes.accumulate == 1 else dict(accumulative_counts=wishes.accumulate)
+    return dict(optimizer=dict(lr=Code('rate')), **steps)
+
+
+def hooks(base: Base, recipe: Recipe) -> list[dict]:
+    """EMA weights, the end of mosaics, the end of training."""
+    average = dict(
+        type='EMAHook',
+        momentum=recipe.ema_momentum,
+        begin_iter=Code('warm_up'),
+        update_buffers=True,
+        priority=49,  # before the hook that saves
+    )
+    switch = dict(
+        type='PipelineSwitchHook',
+        switch_epoch=Code(f'max(0, epochs - {recipe.last_epochs})'),
+        switch_pipeline=Code('last_pipeline'),
+    )
+    stop = dict(
+        type='EarlyStoppingHook',
+        monitor=base.metric,
+        rule='greater',
+        patience=recipe.patience,  # validations
+        min_delta=0.0,
+    )
+    wanted = ((average, True), (switch, base.last_pipeline), (stop, recipe.patience))
+    return [hook for hook, is_wanted in wanted if is_wanted]

@@ -1,0 +1,186 @@
+"""The config that is written for a data set: any model of ours, sizes and rates that follow."""
+
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+from mmeffvit.checks.run import mentions
+from mmeffvit.config.datasets import datasets_of, eval_shape, settings_of
+from mmeffvit.config.load import load_config
+from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.finetuning.base import Base
+from mmeffvit.finetuning.code import Code, assign, to_code
+from mmeffvit.finetuning.recipe import Wishes, fit_rate, make_recipe
+from mmeffvit.finetuning.weights import Start, find_start
+from mmeffvit.finetuning.write_config import config_text
+from mmeffvit.preparation.faults import Findings
+from mmeffvit.preparation.records import DataSet, Picture
+from mmeffvit.preparation.write import Split
+from mmeffvit.zoo import list_models, read_models
+
+MODELS = [name for name in list_models() if read_models()[name].config is not None]
+SCRATCH = Start('random weights')
+
+
+def write(
+    folder: Path, name: str, wishes: Wishes | None = None, start: Start = SCRATCH, count: int = 80
+) -> Config:
+    """The config for a set of three classes, as it is read."""
+    base, wishes = Base.of(name), wishes or Wishes(image_size=base_size(name))
+    maps = {0: 0, 1: 1, 2: 2} if base.is_segmentor else {}
+    pictures = [Picture(folder / 'set' / f'{i}.jpg', size=(90, 120)) for i in range(count)]
+    data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
+    split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
+    recipe = make_recipe(base, pictures, wishes)
+    text = config_text(base, data, dict(train=split, val=split), recipe, wishes, start, folder)
+    assert max(map(len, text.splitlines())) <= 100 + len(str(folder))
+    path = folder / f'{name}.py'
+    path.write_text(text)
+    return load_config(path)
+
+
+def base_size(name: str) -> int:
+    """Half the size of the base, to see that all sizes are halved."""
+    return Base.of(name).image_size // 2 // 32 * 32
+
+
+@pytest.mark.parametrize('name', MODELS)
+def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
+    base, config = Base.of(name), write(tmp_path, name)
+    found = [settings['num_classes'] for settings in with_class_counts(config.model)]
+    assert found
+    assert set(found) == {3}
+    size = base_size(name)
+    factor = size / base.image_size
+    if base.is_segmentor:
+        assert next(settings_of(config.train_dataloader, 'RandomCrop'))['crop_size'] == (size, size)
+    else:
+        expected = [round(side * factor) for side in eval_shape(base.config)]
+        assert list(eval_shape(config)) == expected
+    for split in ('train', 'val', 'test'):
+        (dataset,) = datasets_of(config, split)
+        assert dataset['metainfo']['classes'] == ('a', 'b', 'c')
+        assert not mentions(dataset['pipeline'], 'reduce_zero_label')
+        assert str(tmp_path / 'index') in dataset['ann_file']
+    assert mentions(config.train_dataloader, 'with_mask') == base.needs_masks
+    assert config.model.backbone.get('init_cfg') is None
+    assert not config.model.backbone.get('norm_eval')
+    total = config.epochs * config.iterations
+    loop = config.train_cfg
+    assert loop.get('max_iters', total) == total
+    assert loop.get('max_epochs', config.epochs) == config.epochs
+    assert config.param_scheduler[-1]['end'] == total
+    assert config.default_hooks.checkpoint.save_best == base.metric
+
+
+def with_class_counts(settings: object) -> list[dict]:
+    if not isinstance(settings, dict):
+        return []
+    own = [settings] if 'num_classes' in settings else []
+    return own + [found for item in settings.values() for found in with_class_counts(item)]
+
+
+def test_wishes_are_in_the_config(tmp_path):
+    wishes = Wishes(
+        image_size=256, batch=4, epochs=40, patience=7, accumulate=2, freeze=1, balance=True
+    )
+    start = Start('x', keeps_backbone=True)
+    config = write(tmp_path, 'rtmdet_swiftformer_xs', wishes, start)
+    assert config.train_dataloader.batch_size == 4
+    assert config.train_cfg.max_epochs == 40
+    assert config.train_cfg.val_interval == 2
+    assert config.optim_wrapper.accumulative_counts == 2
+    assert config.model.backbone.frozen_stages == 1
+    assert 'timm' in config.model.backbone.init_cfg.checkpoint
+    assert config.train_dataloader.dataset.type == 'ClassBalancedDataset'
+    assert config.train_dataloader.dataset.dataset.type == 'CocoDataset'
+    hooks = {hook['type']: hook for hook in config.custom_hooks}
+    assert hooks['EarlyStoppingHook']['patience'] == 4  # validations, each after two epochs
+    assert hooks['PipelineSwitchHook']['switch_epoch'] == 40 - 6
+    assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
+    never = write(tmp_path, 'rtmdet_swiftformer_xs', Wishes(patience=0))
+    assert 'EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+
+
+def test_the_learning_rate_follows_the_batch_size():
+    """Its square root for AdamW, the number itself for SGD."""
+    rtmdet, pspnet = Base.of('rtmdet_swiftformer_xs'), Base.of('pspnet_mobilevitv2_050_ade20k')
+    assert rtmdet.optimizer['type'] == 'AdamW'
+    assert fit_rate(rtmdet, 16) == pytest.approx(rtmdet.optimizer['lr'] / 4, rel=0.02)
+    assert pspnet.optimizer['type'] == 'SGD'
+    ratio = 8 / pspnet.batch_size
+    assert fit_rate(pspnet, 8) == pytest.approx(pspnet.optimizer['lr'] * ratio, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ('sides', 'size'), [((90, 120), 128), ((640, 480), 640), ((4000, 3000), 640), ((20, 20), 64)]
+)
+def test_the_image_size_is_that_of_the_images_up_to_the_models(sides, size):
+    pictures = [Picture(Path('x'), size=sides)] * 20
+    recipe = make_recipe(Base.of('rtmdet_swiftformer_xs'), pictures, Wishes())
+    assert recipe.image_size == size
+
+
+def test_fewer_images_get_more_epochs_and_smaller_batches():
+    base = Base.of('rtmdet_swiftformer_xs')
+    few, many = (
+        make_recipe(base, [Picture(Path('x'), size=(64, 64))] * count, Wishes())
+        for count in (12, 10_000)
+    )
+    assert (few.epochs, few.batch) == (300, 3)
+    assert (many.epochs, many.batch) == (10, 16)
+    assert few.warm_up < few.epochs * few.iterations / 5
+    assert many.warm_up == 500
+
+
+@pytest.mark.parametrize(
+    ('wishes', 'words'),
+    [
+        (dict(image_size=100), '--image-size is 100; give a multiple of 32'),
+        (dict(image_size=32), 'from 64 on'),
+        (dict(batch=0), '--batch is 0; give 1 or more'),
+        (dict(epochs=0), '--epochs is 0'),
+        (dict(patience=-1), '--patience is -1; give 0 or more'),
+        (dict(freeze=-1), '--freeze is -1'),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(wishes, words):
+    with pytest.raises(UserError, match=words):
+        Wishes(**wishes).check()
+
+
+def test_weights_are_the_backbones_where_they_can_be_had_else_none_with_a_warning(tmp_path, capsys):
+    base = Base.of('rtmdet_swiftformer_xs')  # no whole model is released for it
+    path = tmp_path / 'backbone.pth'
+    base.config.model.backbone.init_cfg.checkpoint = str(path)
+    assert find_start(base).is_scratch
+    said = capsys.readouterr().out
+    assert 'WARNING: no pretrained weights can be had' in said
+    assert str(path) in said
+    path.write_bytes(b'')
+    assert find_start(base).keeps_backbone
+    assert find_start(base, 'none').is_scratch
+    assert find_start(base, str(path)).checkpoint == str(path)
+    with pytest.raises(CheckpointError, match='does not exist'):
+        find_start(base, 'no.pth')
+
+
+VALUES = [
+    dict(a=1, b=[1, 2.5], c=('x',), d=dict(e=None, f=[])),
+    [dict(type='A', sizes=[(i, 2 * i) for i in range(20)], more=dict(text='x' * 70))],
+    dict(long=[dict(name='n' * 30, values=(1, 2)) for _ in range(4)], empty={}, flag=True),
+]
+
+
+@pytest.mark.parametrize('value', VALUES)
+def test_code_is_the_value_in_lines_that_are_not_too_long(value):
+    code = assign('name', value)
+    names: dict = {}
+    exec(code, names)
+    assert names['name'] == value
+    assert max(map(len, code.splitlines())) <= 100
+
+
+def test_expressions_stay_expressions():
+    assert to_code(dict(a=Code('len(x)'), b='len(x)')) == "dict(a=len(x), b='len(x)')"

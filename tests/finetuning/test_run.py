@@ -1,0 +1,116 @@
+"""One command: from a folder in YOLO form to a config, a checkpoint, pictures and an ONNX file."""
+
+import cv2
+import numpy as np
+import onnxruntime
+import pytest
+
+from mmeffvit.config.load import load_config
+from mmeffvit.datasets.shapes import ShapesSpec
+from tests.conftest import run_tool_here
+from tests.preparation.sets import files_in, polygon_line, write_maps, write_yolo
+
+FAST = ('--epochs', 1, '--weights', 'none')
+SPEC = ShapesSpec(side=64, max_objects=2)
+
+
+@pytest.mark.slow
+def test_a_folder_becomes_a_model_in_one_command(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 12, 4, spec=SPEC)
+    before = files_in(root)
+    work_dir = tmp_path / 'work'
+    run = run_tool_here('train', root, '--work-dir', work_dir, '--export', '.onnx', *FAST)
+    assert run.returncode == 0, run.stdout
+    assert files_in(root) == before
+    assert f'{root}: YOLO, 4 classes' in run.stdout
+    for row in ('box AP', 'best', 'pictures', 'curves', 'per class', 'errors', '.onnx'):
+        assert f'\n  {row} ' in run.stdout
+    assert 'not made' not in run.stdout
+    result = work_dir / 'result'
+    sheet = cv2.imread(str(result / 'contact_sheet.png'))
+    assert sheet.shape == (28 + 2 * (384 + 6), 3 * (2 * 384 + 6), 3)
+    for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
+        assert (result / name).stat().st_size
+    session = onnxruntime.InferenceSession(str(result / 'model.onnx'))
+    image = cv2.imread(str(root / 'images/val/val_0.png'))[..., ::-1].transpose(2, 0, 1)[None]
+    boxes = session.run(['boxes'], {'images': np.ascontiguousarray(image, np.float32)})[0]
+    assert boxes.shape[-1] == 4
+    config = work_dir / 'rtmdet_swiftformer_xs.py'
+    assert load_config(config).model.backbone.init_cfg is None
+    again = run_tool_here('train', root, '--work-dir', work_dir, *FAST)
+    assert again.returncode == 2
+    assert 'has a run already: continue it with --resume' in again.stdout
+    for tool in ('check_config', 'check_dataset'):
+        checked = run_tool_here(tool, config)
+        assert checked.returncode == 0, checked.stdout
+    alone = run_tool_here('train', config, '--work-dir', tmp_path / 'alone')
+    assert alone.returncode == 0, alone.stdout
+    assert list((tmp_path / 'alone').glob('best_coco_bbox_mAP_epoch_1.pth'))
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_from_its_config(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
+    arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
+    early = run_tool_here(*arguments, '--resume')
+    assert early.returncode == 2
+    assert 'no run to resume' in early.stdout
+    assert run_tool_here(*arguments).returncode == 0
+    resumed = run_tool_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
+    assert resumed.returncode == 0, resumed.stdout
+    assert (tmp_path / 'work' / 'run' / 'epoch_2.pth').is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['maps', 'polygons'])
+def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path):
+    root = tmp_path / 'parts'
+    if kind == 'maps':
+        write_maps(root)
+    else:
+        write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
+    model = () if kind == 'maps' else ('--model', 'segformer_swiftformer_xs_ade20k')
+    run = run_tool_here(
+        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64
+    )
+    assert run.returncode == 0, run.stdout
+    assert 'segformer_swiftformer_xs_ade20k on parts' in run.stdout
+    assert '\n  mIoU ' in run.stdout
+    assert 'not made' not in run.stdout
+    assert '| background |' in (tmp_path / 'work/result/per_class.md').read_text()
+
+
+@pytest.mark.slow
+def test_instance_masks_are_trained_on_polygons(tmp_path):
+    root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
+    run = run_tool_here(
+        'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
+        *FAST, '--image-size', 64, '--balance', '--export', 'none',
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert '\n  mask AP ' in run.stdout
+    assert (tmp_path / 'work' / 'result' / 'errors' / 'segm' / 'errors.md').is_file()
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (('data', '--model', 'rtmdet_swiftformer'), 'did you mean rtmdet_swiftformer_xs'),
+        (('data', '--launcher', 'pytorch'), 'for which --launcher does nothing'),
+        (('data', '--freeze', 2, '--weights', 'none'), '--freeze would keep what the backbone'),
+        (('data', '--export', '.tflite'), "has the ending '.tflite'"),
+        (('data', '--image-size', 100), '--image-size is 100'),
+        (('data', '--model', 'maskrcnn_swiftformer_xs'), 'objects without a mask'),
+        (('data', '--model', 'segformer_swiftformer_xs_ade20k'), 'a segmentor needs masks'),
+        (('nowhere',), "config 'nowhere' does not exist"),
+        (('rtmdet_swiftformer_xs', '--epochs', 3), 'for which --epochs does nothing'),
+    ],
+)
+def test_mistakes_end_in_one_message_before_training(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_yolo(tmp_path / 'data')
+    run = run_tool_here('train', *arguments)
+    assert run.returncode == 2, run.stdout
+    assert words in run.stdout
+    assert 'Traceback' not in run.stdout
+    assert not list(tmp_path.glob('work_dirs/*/run'))
