@@ -1,4 +1,4 @@
-"""The peak is that of the tensors that live at once."""
+"""The peak is that of the tensors alive at the same time."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from benchmarks.memory import highest_sum, peak_bytes
 
 ROWS, WIDTH = 64, 256
 MAP = 4 * ROWS * WIDTH  # bytes of one float32 tensor
-SLACK = 4096  # scalars, and what the allocator rounds up to
+SLACK = 4096  # scalars, and rounding of the allocator
 
 
 def test_the_peak_is_the_highest_sum_and_not_the_total():

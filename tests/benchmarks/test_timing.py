@@ -1,4 +1,4 @@
-"""Candidates run in turns, and statistics are those of their times."""
+"""Candidates run interleaved, and statistics are those of their times."""
 
 import gc
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class FakeClock:
         return run
 
 
-def test_candidates_run_in_turns_and_the_warm_up_does_not_count():
+def test_candidates_are_interleaved_and_the_warm_up_does_not_count():
     clock = FakeClock()
     candidates = {'a': clock.candidate('a', 9, 1, 2), 'b': clock.candidate('b', 9, 4, 4)}
     budget = Budget(seconds=100, min_rounds=1, max_rounds=2, warm_up=1)

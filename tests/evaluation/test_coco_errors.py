@@ -229,9 +229,9 @@ def test_a_pickle_of_mmdet_holds_the_same_detections(tmp_path):
     assert second == dict(image_id=0, category_id=CAR, bbox=RIGHT, score=0.25)
     (first, _) = read_detections(path, truth, classes=('car', 'cat', 'dog'))
     assert first['category_id'] == CAT  # mmdet sorts classes as the file does
-    with pytest.raises(UserError, match='label 2, and there are 2 classes'):
+    with pytest.raises(UserError, match='label 2, but there are 2 classes'):
         read_detections(path, truth, classes=('dog', 'car'))
-    with pytest.raises(UserError, match='no category is named cow; there are cat, dog, car'):
+    with pytest.raises(UserError, match='no category is named cow; choose from cat, dog, car'):
         read_detections(path, truth, classes=('cow',))
 
 
@@ -245,8 +245,8 @@ class Malicious:
     [
         ('bad.pkl', pickle.dumps([Malicious()]), r'refused: it asks for posix\.system'),
         ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), 'no predictions of a detector'),
-        ('cut.json', b'[{"image_id": 0', 'no JSON'),
-        ('none.json', b'[]', 'no detection at all'),
+        ('cut.json', b'[{"image_id": 0', 'not valid JSON'),
+        ('none.json', b'[]', 'has no detections'),
         ('truth.json', b'{"images": []}', 'list of detections'),
         ('image.json', json.dumps([thing(CAT, LEFT, 0.5, 7)]).encode(), 'image_id 7'),
         ('class.json', json.dumps([thing(4, LEFT, 0.5)]).encode(), 'category_id 4'),
@@ -267,7 +267,7 @@ class Malicious:
             json.dumps(
                 [thing(CAT, LEFT, 0.5) | dict(segmentation=dict(size=[200, 300], counts='0PPP'))]
             ).encode(),
-            'run lengths that are cut',
+            'run lengths that are truncated',
         ),
     ],
 )
@@ -295,9 +295,9 @@ def test_missing_files_and_masks_are_named(tmp_path):
     with pytest.raises(UserError, match=r"segm needs 'segmentation'"):
         analyze_errors(truth, [dict(image_id=0, category_id=CAT, score=0.5, bbox=LEFT)], 'segm')
     del truth.anns[1]['segmentation']
-    with pytest.raises(UserError, match='a mask of every object'):
+    with pytest.raises(UserError, match='a mask for every object'):
         analyze_errors(truth, RIGHT_ONES, 'segm')
-    with pytest.raises(UserError, match='rising order'):
+    with pytest.raises(UserError, match='ascending order'):
         analyze_errors(truth, RIGHT_ONES, areas=(9216, 1024))
 
 

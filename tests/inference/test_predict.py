@@ -188,8 +188,8 @@ def test_what_cannot_work_is_said_before_the_first_image(untrained, shapes, tmp_
     shutil.copy(shapes / 'val2017/000000.png', image)
     before = image.read_bytes()
     for match, files, options in (
-        ('name a .json file', detector, dict(out=tmp_path / 'maps')),
-        ('name a folder', segmentor, dict(out=tmp_path / 'maps.json')),
+        ('give a .json file', detector, dict(out=tmp_path / 'maps')),
+        ('give a folder', segmentor, dict(out=tmp_path / 'maps.json')),
         ('of .*one.png already', detector, dict(pictures=tmp_path)),
         ('of .*one.png already', segmentor, dict(out=tmp_path)),
         ('would write nothing', detector, {}),
@@ -255,7 +255,7 @@ def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):
     content = clip.read_bytes()
     clip.write_bytes(content[: len(content) // 2])
     assert run(untrained('RetinaNet'), clip, **options) == 1
-    assert 'it says 8 frames and ends after' in capsys.readouterr().err
+    assert 'it should have 8 frames but ends after' in capsys.readouterr().err
 
 
 def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Contact sheets show what the model is fed: pixels, boxes, masks and label maps."""
+"""Contact sheets show the model's inputs: pixels, boxes, masks and label maps."""
 
 import cv2
 import numpy as np
@@ -12,7 +12,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.visualization.browse import (
     SIDE,
     BrowseOptions,
-    beside_original,
+    with_original,
     browse,
     picture_of,
     to_picture,
@@ -115,7 +115,7 @@ def test_boxes_of_a_test_pipeline_lie_on_their_objects():
 
 def test_the_original_stands_to_the_left(shapes):
     path = str(shapes / 'train2017' / '000000.png')
-    pair = beside_original(np.zeros((SIDE, 100, 3), np.uint8), path)
+    pair = with_original(np.zeros((SIDE, 100, 3), np.uint8), path)
     assert pair.shape == (SIDE, SIDE + 6 + 100, 3)
     assert not pair[:, -100:].any()
 

@@ -109,9 +109,9 @@ def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):
 def test_results_of_something_else_are_named(truth, shapes, ade_shapes, tmp_path):
     results = tmp_path / 'found.json'
     for match, rows in (
-        ('holds no detection', []),
+        ('has no detections', []),
         ('such as id 99', [dict(truth[0], image_id=99)]),
-        ('no COCO results of these classes', [dict(truth[0], category_id=77)]),
+        ('no valid COCO results for these classes', [dict(truth[0], category_id=77)]),
     ):
         results.write_text(json.dumps(rows))
         with pytest.raises(UserError, match=match):

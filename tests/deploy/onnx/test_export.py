@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
-from mmeffvit.deploy.compare import Error, compare, expect_maps, refuse_disagreement
+from mmeffvit.deploy.compare import Error, check_agreement, compare, expect_maps
 from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
@@ -190,7 +190,7 @@ def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):
         tmp_path / 'changed.onnx', model, [photograph(SIZE)], sample_of(config_name)
     )
     with pytest.raises(UserError, match='nothing was written'):
-        refuse_disagreement(errors, 'photograph.jpg')
+        check_agreement(errors, 'photograph.jpg')
 
 
 def test_a_model_without_a_graph_is_refused_with_the_heads_that_have_one():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.deploy.runtimes.coreml import described, to_coreml
+from mmeffvit.deploy.runtimes.coreml import shapes_of, to_coreml
 from mmeffvit.deploy.runtimes.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
@@ -27,7 +27,7 @@ def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['model.mlpackage']
     package = tools.models.MLModel(str(out), skip_model_load=True)
     assert package.user_defined_metadata['task'] == 'features'
-    shapes = described(package)
+    shapes = shapes_of(package)
     assert shapes['images'] == (1, 3, *tiny.SIZE)
     assert shapes['stride_4'] == (1, 8, 16, 24)
     assert shapes['stride_8'] == (1, 8, 8, 12)

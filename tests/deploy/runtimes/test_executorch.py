@@ -10,7 +10,7 @@ from mmeffvit.deploy.runtimes.executorch import run_executorch, to_executorch
 from mmeffvit.deploy.runtimes.fixed_size import (
     RESIZES,
     SPLITS,
-    before_suppression,
+    before_nms,
     calls,
     export_fixed,
     split_by_slices,
@@ -71,8 +71,8 @@ def test_a_suppression_is_refused_by_name_and_can_be_left_out():
 
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
         export_fixed(Suppressed(), tiny.images(), 'ExecuTorch')
-    candidates = before_suppression(Suppressed())
+    candidates = before_nms(Suppressed())
     boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
     assert torch.equal(scores, boxes[..., 0])
     with pytest.raises(UserError, match='BackboneGraph chooses regions'):
-        before_suppression(tiny.graph())
+        before_nms(tiny.graph())

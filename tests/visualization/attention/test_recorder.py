@@ -219,7 +219,7 @@ def test_layers_are_chosen_by_any_part_of_their_name():
         'backbone.stages.3.downsample.attention.mixer',
         'backbone.stages.3.blocks.3.attention.mixer',
     ]
-    with pytest.raises(ValueError, match=r"'stages.1'; choose of backbone.stages.2.blocks.4"):
+    with pytest.raises(ValueError, match=r"'stages.1'; choose from backbone.stages.2.blocks.4"):
         attention_layers(model, ['stages.1'])
     with pytest.raises(ValueError, match='Linear has no attention layer'):
         attention_layers(nn.Linear(1, 1))

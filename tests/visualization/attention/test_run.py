@@ -136,7 +136,7 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
     ('target', 'options', 'message'),
     [
         ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 is outside of .*odd.png.* below 91'),
-        ('SHViT:s1', dict(layers=['stages.0']), r"no layer is called 'stages.0'; choose of"),
+        ('SHViT:s1', dict(layers=['stages.0']), r"no layer matches 'stages.0'; choose from"),
         ('SHViT:s1', dict(size=(31, 64)), '--size is 31 64; both start at 32'),
         (
             'SHViT:s1',
@@ -145,7 +145,7 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
         ),
         ('SHViT:s1', dict(images=[__file__]), 'cannot be read as an image'),
         ('SHViT:s1', dict(images=['a/odd.png', 'b/odd.png']), "called 'odd'"),
-        ('mmdet.ResNet:depth=18', {}, 'no backbone of mmeffvit'),
+        ('mmdet.ResNet:depth=18', {}, 'not a backbone of mmeffvit'),
         ('Nothing:s1', {}, 'neither a config file nor a backbone'),
         ('no.py', {}, "'no.py' does not exist"),
         (str(ROOT / 'configs/_base_/datasets/voc12_coco.py'), {}, 'default_scope'),
