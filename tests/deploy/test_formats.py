@@ -79,7 +79,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
     pytest.importorskip(PACKAGES[ending])
     graph, original = tiny.graph(), tiny.build(tiny.SWIFTFORMER).eval()
     out = tmp_path / f'model{ending}'
-    with pytest.raises(UserError, match=r'disagrees with the original, and nothing was written'):
+    with pytest.raises(UserError, match=r'disagrees with the original, so nothing was written'):
         write(graph, out, SIZES, expect=partial(expect_maps, graph, changed_copy(original)))
     assert list(tmp_path.iterdir()) == []
     said = write(graph, out, SIZES, expect=partial(expect_maps, graph, original))
@@ -95,7 +95,7 @@ def test_candidates_agree_with_the_original_detector_after_the_suppression(
     options = ToolOptions(shape=(96, 128), image=picture)
     said = export_model(*map(str, trained), tmp_path / 'model.pte', options)
     assert 'its boxes are candidates, before overlaps are suppressed' in said
-    assert re.search(r'objects without a partner 0 .*\n.*box error.*\n.*score error', said), said
+    assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
 
 def test_half_precision_has_limits_of_its_own(tmp_path):
@@ -132,14 +132,14 @@ def test_the_command_leaves_nothing_behind_where_the_file_disagrees(
     ('name', 'options', 'complaint'),
     [
         ('model.txt', {}, "'.txt'"),
-        ('model.tflite', {}, "'.tflite'; choose among .onnx"),
+        ('model.tflite', {}, "'.tflite'; choose from .onnx"),
         ('model.onnx', dict(shape=(16, 64)), '32 pixels'),
         ('model.onnx', dict(batch=0), 'starts at 1'),
         ('model.onnx', dict(opset=9), '18 to 23'),
         ('model.onnx', dict(image=Path('nowhere.jpg')), 'does not exist'),
         ('model.onnx', dict(half=True), 'float32 only'),
         ('model.pte', {}, '--shape HEIGHT WIDTH'),
-        ('model.pte', dict(shape=(64, 64), batch=2), 'a batch of 1, not 2'),
+        ('model.pte', dict(shape=(64, 64), batch=2), 'batch size 1, not 2'),
     ],
 )
 def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, complaint):

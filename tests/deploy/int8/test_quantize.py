@@ -65,8 +65,8 @@ def test_an_int8_file_is_close_small_and_says_how_it_was_made(tmp_path, folder):
     assert metadata['task'] == 'features'
     said = json.loads(metadata[NOTE])
     assert (said['calibrated'], said['held_out'], said['excluded']) == (4, 2, [])
-    assert said['agreement']['stride_8: signal to noise, dB'] > 20
-    assert 'stride_8: signal to noise, dB' in result.stdout
+    assert said['agreement']['stride_8: signal-to-noise ratio, dB'] > 20
+    assert 'stride_8: signal-to-noise ratio, dB' in result.stdout
     # a scale per output channel, and the file still takes images of any size and number
     sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     weights = [
@@ -189,9 +189,9 @@ def test_objects_agree_by_label_and_overlap_and_their_scores_drift():
     )
     measures = agreement([one], [other], score_thr=0.3)
     assert measures['objects'] == 2
-    assert measures['found again'] == 1
+    assert measures['matched objects'] == 1
     assert measures['new objects'] == 1
-    assert measures['largest drift of a score'] == pytest.approx(0.7)
+    assert measures['largest score difference'] == pytest.approx(0.7)
     assert measures['mean IoU of the boxes'] == pytest.approx((0.9 + 0.6) / 2)
 
 
@@ -199,12 +199,12 @@ def test_label_maps_agree_by_pixels_and_by_class():
     one, other = np.zeros((2, 1, 4, 4), np.int64)
     other[0, 0] = 1
     measures = agreement([{'label_map': one}], [{'label_map': other}])
-    assert measures['pixels agreeing'] == 0.75
+    assert measures['pixel agreement'] == 0.75
     assert measures['mean IoU of the label maps'] == pytest.approx((12 / 16 + 0) / 2)
 
 
 def test_noise_of_a_tenth_of_the_values_is_20_decibels():
     values = np.ones((1, 1, 4, 4), np.float32)
     measures = agreement([{'map': values}], [{'map': 1.1 * values}])
-    assert measures['map: least cosine'] == pytest.approx(1)
-    assert measures['map: signal to noise, dB'] == pytest.approx(20, abs=1e-4)
+    assert measures['map: lowest cosine similarity'] == pytest.approx(1)
+    assert measures['map: signal-to-noise ratio, dB'] == pytest.approx(20, abs=1e-4)

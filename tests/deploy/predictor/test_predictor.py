@@ -168,7 +168,7 @@ def test_links_in_a_loop_and_pipes_in_a_folder_are_left_out_and_counted(
     found = predictors[SEGMENTOR](tmp_path)['predictions']
     assert len(found) == 1
     printed = capsys.readouterr().err
-    assert 'left out 2 of 3 images' in printed
+    assert 'ignored 2 of 3 images' in printed
     assert 'loop.png' in printed
     with pytest.raises(UserError, match=r'pipe\.jpg.*not a regular file'):
         predictors[SEGMENTOR](tmp_path / 'pipe.jpg')

@@ -74,5 +74,5 @@ def test_a_suppression_is_refused_by_name_and_can_be_left_out():
     candidates = before_nms(Suppressed())
     boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
     assert torch.equal(scores, boxes[..., 0])
-    with pytest.raises(UserError, match='BackboneGraph chooses regions'):
+    with pytest.raises(UserError, match='BackboneGraph selects regions'):
         before_nms(tiny.graph())
