@@ -9,10 +9,13 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
-from torch import nn
+from torch import Tensor, nn
 
+from mmeffvit.checkpoints.load import wrong_kinds
+from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
@@ -47,6 +50,10 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
         )
         for dataset in datasets_of(config, split):
             path = dict(_paths(dataset)).get('annotation file')
+            if path is None and config.get('default_scope') == 'mmseg':
+                report = Report(split, str(dataset.get('data_root')))
+                check_folders(dataset, report)
+                report.stop()
             with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
             if path is None or (path, with_masks, measures_masks) in done:
                 continue
@@ -59,7 +66,8 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                 check_coco_file(path, folder, report, lists=needed, with_masks=with_masks)
             elif is_voc(cls):
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
-                check_voc_files(path, root / dataset.get('ann_subdir', 'Annotations'), report)
+                xmls = root / dataset.get('ann_subdir', 'Annotations')
+                check_voc_files(path, xmls, root / dataset.get('img_subdir', 'JPEGImages'), report)
             report.stop((kinds.MASK_SHORT,) if measures_masks else ())
 
 
@@ -95,14 +103,25 @@ def check_coco_file(
     find_regular(images_of(file, folder), report)
 
 
-def check_voc_files(path: Path, folder: Path, report: Report) -> None:
-    """Report faults of the XML files of a list."""
+def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> None:
+    """Report faults of the XML files and the kinds of images of a list."""
     try:
-        files = ((name, folder / f'{name}.xml') for name in read_names(path))
+        names = read_names(path)
+        files = ((name, folder / f'{name}.xml') for name in names)
     except UserError as error:
         report.add(kinds.FILE_UNREADABLE, error)
     else:
-        check_files(files, (), report)
+        sizes = check_files(files, (), report)
+        find_regular([(images / f'{name}.jpg', size) for name, size in sizes.items()], report)
+
+
+def check_folders(dataset: Mapping, report: Report) -> None:
+    """Report pipes and the like in the folders of a data set: mmseg leaves them out unsaid."""
+    for _, path in _paths(dict(dataset, ann_file=None)):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                if not is_regular(os.path.join(folder, name)):
+                    report.add(kinds.IMAGE_IRREGULAR, os.path.join(folder, name))
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:
@@ -179,30 +198,51 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     )
 
 
-def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: Any) -> None:
+def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
+    """Refuse weights whose kind of number is not that of the model: copying would change them.
+
+    Raises:
+        CheckpointError: If integers, booleans or complex numbers stand where floats go.
+    """
+    wrong = wrong_kinds(weights_of(checkpoint), model.state_dict())
+    if wrong:
+        raise CheckpointError(f'{path} does not fit the model: {listed(wrong, 4)}')
+
+
+def weights_of(checkpoint: Mapping) -> dict[str, Tensor]:
+    """The weights of a run's checkpoint by key, without the prefix of a parallel wrapper."""
+    weights = weights_in(checkpoint, ('state_dict',))
+    return {str(key).removeprefix('module.'): value for key, value in weights.items()}
+
+
+def check_checkpoint(
+    model: nn.Module, checkpoint: Mapping, path: str, dataset: Any, split: str = 'test'
+) -> None:
     """Check that a checkpoint has the weights and the classes of the model and the data.
 
     Args:
         model: The model, into which the weights are loaded.
         checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
         path: The file name for messages.
-        dataset: The data set to test on.
+        dataset: The data set of the run.
+        split: Its name in messages.
 
     Raises:
         UserError: If keys are missing or unexpected, or shapes or classes differ.
     """
-    trained = ((checkpoint.get('meta') or {}).get('dataset_meta') or {}).get('classes')
+    trained = checkpoint
+    for name in ('meta', 'dataset_meta', 'classes'):
+        trained = trained.get(name) if isinstance(trained, Mapping) else None
     tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
+    if isinstance(trained, list | tuple) and tested is not None and tuple(trained) != tuple(tested):
         raise UserError(
-            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the test '
-            f'data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
+            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the '
+            f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
-    state = checkpoint.get('state_dict', checkpoint)
-    saved = {key.removeprefix('module.'): value for key, value in state.items()}
+    check_kinds(model, checkpoint, path)
     try:
         # mmengine's function, with the conversions of its modules, but strict
-        load_state_dict(model, saved, strict=True)
+        load_state_dict(model, weights_of(checkpoint), strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(

@@ -8,15 +8,15 @@ from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
 
-from .arguments import add_config, new_parser, run_command
+from .arguments import add_checkpoint, add_config, new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'export configs/retinanet_shvit_s4.py epoch_12.pth model.onnx')
     add = parser.add_argument
     add_config(parser)
-    add('checkpoint', help='a checkpoint of a run with this config')
-    add('out', metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
+    add_checkpoint(parser)
+    add('out', type=output_file, metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
     add(
         '--shape',
         type=int,
@@ -32,7 +32,9 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(config: str, checkpoint: str, out: str, shape: Sequence[int] | None, **values: Any) -> None:
+def run(
+    config: str, checkpoint: str, out: Path, shape: Sequence[int] | None, **values: Any
+) -> None:
     options = ToolOptions(shape=tuple(shape) if shape else None, **values)
     print(export_model(config, checkpoint, out, options))
 

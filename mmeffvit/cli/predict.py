@@ -7,25 +7,32 @@ from typing import Any
 
 from mmeffvit.inference.predict import PredictOptions, predict
 
-from .arguments import add_config, new_parser, run_command
+from .arguments import (
+    add_checkpoint,
+    add_config,
+    new_parser,
+    output_file,
+    output_folder,
+    run_command,
+)
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'predict configs/retinanet_shvit_s4.py epoch_12.pth photos')
     add = parser.add_argument
     add_config(parser)
-    add('checkpoint', help='a checkpoint of a run with this config')
+    add_checkpoint(parser)
     add('inputs', nargs='+', metavar='INPUT', help='an image, a video, a folder or a quoted glob')
     add(
         '--out',
-        type=Path,
+        type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
         metavar='FILE.json|FOLDER',
         help='COCO results of a detector, or the folder of label maps of a segmentor',
     )
     add(
         '--out-dir',
-        type=Path,
-        default=Path('predictions'),
+        type=output_folder,
+        default='predictions',
         metavar='FOLDER',
         help='folder of the pictures (default: %(default)s)',
     )

@@ -72,9 +72,11 @@ def own_model_config(config: Config) -> ConfigDict:
     For a wrapper around a detector, as in semi-supervised training or tracking, the detector's.
 
     Raises:
-        KeyError: If the config has no model.
+        UserError: If the config has no model.
     """
-    model = deepcopy(config.model)
+    model = deepcopy(config.get('model'))
+    if not model:
+        raise UserError(f'{config.filename} has no model')
     if 'backbone' not in model and 'detector' in model:
         model = model.detector
     if 'data_preprocessor' in config:
@@ -164,16 +166,3 @@ def places_of(key: str, value: Any, place: str = '') -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             yield from places_of(key, item, f'{place}.{number}')
-
-
-def lookup(model: Any, name: str) -> Any:
-    """The config of the module ``name`` of the built model, or None.
-
-    One config can describe a whole list of modules, one per stage: their indices are ignored.
-    """
-    for part in filter(None, name.split('.')):
-        if isinstance(model, list | tuple):
-            model = model[int(part)] if part.isdigit() and int(part) < len(model) else None
-        elif not (part.isdigit() and isinstance(model, dict)):
-            model = model.get(part) if isinstance(model, dict) else None
-    return model

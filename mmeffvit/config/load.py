@@ -15,6 +15,7 @@ from mmeffvit.utils.optional import require
 
 from .values import check_values
 
+MAX_LINES = 3  # of a config in a message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
 
@@ -87,7 +88,8 @@ def explain(error: BaseException, path: str | Path) -> str:
     lines = dict(walk_tb(error.__traceback__))
     read = (str(f.f_locals.get('filename')) for f in lines if f.f_code.co_name in READERS)
     place = next(name for name in reversed([str(path), *read]) if Path(name).is_file())
-    place += ''.join(f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place)
+    inside = [f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place]
+    place += ''.join(inside[-MAX_LINES:])
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
     line = text.splitlines()[0] if text else ''
     is_clear = isinstance(error, ImportError | SyntaxError | TypeError | KeyError)
@@ -140,7 +142,7 @@ def move_data(config: Config, data_root: str) -> Config:
     return Config(move(config.to_dict()), filename=config.filename)
 
 
-def resolve_work_dir(config: Config, work_dir: str | None) -> Path:
+def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
     """The work dir of the command line, else of the config, else ``work_dirs/<config name>``."""
     chosen = work_dir or config.get('work_dir') or f'work_dirs/{Path(config.filename).stem}'
     return Path(chosen)

@@ -53,14 +53,17 @@ def integer_from(minimum: int) -> Callable[[Any], bool]:
 LOADER = r'(train|val|test)_dataloader'
 DIVISORS = 'a list of positive numbers that images are divided by, such as [58.395, 57.12, 57.375]'
 RULES = (
-    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg', is_dict,
-         'a dict'),
+    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg|randomness|'
+         r'log_processor|model\.test_cfg\.(.*\.)?nms', is_dict, 'a dict'),
     Rule(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
          r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
     Rule(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
     Rule(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
-    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)', integer_from(1),
-         'an integer of at least 1'),
+    Rule(rf'{LOADER}\.dataset\.pipeline', bool, 'a list of transforms'),
+    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)|log_processor\.window_size|'
+         r'(.*\.)?data_preprocessor\.pad_size_divisor|default_hooks\.logger\.interval',
+         integer_from(1), 'an integer of at least 1'),
+    Rule(r'default_hooks\.checkpoint\.interval', integer_from(-1), 'an integer'),
     Rule(rf'{LOADER}\.num_workers', integer_from(0), 'an integer of at least 0'),
     Rule(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
          'a number of at least 0'),

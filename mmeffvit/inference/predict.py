@@ -106,12 +106,13 @@ def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions
         if options.out is not None and scope == 'mmseg' and not source.is_video:
             targets.append(options.out / source.labels)
         for target in targets:
-            other = taken.setdefault(target.resolve(), source.path)
-            if target.resolve() == other or other != source.path:
+            other = taken.get(target.resolve())
+            if other is not None:
                 raise UserError(
                     f'the result {target} of {source.path} would overwrite {other} or its result: '
                     'choose other folders for --out-dir and --out, or fewer inputs'
                 )
+            taken[target.resolve()] = source.path
 
 
 def make_writers(predictor: Predictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
@@ -154,9 +155,10 @@ def run(
                 for writer in writers:
                     writer.write(frame, sample, picture)
                 number += 1
-    except BaseException:
-        for writer in writers:
-            writer.abandon()
+    except BaseException as error:
+        left = [writer.abandon() for writer in writers]
+        if isinstance(error, KeyboardInterrupt):
+            error.__notes__ = [f'{number} images and frames are done: {", ".join(left)}']
         raise
     for writer in writers:
         writer.close()

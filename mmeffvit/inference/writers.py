@@ -25,8 +25,8 @@ class Writer(Protocol):
     def close(self) -> None:
         """Finish after the last result."""
 
-    def abandon(self) -> None:
-        """Stop early and keep what is finished."""
+    def abandon(self) -> str:
+        """Stop early, keep what is finished, and return a message that says where it is."""
 
 
 class CocoWriter:
@@ -67,10 +67,11 @@ class CocoWriter:
         write_file(images, json.dumps(self.images, indent=1))
         self.partial.replace(self.path)
 
-    def abandon(self) -> None:
+    def abandon(self) -> str:
         """Close the list, so that the partial file can be read."""
         self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
         self.file.close()
+        return f'results in {self.partial}'
 
 
 def coco_results(sample: BaseDataElement, categories: list[int], score_thr: float) -> list[dict]:
@@ -120,7 +121,9 @@ class LabelMapWriter:
     def close(self) -> None:
         """Nothing to do: every file is complete."""
 
-    abandon = close
+    def abandon(self) -> str:
+        """Every file is complete."""
+        return f'label maps in {self.folder}'
 
 
 class PictureWriter:
@@ -168,8 +171,10 @@ class PictureWriter:
             self.partial.replace(self.path)
             self.path = None
 
-    def abandon(self) -> None:
+    def abandon(self) -> str:
         """Finish the video, so that the partial file can be played."""
-        if self.video is not None:
-            self.video.release()
-            self.video = None
+        if self.video is None:
+            return f'pictures in {self.folder}'
+        self.video.release()
+        self.video = None
+        return f'pictures in {self.folder}, the unfinished video in {self.partial}'

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -49,7 +49,7 @@ def run_logged(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open('a') as file, start_tied(command) as process:
         file.write(f'$ {" ".join(command)}\n')
-        for line in process.stdout:
+        for line in read_lines(process):
             file.write(line)
             file.flush()
             last = line.strip() or last
@@ -62,8 +62,25 @@ def run_logged(
     if process.returncode == 0:
         return Outcome(0)
     if process.returncode < 0:
-        return Outcome(process.returncode, f'ended by {signal.Signals(-process.returncode).name}')
+        return Outcome(process.returncode, f'ended by {signal_name(-process.returncode)}')
     return Outcome(process.returncode, message.removeprefix('error: ') or last)
+
+
+def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Its output; whatever stops this process stops that one."""
+    try:
+        yield from process.stdout
+    except BaseException:
+        process.terminate()
+        raise
+
+
+def signal_name(number: int) -> str:
+    """Such as SIGKILL; most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f'signal {number}'
 
 
 def start_tied(command: list[str]) -> subprocess.Popen[str]:

@@ -22,8 +22,6 @@ from .child import Outcome, elapsed, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
 from .results import Row, Table, stack_versions
 
-INTERRUPTED = 130  # the shell's exit code for Ctrl-C
-
 
 def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
     """Train and test every config in its own processes; a failure does not stop the others.
@@ -36,7 +34,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         options: See :class:`SuiteOptions`.
 
     Returns:
-        The exit code: 0 if all configs are done, 1 if some failed, 130 after Ctrl-C.
+        The exit code: 0 if all configs are done, 1 if some failed.
 
     Raises:
         UserError: If there is no such config, a config was started with other options, or another
@@ -54,9 +52,9 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
                     options,
                     f'[{number}/{len(config_files)}] {config_file.stem}',
                 ).run()
-        except KeyboardInterrupt:
-            print('interrupted; run the same command again to resume')
-            return INTERRUPTED
+        except KeyboardInterrupt as error:
+            error.__notes__ = [f'{table.markdown} has what is done: run the same command to resume']
+            raise
     failed = [
         config_file.stem
         for config_file in config_files
@@ -186,7 +184,7 @@ class Job:
         """Whether there is a result; with ``test_only``, of the latest checkpoint."""
         if self.row.status != 'done' or not self.options.test_only:
             return self.row.status == 'done'
-        latest = latest_checkpoint(self.work_dir)
+        latest = latest_checkpoint(self.work_dir, to_resume=False)
         tested = datetime.fromisoformat(self.row.date).timestamp()
         return latest is not None and (
             str(latest) == self.row.checkpoint and latest.stat().st_mtime <= tested
@@ -213,7 +211,7 @@ class Job:
         Raises:
             UserError: If there is none, or its test fails or writes no metrics.
         """
-        checkpoint = latest_checkpoint(self.work_dir)
+        checkpoint = latest_checkpoint(self.work_dir, to_resume=False)
         if checkpoint is None:
             raise UserError(f'no valid checkpoint in {self.work_dir}')
         before = time.time()

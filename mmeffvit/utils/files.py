@@ -33,8 +33,8 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
     if suffixes and out.suffix not in suffixes:
         raise UserError(f'output {str(path)!r} must end in {" or ".join(suffixes)}')
     try:
-        if out.exists() and out.is_dir() != folder:
-            kind = 'file' if folder else 'folder'
+        if os.path.lexists(out) and not (out.is_dir() if folder else out.is_file()):
+            kind = 'folder' if out.is_dir() else 'file' if out.is_file() else 'device or dead link'
             raise UserError(
                 f'output {str(path)!r} is a {kind} that exists already: choose another name; '
                 'nothing was changed'

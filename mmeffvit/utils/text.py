@@ -16,3 +16,8 @@ def reason(error: Exception) -> str:
     """The class of an error and the beginning of its message."""
     message = ' '.join(str(error).split())
     return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
+
+
+def escape(text: str) -> str:
+    """The text for a terminal: control characters, which names of files may have, are spelled."""
+    return ''.join(c if c.isprintable() or c == '\n' else repr(c)[1:-1] for c in text)

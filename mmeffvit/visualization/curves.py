@@ -13,6 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
+from mmeffvit.utils.reading import read_file
 
 from .figures import save_figure
 
@@ -21,6 +23,7 @@ NOT_METRICS = re.compile(r'^(step|epoch|iter|(data_)?time|memory)$|_(s|m|l)$')
 MAIN_METRICS = re.compile(r'(mAP|mIoU)$')
 STYLES = ('-', '--', ':', '-.')
 MAX_MARKERS = 20  # curves with fewer points have markers
+MAX_STEP = 2**53  # integers that a float represents exactly
 NUM_MEANS = 50  # number of windows for smoothing long curves
 LOG_RATIO = 10  # ratio of values from which the axis is logarithmic
 MAX_LINES = 12  # lines per panel
@@ -62,7 +65,8 @@ def read_history(work_dir: Path) -> History:
     history = History(configs[0].stem if len(configs) == 1 else work_dir.resolve().name)
     paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folder names are timestamps
     for path in paths:
-        rows = [row for row in map(parse, path.read_text().splitlines()) if row]
+        text = read_file(path).decode(errors='replace')
+        rows = [row for row in map(parse, text.splitlines()) if row]
         train = [row for row in rows if 'loss' in row or 'lr' in row]
         val = [row for row in rows if row not in train]
         history.train = append_rows(history.train, train)
@@ -81,7 +85,9 @@ def parse(line: str) -> dict | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) and 'step' in row else None
+    if not isinstance(row, dict) or type(row.get('step')) is not int or row['step'] > MAX_STEP:
+        return None
+    return {key: value for key, value in row.items() if type(value) in (int, float)}
 
 
 def append_rows(before: list[dict], after: list[dict]) -> list[dict]:
@@ -97,8 +103,9 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
         out: The PNG to write.
 
     Raises:
-        UserError: If one has no scalars.
+        UserError: If one has no scalars, or ``out`` is not a PNG.
     """
+    check_output(out, '.png')
     histories = [read_history(work_dir) for work_dir in work_dirs]
     if len({history.name for history in histories}) < len(histories):
         for history, work_dir in zip(histories, work_dirs, strict=True):

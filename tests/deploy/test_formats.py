@@ -94,7 +94,7 @@ def test_candidates_agree_with_the_original_detector_after_the_suppression(
     pytest.importorskip('executorch')
     options = ToolOptions(shape=(96, 128), image=picture)
     said = export_model(*map(str, trained), tmp_path / 'model.pte', options)
-    assert 'its boxes are candidates, before overlaps are suppressed' in said
+    assert 'its boxes are candidates before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
 

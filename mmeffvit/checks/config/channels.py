@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from mmeffvit.config.build import lookup
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed, reason
 
@@ -47,8 +46,7 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
         module = step.model.get_submodule(name)
         maps = used_maps(module, step.received[name])
         arrived = [shape[1] for shape in maps]
-        settings = lookup(step.settings, name)
-        settings = settings if isinstance(settings, dict) else {}
+        settings = step.settings_of(name)
         # a RoI extractor declares its output channels
         key = 'out_channels' if hasattr(module, 'featmap_strides') else 'in_channels'
         declared = settings.get(key, getattr(module, key, None))

@@ -35,14 +35,13 @@ def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
         The findings: faults, notes, passed checks and what could not be checked.
     """
     with isolated(config.default_scope):
-        step = run_step(config)
-        if step.model is None:
-            return list(check_run(step, explained=False))
-        return list(findings_of(step, config, distributed))
+        return findings_of(run_step(config), config, distributed)
 
 
 def findings_of(step: Step, config: Config, distributed: bool) -> list[Finding]:
     """Run all checks; each of them also works for a step that failed midway."""
+    if step.model is None:
+        return list(check_run(step, explained=False))
     strides = run_check('strides', check_strides, step, config)
     explained = any(finding.kind is Kind.FAULT for finding in strides)
     return [

@@ -1,5 +1,7 @@
 """A random batch with targets, in the format of mmdet's and mmseg's data loaders."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,21 +91,17 @@ def maps_in(values: Any) -> list[Tensor]:
     return []
 
 
-def configured_side(config: Config) -> int | None:
-    """The shorter side of the images in pixels, if the config has a fixed size."""
+def own_batches(config: Config) -> tuple[int | None, Callable[[int, int], dict[str, Any]]]:
+    """The side of a config's images if it is fixed, and its random batches by side and classes."""
     preprocessor = preprocessor_of(config)
-    if preprocessor.get('size') is not None:
-        return min(preprocessor['size'])
-    for resize in settings_of(config.get('test_dataloader'), 'Resize'):
-        if isinstance(resize.get('scale'), list | tuple):
-            return min(resize['scale'])
-    return None
-
-
-def target_options(config: Config) -> dict[str, Any]:
-    """Arguments of :func:`random_batch` that depend on the targets of the config's loader."""
+    sizes = [preprocessor.get('size')]
+    sizes += [
+        resize.get('scale') for resize in settings_of(config.get('test_dataloader'), 'Resize')
+    ]
+    side = next((min(size) for size in sizes if isinstance(size, list | tuple)), None)
     loader = config.get('train_dataloader')
     rescale = next(settings_of(loader, 'SegRescale'), {})
     readers = list(settings_of(loader, 'LoadAnnotations'))
     masks = not readers or any(reader.get('with_mask') for reader in readers)
-    return dict(seg_scale=rescale.get('scale_factor', 1.0), masks=masks)
+    scale = rescale.get('scale_factor', 1.0)
+    return side, partial(random_batch, config.default_scope, seg_scale=scale, masks=masks)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from torch import nn
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
 
-from .sample import configured_side, maps_in, random_batch, target_options
+from .sample import maps_in, own_batches
 
 SIDES = {'mmdet': 256, 'mmseg': 128}  # pixels: two cells at the coarsest usual stride
 MAX_OWN_SIDE = 512  # pixels: the largest fixed size that is tried
@@ -74,6 +73,19 @@ class Step:
         """Name and class of a module, for messages."""
         return f'{name} ({type(self.model.get_submodule(name)).__name__})'
 
+    def settings_of(self, name: str) -> dict[str, Any]:
+        """The config of a module, or an empty one.
+
+        One config can describe a whole list of modules, one per stage: their indices are ignored.
+        """
+        found: Any = self.settings
+        for part in name.split('.'):
+            if isinstance(found, list | tuple):
+                found = found[int(part)] if part.isdigit() and int(part) < len(found) else None
+            elif not (part.isdigit() and isinstance(found, dict)):
+                found = found.get(part) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
     def reset(self) -> None:
         """Prepare for another run."""
         self.received.clear()
@@ -90,10 +102,7 @@ def run_step(config: Config) -> Step:
     """
     step = Step(config.default_scope, own_model_config(config))
     reduce_cost(step.settings)
-    own, sample = (
-        configured_side(config),
-        partial(random_batch, step.scope, **target_options(config)),
-    )
+    own, sample = own_batches(config)
     side = min(own or SIDES[step.scope], SIDES[step.scope])
     try:
         step.model = build_model(fit_size(step.settings, side))

@@ -7,7 +7,6 @@ from mmengine.config import Config
 from torch import Size, nn
 
 from mmeffvit.checks.classes import HEADS
-from mmeffvit.config.build import lookup
 from mmeffvit.config.datasets import input_multiples
 from mmeffvit.utils.text import listed
 
@@ -120,8 +119,7 @@ def suggest_fix(step: Step, name: str, declared: Sequence[float], arrived: list[
 
 def strides_key(step: Step, name: str) -> str:
     """The key in the config that declares the strides of a module."""
-    settings = lookup(step.settings, name)
-    settings = settings if isinstance(settings, dict) else {}
+    settings = step.settings_of(name)
     key = next((key for key in (*LISTS, *GENERATORS) if key in settings), 'strides')
     return f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
 

@@ -52,7 +52,7 @@ def check_files(
             root = ElementTree.fromstring(read_file(path))
             sizes[name] = size_of(root)
             found = list(objects_in(root))
-        except ElementTree.ParseError as error:  # it names the line
+        except (ElementTree.ParseError, LookupError) as error:  # the line, or the encoding
             report.add(kinds.FILE_UNREADABLE, f'{path} ({error})')
         except (UserError, RecursionError) as error:
             report.add(kinds.FILE_UNREADABLE, error)

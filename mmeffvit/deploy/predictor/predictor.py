@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import result_names
+from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.onnx import open_session
 
@@ -103,10 +104,12 @@ class OnnxPredictor:
             a segmentor `label_map` (H, W). ``visualization``: the visualizations.
 
         Raises:
-            UserError: If an image cannot be read.
+            UserError: If an image cannot be read, or a picture not be written.
         """
         if batch_size < 1:
             raise UserError(f'batch_size is {batch_size}; it starts at 1')
+        if out_dir:
+            check_output(Path(out_dir, 'vis'), folder=True)
         predictions, pictures = [], []
         items, names = expand(inputs)
         for name, (image, prediction) in zip(names, self._run(items, batch_size), strict=True):
