@@ -15,7 +15,7 @@ from mmeffvit.utils.optional import require
 
 from .values import check_values
 
-MAX_LINES = 3  # of a config in a message
+MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
 

@@ -190,8 +190,8 @@ def test_what_cannot_work_is_said_before_the_first_image(untrained, shapes, tmp_
     for match, files, options in (
         ('give a .json file', detector, dict(out=tmp_path / 'maps')),
         ('give a folder', segmentor, dict(out=tmp_path / 'maps.json')),
-        ('of .*one.png already', detector, dict(pictures=tmp_path)),
-        ('of .*one.png already', segmentor, dict(out=tmp_path)),
+        ('would overwrite .*one.png', detector, dict(pictures=tmp_path)),
+        ('would overwrite .*one.png', segmentor, dict(out=tmp_path)),
         ('would write nothing', detector, {}),
         ('score-thr is 30', detector, dict(out=tmp_path / 'a.json', score_thr=30)),
         ('batch-size is 0', detector, dict(out=tmp_path / 'a.json', batch_size=0)),

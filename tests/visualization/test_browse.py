@@ -12,10 +12,10 @@ from mmeffvit.errors import UserError
 from mmeffvit.visualization.browse import (
     SIDE,
     BrowseOptions,
-    with_original,
     browse,
     picture_of,
     to_picture,
+    with_original,
 )
 from tests.conftest import ROOT
 
