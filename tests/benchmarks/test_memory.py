@@ -35,8 +35,8 @@ def test_the_peak_of_a_training_step_counts_what_backward_needs_and_its_gradient
         model(x).sum().backward()
         x.grad = None
 
-    # every sigmoid keeps its output; in its first step, backward adds the gradient of the last
-    # output, which is an expanded scalar and stored nowhere, and makes that of the one before
+    # every sigmoid saves its output; in its first step, backward adds the gradient of the last
+    # output, an expanded scalar that needs no memory, and allocates that of the one before
     peak = peak_bytes(step, 'cpu')
     assert (depth + 1) * MAP <= peak <= (depth + 2) * MAP + SLACK
 

@@ -89,7 +89,7 @@ def test_the_tables_have_ratios_and_times(report):
     row = next(line for line in report.splitlines() if line.startswith('| shvit_s1 | 224 x 224 |'))
     assert '20.0 (20.0)' in row
     assert '1.25 (1.25 to 1.25) | 2.00 (2.00 to 2.00)' in row
-    assert '2.00 (2.00 to 2.00) | 1.60 |' in report  # fused, also against the better layout
+    assert '2.00 (2.00 to 2.00) | 1.60 |' in report  # fused, also against the faster layout
     assert '| shvit_s1 | 8 of 224 x 224 | 1200 (1200) | 1000 (1000) |' in report
     assert '| 100.0 | 80.0 | 40.0 | 0.800 | 0.400 |' in report
     assert 'commit abc1234' in report
@@ -120,7 +120,7 @@ def test_failed_and_skipped_rows_are_reported(report):
     assert 'talking heads (EFv2) at 4096 tokens was not run: its scores take 8 GiB' in report
 
 
-def test_the_plot_takes_every_model_at_the_size_of_its_training(report, folder):
+def test_the_plot_shows_every_model_at_its_training_size(report, folder):
     assert points_of(RECORDED['deployed'], 'ours ONNX') == {'shvit_s1': 10.0, 'shvit_s4': 16.0}
     assert (folder / NAME).read_bytes().startswith(b'\x89PNG')
     assert f']({NAME})' in report

@@ -32,7 +32,7 @@ def image():
 
 
 def distort(image, step, amounts=None):
-    """One change with certainty, alone: the turn of the hue rounds even where it does nothing."""
+    """One distortion alone, always applied: shifting the hue rounds values even by 0."""
     transform = PhotometricDistortion(**(amounts or {}), prob=1.0)
     steps = [drawn for drawn in transform.draw() if drawn.func is step]
     assert len(steps) == 1
@@ -47,42 +47,42 @@ def blend(image, other, factor):
 @pytest.mark.parametrize('factor', [0.875, 1.125])
 def test_brightness_is_a_factor(image, factor):
     changed = distort(image, change_brightness, dict(brightness=(factor, factor)))
-    # a level of rounding
+    # rounding by one level
     assert changed == pytest.approx(np.clip(image * factor, 0, 255), abs=1)
 
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
-def test_contrast_is_the_distance_to_the_mean_grey(image, factor):
+def test_contrast_is_the_distance_to_the_mean_gray(image, factor):
     expected = blend(image, (image @ GRAY).mean(), factor)
     changed = distort(image, change_contrast, dict(contrast=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
-def test_saturation_is_the_distance_to_the_grey_of_the_pixel(image, factor):
+def test_saturation_is_the_distance_to_the_gray_of_the_pixel(image, factor):
     expected = blend(image, (image @ GRAY)[..., None], factor)
     changed = distort(image, change_saturation, dict(saturation=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('turn', [-0.05, 0.05])
-def test_hue_turns_on_the_circle_and_the_brightest_channel_keeps_its_value(image, turn):
+def test_hue_is_shifted_and_the_largest_channel_keeps_its_value(image, turn):
     changed = distort(image, shift_hue, dict(hue=(turn, turn)))
     assert changed.max(axis=2) == pytest.approx(image.max(axis=2), abs=1)
     for before, after in zip(image.reshape(-1, 3), changed.reshape(-1, 3), strict=True):
         hue, saturation, value = colorsys.rgb_to_hsv(*before[::-1] / 255)
         expected = np.array(colorsys.hsv_to_rgb((hue + turn) % 1, saturation, value)[::-1]) * 255
-        # three steps of 1/256 of the circle, six levels of a channel each at most
+        # three steps of 1/256 of the circle, each at most six levels of a channel
         assert after == pytest.approx(expected, abs=18)
 
 
-def test_blue_weighs_as_blue_although_the_hosts_load_bgr():
+def test_channel_weights_are_in_bgr_order():
     blue = np.full((2, 2, 3), (255, 0, 0), np.uint8)
     gray = distort(blue, change_saturation, dict(saturation=(0.0, 0.0)))
     assert gray[0, 0].tolist() == [29, 29, 29]  # 0.114 of 255
 
 
-def test_the_channels_take_all_six_orders(image):
+def test_all_six_channel_orders_occur(image):
     orders = set()
     for _ in range(60):
         changed = distort(image, permute_channels)
@@ -111,7 +111,7 @@ def test_each_change_happens_half_the_time_and_contrast_comes_first_or_last():
     assert abs(positions[True] - positions[False]) < 160
 
 
-def test_the_amounts_fill_the_ranges_of_the_recipe():
+def test_the_magnitudes_cover_the_ranges_of_the_recipe():
     transform = PhotometricDistortion(prob=1.0)
     drawn = {name: [] for name in ('change_brightness', 'change_contrast', 'change_saturation')}
     drawn['shift_hue'] = []
@@ -143,7 +143,7 @@ def test_blur_spreads_a_point_by_its_deviation():
     weights = blurred[..., 0].astype(float)
     rows = np.arange(41) - 20
     deviation = np.sqrt((weights.sum(axis=1) * rows**2).sum() / weights.sum())
-    assert deviation == pytest.approx(3.0, rel=0.1)  # levels of 1/255 cut the tails
+    assert deviation == pytest.approx(3.0, rel=0.1)  # rounding to 1/255 truncates the tails
     assert np.array_equal(blurred[..., 0], blurred[..., 2])
 
 
