@@ -49,7 +49,7 @@ def _frozen_imports() -> None:
 
 @pytest.fixture(scope='session')
 def timm() -> ModuleType:
-    """timm, as it is installed, or from the folder where the set-up puts it apart."""
+    """timm, installed or from its own folder created by the setup."""
     from benchmarks.peers import import_timm
 
     try:

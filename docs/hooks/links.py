@@ -1,6 +1,6 @@
 """Make links out of ``docs/`` work on the site too, by adding their files to it.
 
-On the repository page ``../configs/retinanet_shvit_s4.py`` is a file beside ``docs/``. Here every
+On the repository page ``../configs/retinanet_shvit_s4.py`` is a file next to ``docs/``. Here every
 such file becomes part of the site under ``source/``, and every link to it is rewritten; a Markdown
 file becomes a page, with the files that it links to in turn.
 """

@@ -133,7 +133,7 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
 
 
 def as_json(value: Any) -> Any:
-    """A value as it is read back from JSON: tuples become lists."""
+    """A value after a round trip through JSON: tuples become lists."""
     return json.loads(json.dumps(value, default=str))
 
 

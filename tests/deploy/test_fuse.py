@@ -53,7 +53,7 @@ def test_fused_maps_are_equal_and_no_batch_norm_is_left(family, arch):
     assert all(torch.equal(value, before[key]) for key, value in backbone.state_dict().items())
 
 
-def test_a_fused_backbone_is_for_inference_whatever_the_mode_of_its_source():
+def test_a_fused_backbone_is_in_eval_mode_for_any_mode_of_its_source():
     backbone = build('SHViT', 's1').train()
     assert not fuse(backbone).training
     assert backbone.training

@@ -24,10 +24,10 @@ class Case:
     Args:
         head: The name of the head in words.
         config_name: The config, in ``configs/``.
-        metric: As the config's evaluator names it; mIoU is that of a segmentor.
-        options: Dotted keys of the config and their values, beside those all cases share.
-        chance: What is reached without learning, as is or rounded up.
-        floor: What must be reached.
+        metric: Name of the metric in the config's evaluator; mIoU for segmentors.
+        options: Dotted keys of the config and their values, in addition to those of all cases.
+        chance: The value without learning, exact or rounded up.
+        floor: The required value.
         iterations: Steps of the test.
         long_iterations: Steps of ``make learn``.
         side: Height and width of the images, in pixels.

@@ -105,5 +105,5 @@ def test_an_environment_of_others_is_left_alone(set_up, monkeypatch, tmp_path):
     monkeypatch.setattr(set_up, 'run', lambda *command: (venv / 'bin').mkdir())
     set_up.create_venv()
     assert (venv / 'made').is_file()
-    set_up.create_venv()  # an interrupted one is made again
+    set_up.create_venv()  # an incomplete one is recreated
     assert (venv / 'bin').is_dir()

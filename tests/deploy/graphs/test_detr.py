@@ -102,7 +102,7 @@ def test_a_file_has_standard_operators_only(exported):
         {'model.with_box_refine': True},
         {'model.positional_encoding.normalize': False, 'model.positional_encoding.offset': 0.0},
     ],
-    ids=['as it is', 'projected head in the decoder', 'refined boxes', 'places in cells'],
+    ids=['default', 'projected head in the decoder', 'refined boxes', 'places in cells'],
 )
 def test_the_graph_finds_what_mmdet_finds(options):
     model = tiny(options)

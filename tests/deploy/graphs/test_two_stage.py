@@ -121,7 +121,7 @@ def test_unused_entries_are_empty(exported):
         {'model.roi_head.mask_head.class_agnostic': True},
         {'model.test_cfg.rpn.min_bbox_size': 16},
     ],
-    ids=['as it is', 'one box for all classes', 'one mask for all classes', 'large regions'],
+    ids=['default', 'one box for all classes', 'one mask for all classes', 'large regions'],
 )
 def test_the_graph_finds_what_mmdet_finds(options):
     model = tiny(options)
