@@ -16,9 +16,24 @@ from .version import __version__
 guard_checkpoints()
 
 # names that are imported on first use
-LAZY = {'list_models': '.zoo'}
+LAZY = {
+    'list_models': '.zoo',
+    'get_model': '.zoo.models',
+    'save_pretrained': '.zoo.hub',
+    'push_to_hub': '.zoo.hub',
+    'Predictor': '.inference.predictor',
+}
 
-__all__ = ['__version__', 'backbones', 'list_models', 'resource_dir']
+__all__ = [
+    'Predictor',
+    '__version__',
+    'backbones',
+    'get_model',
+    'list_models',
+    'push_to_hub',
+    'resource_dir',
+    'save_pretrained',
+]
 
 
 def __getattr__(name: str) -> Any:

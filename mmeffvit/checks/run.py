@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.logging import print_log
 from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
 from torch import Tensor, nn
 
 from mmeffvit.checkpoints.load import wrong_kinds
+from mmeffvit.checkpoints.models import load_whole, release_of
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import CheckpointError, UserError
@@ -204,12 +206,12 @@ def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
     Raises:
         CheckpointError: If integers, booleans or complex numbers would be loaded as floats.
     """
-    wrong = wrong_kinds(weights_of(checkpoint), model.state_dict())
+    wrong = wrong_kinds(saved_weights(checkpoint), model.state_dict())
     if wrong:
         raise CheckpointError(f'{path} does not fit the model: {listed(wrong, 4)}')
 
 
-def weights_of(checkpoint: Mapping) -> dict[str, Tensor]:
+def saved_weights(checkpoint: Mapping) -> dict[str, Tensor]:
     """The weights of a run's checkpoint by key, without the prefix of DDP wrappers."""
     weights = weights_in(checkpoint, ('state_dict',))
     return {str(key).removeprefix('module.'): value for key, value in weights.items()}
@@ -222,7 +224,7 @@ def check_checkpoint(
 
     Args:
         model: The model, into which the weights are loaded.
-        checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
+        checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
         path: The file name for messages.
         dataset: The data set of the run.
         split: The name of the split, for error messages.
@@ -240,9 +242,12 @@ def check_checkpoint(
             f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
     check_kinds(model, checkpoint, path)
+    if release_of(checkpoint):
+        print_log(str(load_whole(model, checkpoint, path)), logger='current')
+        return
     try:
         # mmengine's function, with the conversions of its modules, but strict
-        load_state_dict(model, weights_of(checkpoint), strict=True)
+        load_state_dict(model, saved_weights(checkpoint), strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(

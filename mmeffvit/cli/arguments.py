@@ -32,8 +32,17 @@ def new_parser(description: str, example: str) -> argparse.ArgumentParser:
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     """A config file and overrides of its values."""
-    parser.add_argument('config', help='a config of mmdet or mmseg')
+    parser.add_argument('config', help='a config of mmdet or mmseg, or the name of one of ours')
     add_cfg_options(parser)
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        'checkpoint',
+        nargs='?',
+        help='a checkpoint of a run with this config, or a released model, by its file or '
+        'address; left out, the model that is released for the config',
+    )
 
 
 def add_cfg_options(parser: argparse.ArgumentParser) -> None:

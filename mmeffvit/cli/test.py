@@ -28,7 +28,7 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(config: str, checkpoint: str, **values: Any) -> None:
+def run(config: str, checkpoint: str | None, **values: Any) -> None:
     evaluate(config, checkpoint, take_run_options(values), **values)
 
 

@@ -4,6 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -12,6 +13,7 @@ from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
+from mmeffvit.utils.resources import resource_dir
 
 from .values import check_values
 
@@ -20,8 +22,29 @@ READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for
 
 
 def is_config(target: str) -> bool:
-    """Whether a command-line target is a config file and not the name of a model."""
-    return target.endswith('.py') or Path(target).is_file()
+    """Whether a command-line target is a config, by path or name, and not a backbone."""
+    return target.endswith('.py') or Path(target).is_file() or target in own_configs()
+
+
+def own_configs() -> dict[str, Path]:
+    """Our own configs by name."""
+    return {path.stem: path for path in sorted(resource_dir('configs').glob('*.py'))}
+
+
+def find_config(target: str | Path) -> Path:
+    """The file of a config, given by its path or by the name of one of ours.
+
+    Raises:
+        UserError: If there is none; it has the nearest names.
+    """
+    if Path(target).is_file():
+        return Path(target)
+    own = own_configs()
+    if str(target) in own:
+        return own[str(target)]
+    nearest = get_close_matches(Path(target).stem, own, n=3)
+    hint = f'; did you mean {" or ".join(nearest)}?' if nearest else ''
+    raise UserError(f'config {str(target)!r} does not exist{hint}')
 
 
 def open_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
@@ -39,15 +62,14 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     """Read ``path`` and merge ``options``; a new ``data_root`` replaces the old one in all paths.
 
     Args:
-        path: The config file.
+        path: The config file, or the name of one of ours.
         options: Dotted keys and values, as given by ``--cfg-options``.
 
     Raises:
         UserError: If the file cannot be read, or an option or a value is invalid.
     """
     options = deepcopy(dict(options or {}))  # merging removes `_delete_` from its argument
-    if not Path(path).is_file():
-        raise UserError(f'config {str(path)!r} does not exist')
+    path = find_config(path)
     check_cycle(str(path))
     try:
         config = Config.fromfile(path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mmeffvit.config.datasets import find_image
 from mmeffvit.errors import UserError
-from mmeffvit.inference.model import Predictor, load_predictor
+from mmeffvit.inference.model import LoadedModel, load_predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 
@@ -50,13 +50,13 @@ class ToolOptions:
 
 
 def export_model(
-    config_path: str, checkpoint: str, out: str | Path, options: ToolOptions | None = None
+    config_path: str, checkpoint: str | None, out: str | Path, options: ToolOptions | None = None
 ) -> str:
     """Export a trained model to a file for other runtimes, if the file agrees with the model.
 
     Args:
-        config_path: A config file of mmdet or mmseg.
-        checkpoint: A checkpoint of a run with this config.
+        config_path: A config file of mmdet or mmseg, or the name of one of ours.
+        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
         out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
 
@@ -119,7 +119,7 @@ def check_options(out: Path, options: ToolOptions) -> None:
         )
 
 
-def graph_of(predictor: Predictor, options: ToolOptions) -> Graph:
+def graph_of(predictor: LoadedModel, options: ToolOptions) -> Graph:
     model = predictor.model
     try:
         if not options.backbone_only:

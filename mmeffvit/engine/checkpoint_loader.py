@@ -6,6 +6,7 @@ executes the code in a pickle.
 
 import ast
 import logging
+from pathlib import Path
 from typing import Any
 
 from mmengine.fileio import get_local_path
@@ -13,8 +14,7 @@ from mmengine.logging import print_log
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
-from mmeffvit.checkpoints.read import load_torch_file
-from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checkpoints.models import read_model
 from mmeffvit.errors import CheckpointError
 
 # schemes of named models, with mmengine's functions that list them
@@ -39,6 +39,8 @@ def guard_checkpoints() -> None:
 def load_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
     """Load a checkpoint for mmengine without executing code from it.
 
+    A released model in its authors' layout comes out under our keys.
+
     Args:
         filename: A path, an http(s) address, ``hf://OWNER/REPOSITORY``, a name of a model zoo that
             mmengine knows (``torchvision://resnet50``), or a file in an object store
@@ -49,19 +51,21 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     Raises:
         mmeffvit.errors.CheckpointError: If it cannot be found or read safely.
     """
+    from mmeffvit.zoo.weights import fetch_released  # not at `import mmeffvit`
+
     name = str(filename)
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
         try:
             with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-                content = load_torch_file(path, place)
+                content = read_model(Path(path), place)
         except ImportError as error:
             raise CheckpointError(f'{name}: {error}') from error
         remove_programs(content, name)
         return content
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
-    content = load_torch_file(fetch(resolve(name)), place)
+    content = read_model(fetch_released(resolve(name)), place)
     remove_programs(content, name)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)

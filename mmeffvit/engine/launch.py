@@ -12,17 +12,20 @@ import torch
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import CheckpointHook
+from mmengine.logging import print_log
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 from torch import nn
 
+from mmeffvit.checkpoints.models import fit, release_of
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.zoo.weights import weights_of
 
 from .checkpoint_backend import BACKEND
 from .checkpoint_loader import load_guarded
@@ -135,8 +138,11 @@ def check_start(runner: Runner, start: Mapping[str, Any], config: Config) -> Non
         check_sections(start, config.load_from)
         check_checkpoint(model, start, config.load_from, runner.train_dataloader.dataset, 'train')
         check_resumable(runner, start, config.load_from)
-    else:
-        check_kinds(model, start, config.load_from)
+        return
+    check_kinds(model, start, config.load_from)
+    if release_of(start):  # of other sizes, mmengine would load it in part
+        _, report = fit(model, start, config.load_from, new_classes=True)
+        print_log(str(report), logger='current')
 
 
 @contextmanager
@@ -152,7 +158,7 @@ def owned(work_dir: Path) -> Iterator[None]:
 
 def evaluate(
     config_path: str,
-    checkpoint: str,
+    checkpoint: str | None,
     options: RunOptions,
     *,
     show_dir: str | Path | None = None,
@@ -163,7 +169,8 @@ def evaluate(
 
     Args:
         config_path: The config file.
-        checkpoint: A checkpoint of a run with this config.
+        checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
+            the one that is released.
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
@@ -184,6 +191,7 @@ def evaluate(
     check_data(config, ('test',))
     if out is not None:
         check_output(out, '.pkl', '.pickle')
+    checkpoint = checkpoint or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
@@ -289,7 +297,7 @@ def enable_lr_scaling(config: Config) -> None:
 
 
 def read_run_checkpoint(path: str | Path) -> Mapping[str, Any]:
-    """Read a checkpoint of a run, or say what is wrong with it before the run starts.
+    """Read a checkpoint of a run or a release, before the run starts.
 
     Raises:
         mmeffvit.checkpoints.CheckpointError: If it cannot be read, or holds no state dict.
@@ -319,7 +327,13 @@ def set_resume(config: Config, resume: str) -> None:
             print(f'no checkpoint to resume in {work_dir}: starting from the beginning')
             config.resume = False
             return
-    meta = read_run_checkpoint(path).get('meta')
+    content = read_run_checkpoint(path)
+    if release_of(content):
+        raise UserError(
+            f'{path} is a released model, not a checkpoint of a run: there is nothing to resume. '
+            f'Start from it with --cfg-options load_from={path}'
+        )
+    meta = content.get('meta')
     seed = meta.get('seed') if isinstance(meta, Mapping) else None
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it

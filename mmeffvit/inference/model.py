@@ -25,6 +25,7 @@ from mmeffvit.config.load import open_config
 from mmeffvit.engine.launch import read_run_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.zoo.weights import weights_of
 
 VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
 OPACITY = 0.6  # of label maps over the image
@@ -33,7 +34,7 @@ LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
 
 @dataclass
-class Predictor:
+class LoadedModel:
     """A model in eval mode, its test pipeline, and a visualizer of mmdet or mmseg.
 
     Args:
@@ -95,16 +96,17 @@ class Predictor:
 
 def load_predictor(
     config_path: str,
-    checkpoint: str,
+    checkpoint: str | None,
     *,
     device: str = 'auto',
     cfg_options: Mapping[str, Any] | None = None,
-) -> Predictor:
+) -> LoadedModel:
     """Build the model of a config and load a checkpoint of a run into it.
 
     Args:
-        config_path: A config file of mmdet or mmseg.
-        checkpoint: A checkpoint of a run with this config.
+        config_path: A config file of mmdet or mmseg, or the name of one of ours.
+        checkpoint: A checkpoint of a run with this config, or a released one for it; by default,
+            the released one.
         device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
         cfg_options: Dotted keys and values that override the config's.
 
@@ -115,6 +117,7 @@ def load_predictor(
     config = open_config(config_path, cfg_options)
     scope = config.default_scope
     place = resolve_device(device)
+    checkpoint = checkpoint or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     # like init_default_scope, which warns if the default scope was another before
     DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)
@@ -127,7 +130,7 @@ def load_predictor(
     if not meta.get('classes'):
         raise UserError(f'neither {checkpoint} nor {config_path} has the class names of the model')
     loader, pipeline = inference_pipeline(config)
-    return Predictor(
+    return LoadedModel(
         model=model.to(place).eval(),
         config=config,
         classes=tuple(meta['classes']),

@@ -15,8 +15,36 @@ from mmeffvit.registry import MODELS
 WIDTH_DIVISOR = 16
 
 
+class ResizedOnceHead(BaseDecodeHead):
+    """A head whose logits are resized once, from their map to the picture, as the authors do.
+
+    mmseg resizes them to the size of the input and from there to that of the picture.
+    """
+
+    def predict_by_feat(self, seg_logits: Tensor, batch_img_metas: Sequence[dict]) -> Tensor:
+        """Logits of (B, num_classes, H, W) at the size of the pictures before they were resized.
+
+        At that of the input, as in mmseg, where a window slides, an input is padded, or pictures
+        differ in size.
+        """
+        sizes = {tuple(meta.get('ori_shape', ())[:2]) for meta in batch_img_metas}
+        slides = isinstance(batch_img_metas[0]['img_shape'], torch.Size)
+        paddings = [
+            meta.get('img_padding_size', meta.get('padding_size')) for meta in batch_img_metas
+        ]
+        if (
+            slides
+            or any(any(padding or ()) for padding in paddings)
+            or len(sizes) > 1
+            or () in sizes
+        ):
+            return super().predict_by_feat(seg_logits, batch_img_metas)
+        size = sizes.pop()
+        return F.interpolate(seg_logits, size, mode='bilinear', align_corners=self.align_corners)
+
+
 @MODELS.register_module()
-class SlimPSPHead(BaseDecodeHead):
+class SlimPSPHead(ResizedOnceHead):
     """Pyramid pooling (arXiv:1612.01105) that divides the input channels among its branches.
 
     Each branch averages the map to a small grid, reduces it to ``C / branches`` channels, rounded
@@ -63,7 +91,7 @@ class SlimPSPHead(BaseDecodeHead):
 
 
 @MODELS.register_module()
-class SlimASPPHead(BaseDecodeHead):
+class SlimASPPHead(ResizedOnceHead):
     """Atrous spatial pyramid pooling (arXiv:1706.05587), fused by a 1x1 convolution.
 
     The branches are a 1x1 convolution, one dilated 3x3 convolution per rate and global average

@@ -24,6 +24,7 @@ class SuiteOptions:
         amp: Train in mixed precision.
         auto_scale_lr: Scale the learning rate with the total batch size of all processes.
         test_only: Test existing checkpoints.
+        released: Test the models that the authors released, and train none.
         gpus: Number of processes of a run, one per GPU.
         gpus_per_node: Largest number of processes on one machine.
         partition: Slurm partition.
@@ -34,11 +35,17 @@ class SuiteOptions:
     amp: bool = False
     auto_scale_lr: bool = False
     test_only: bool = False
+    released: bool = False
     gpus: int = 1
     gpus_per_node: int = 8
     partition: str | None = None
 
     def __post_init__(self) -> None:
+        if self.released and (self.test_only or self.amp or self.auto_scale_lr):
+            raise UserError(
+                '--released tests what the authors trained: leave out --test-only, --amp and '
+                '--auto-scale-lr'
+            )
         if min(self.gpus, self.gpus_per_node) < 1:
             raise UserError(
                 f'--gpus is {self.gpus} and --gpus-per-node {self.gpus_per_node}; give 1 or more'

@@ -17,6 +17,7 @@ from mmeffvit.utils.files import locked
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.zoo import read_models
+from mmeffvit.zoo.weights import weights_of
 
 from .child import Outcome, elapsed, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
@@ -40,7 +41,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         UserError: If there is no such config, a config was started with other options, or another
             suite runs in the same folder.
     """
-    config_files = find_configs(patterns)
+    config_files = select_configs(patterns, options)
     with locked(options.work_dir, 'a suite'):
         table = Table(options.work_dir)
         enter(config_files, table, options)
@@ -80,9 +81,28 @@ def print_commands(patterns: Iterable[str], options: SuiteOptions, system: str) 
     Raises:
         UserError: If there is no such config.
     """
+    if options.released:
+        raise UserError('--print is for training: --released tests here')
     for config_file in find_configs(patterns):
         print(printed(config_file, options, system))
     return 0
+
+
+def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
+    """The configs that match the patterns; with ``released``, by default all with weights.
+
+    Raises:
+        UserError: If a pattern matches nothing, there is none, or a config has no released weights.
+    """
+    patterns = list(patterns)
+    if options.released and not patterns:
+        return [m.config for m in read_models().values() if m.config and m.weights]
+    if not patterns:
+        raise UserError('give a CONFIG, or --released')
+    config_files = find_configs(patterns)
+    for config_file in config_files if options.released else ():
+        weights_of(config_file)
+    return config_files
 
 
 def find_configs(patterns: Iterable[str]) -> list[Path]:
@@ -118,7 +138,7 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
     )
     for config_file in config_files:
         row = table.rows.setdefault(config_file.stem, Row(str(config_file)))
-        if not options.test_only:
+        if not (options.test_only or options.released):
             if row.options not in ({}, started):
                 raise UserError(
                     f'{config_file.stem} was started with {row.options}, not with {started}: '
@@ -127,7 +147,7 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
                 )
             row.options = started
         row.config, model = str(config_file), read_models().get(config_file.stem)
-        row.source, row.paper = model.published() if model else ('', {})
+        row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
         row.work_dir = str(options.work_dir / config_file.stem)
     table.save()
 
@@ -169,7 +189,7 @@ class Job:
         start = time.monotonic()
         self.row.forget_results()  # they may be of another checkpoint
         try:
-            if not self.options.test_only:
+            if not (self.options.test_only or self.options.released):
                 self.execute(
                     'training', train_command(self.config_file, self.options, self.launcher)
                 )
@@ -182,6 +202,8 @@ class Job:
 
     def is_done(self) -> bool:
         """Whether there is a result; with ``test_only``, of the latest checkpoint."""
+        if self.options.released:
+            return self.row.status == 'done' and self.row.checkpoint == weights_of(self.config_file)
         if self.row.status != 'done' or not self.options.test_only:
             return self.row.status == 'done'
         latest = latest_checkpoint(self.work_dir, to_resume=False)
@@ -206,12 +228,16 @@ class Job:
         return lambda progress: self.say(f'{status}, {progress}')
 
     def test(self) -> None:
-        """Test the latest valid checkpoint and fill in the row.
+        """Test the latest valid checkpoint, or the released weights, and fill in the row.
 
         Raises:
             UserError: If there is none, or its test fails or writes no metrics.
         """
-        checkpoint = latest_checkpoint(self.work_dir, to_resume=False)
+        checkpoint: str | Path | None
+        if self.options.released:
+            checkpoint = weights_of(self.config_file)
+        else:
+            checkpoint = latest_checkpoint(self.work_dir, to_resume=False)
         if checkpoint is None:
             raise UserError(f'no valid checkpoint in {self.work_dir}')
         before = time.time()

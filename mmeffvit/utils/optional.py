@@ -19,6 +19,9 @@ INSTALL_COMMANDS = {  # by package
     'openvino': "pip install 'mmeffvit[openvino]'",
     'executorch': "pip install 'mmeffvit[executorch]'",
     'coremltools': "pip install 'mmeffvit[coreml]'",
+    'safetensors': "pip install 'mmeffvit[hub]'",
+    'huggingface_hub': "pip install 'mmeffvit[hub]'",
+    'supervision': 'pip install supervision',
 }
 
 

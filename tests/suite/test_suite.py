@@ -21,7 +21,7 @@ from mmeffvit.suite.results import Row, Table
 from mmeffvit.suite.run import find_configs, print_commands, run_suite
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_tool_here
 
 CONFIGS = ROOT / 'configs'
 TOOL = ROOT / 'tools' / 'benchmark_suite.py'
@@ -280,3 +280,43 @@ def test_a_table_without_results_has_no_empty_columns(tmp_path):
     table.rows['own'] = Row('own.py', paper={'mIoU': 41.4})
     assert 'paper mIoU | ours mIoU' in str(table)
     assert 'box AP' not in str(table)
+
+
+@pytest.mark.slow
+def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatch):
+    from mmeffvit.checkpoints.sources import place_of
+    from tests.released import cvnets, files
+
+    name = 'ssdlite_mobilevitv2_050'
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
+    place = place_of(find_model(name).weights)  # as one who has no network puts it there
+    place.parent.mkdir(parents=True)
+    release = next(release for release in cvnets.RELEASES if release.config == name)
+    files.save_cvnets(files.with_random_weights(release.network()), place)
+    command = ['benchmark_suite', '--released', name, '--work-dir', tmp_path / 'suite',
+               '--cfg-options', f'data_root={files.as_coco(shapes, tmp_path / "coco")}',
+               'test_dataloader.num_workers=0',
+               'test_dataloader.persistent_workers=False']  # fmt: skip
+    done = run_tool_here(*command)
+    assert done.returncode == 0, done.stdout
+    row = json.loads((tmp_path / 'suite' / 'suite.json').read_text())[name]
+    assert (row['status'], row['checkpoint']) == ('done', find_model(name).weights)
+    assert (row['paper'], row['source']) == ({'box AP': 21.24}, "authors' model zoo")
+    assert 0 <= row['ours']['box AP'] < 5  # of random weights
+    assert not list((tmp_path / 'suite').rglob('*.pth'))
+    assert 'already done' in run_tool_here(*command).stdout
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        ((), 'give a CONFIG, or --released'),
+        (('--released', 'maskrcnn_swiftformer_l1'), 'no weights are released for'),
+        (('--released', '--amp'), 'tests what the authors trained'),
+        (('--released', '--print', 'slurm'), '--released tests here'),
+    ],
+)
+def test_what_a_suite_of_released_models_cannot_do_is_said(arguments, message, tmp_path):
+    done = run_tool_here('benchmark_suite', '--work-dir', tmp_path, *arguments)
+    assert done.returncode == 2
+    assert message in done.stdout

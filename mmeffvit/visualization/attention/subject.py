@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone
 from mmeffvit.backbones.base import MIN_SIDE
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.models import read_model
 from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
@@ -142,8 +142,8 @@ def load_into(model: nn.Module, checkpoint: str | None) -> str:
         return 'random weights'
     path = Path(checkpoint)
     backbone = model if isinstance(model, Backbone) else model.backbone
-    if backbone is not model and path.is_file() and path.suffix != '.safetensors':
-        content = load_torch_file(path)
+    if backbone is not model and path.is_file():
+        content = read_model(path)
         state = content.get('state_dict', content) if isinstance(content, dict) else {}
         if any(key.removeprefix('module.').startswith('backbone.') for key in state):
             check_checkpoint(model, content, checkpoint, None)  # loads strictly
