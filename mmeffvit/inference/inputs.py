@@ -89,7 +89,7 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
 
 
 def is_input(argument: str) -> bool:
-    """Whether an argument is meant as an image, a video, a folder or a glob."""
+    """Whether an argument is an image, a video, a folder or a glob."""
     path = Path(argument)
     return '://' not in argument and (is_known(path) or path.is_dir() or has_magic(argument))
 
