@@ -220,6 +220,16 @@ def test_invalid_metadata_is_reported(key, text, tmp_path):
         OnnxPredictor(tmp_path / 'model.onnx')
 
 
+def test_the_spelling_of_old_files_is_read(tmp_path):
+    model = onnx.load(models.file_for_any_size(SEGMENTOR))
+    props = {entry.key: entry.value for entry in model.metadata_props}
+    del props['network_colors'], props['input_colors']
+    props.update(network_colours='BGR', input_colours='RGB', mean='[1, 2, 3]')
+    onnx.helper.set_model_props(model, props)
+    onnx.save(model, tmp_path / 'model.onnx')
+    assert list(OnnxPredictor(tmp_path / 'model.onnx').fill) == [1, 2, 3]  # not reversed
+
+
 @pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])
 def test_a_file_that_is_not_a_model_is_reported(content, tmp_path):
     (tmp_path / 'model.onnx').write_bytes(content)
