@@ -12,7 +12,7 @@ from mmeffvit.deploy.graphs.any_size import REPLACEMENTS
 from . import ort
 from .backbones import key
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
-from .peers import VARIANTS, Variant, assert_same_maps, build_ours, randomise
+from .peers import VARIANTS, Variant, assert_same_maps, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = 'Special forms of the export'
@@ -40,7 +40,7 @@ def cases(settings: Settings) -> Cases:
 def measure(form: str, variant: Variant, side: int, settings: Settings) -> Row:
     size = (side, side)
     torch.manual_seed(0)
-    backbone = randomise(build_ours(variant, size))
+    backbone = randomize(build_ours(variant, size))
     x = torch.randn(1, 3, *size)
     others = {name: cls for name, cls in REPLACEMENTS.items() if name != FORMS[form][0]}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
 """Efficient ViT backbones for dense prediction with mmdet 3.x and mmseg 1.x.
 
-Importing this registers the backbones in mmengine's root registry, and lets mmengine read
-checkpoints by a reader that runs no code of theirs. It imports neither mmdet nor mmseg, and no
-operator of mmcv.
+Importing this registers the backbones in mmengine's root registry, and makes mmengine load
+checkpoints with a safe reader that executes no code in them. It imports neither mmdet nor mmseg,
+nor mmcv's operators.
 """
 
 from importlib import import_module
@@ -15,10 +15,25 @@ from .version import __version__
 
 guard_checkpoints()
 
-# names that are imported when they are first used
-LAZY = {'list_models': '.zoo'}
+# names that are imported on first use
+LAZY = {
+    'list_models': '.zoo',
+    'get_model': '.zoo.models',
+    'save_pretrained': '.zoo.hub',
+    'push_to_hub': '.zoo.hub',
+    'Predictor': '.inference.predictor',
+}
 
-__all__ = ['__version__', 'backbones', 'list_models', 'resource_dir']
+__all__ = [
+    'Predictor',
+    '__version__',
+    'backbones',
+    'get_model',
+    'list_models',
+    'push_to_hub',
+    'resource_dir',
+    'save_pretrained',
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -31,11 +31,14 @@ def tables() -> str:
     configs = [model for model in read_models().values() if model.config]
     configs.sort(key=lambda model: HEADS.index(model.architecture[0]))
     sections = groupby(configs, key=lambda model: model.architecture[0])
-    return ''.join(f'\n## {head}\n\n{table(map(row, models))}' for head, models in sections) + '\n'
+    return (
+        ''.join(f'\n## {head}\n\n{table(HEADING, map(row, models))}' for head, models in sections)
+        + '\n'
+    )
 
 
-def table(rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [HEADING, ('---',) * len(HEADING), *rows]
+def table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heading, ('---',) * len(heading), *rows]
     return ''.join(f'| {" | ".join(cells)} |\n' for cells in lines)
 
 

@@ -1,6 +1,6 @@
-"""Key tables of the EfficientFormerV2 releases."""
+"""Key tables of the EfficientFormerV2 releases: backbones, and models of mmdet 2 and mmseg 0."""
 
-from .rename import Layout, Table
+from .rename import Layout, ModelLayout, Table
 
 # inside an attention module both releases agree but for the names of convolution and norm
 ATTENTION: Table = (
@@ -70,3 +70,16 @@ LAYOUTS = (
     Layout('timm', r'^stages\..*\.ls2\.gamma$', TIMM),
     Layout('mmeffvit', r'^stages\..*\.feed_forward_scale\.', ()),
 )
+
+# the authors keep the classifier's tables beside those that their detectors and segmentors use
+DENSE: Table = (
+    (r'\.attention_(biases|bias_idxs|bias_idxs_seg)$', None),
+    (r'\.attention_biases_seg$', '.attention_biases'),
+    *OFFICIAL,
+)
+MODEL_LAYOUTS = (
+    ModelLayout(
+        'mmdet 2', r'^backbone\.network\..*\.attention_biases_seg$', (),
+        prefix='backbone.', backbone=DENSE,
+    ),
+)  # fmt: skip

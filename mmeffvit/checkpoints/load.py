@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -28,13 +28,16 @@ class LoadReport:
     resized: tuple[str, ...]
     dropped: tuple[str, ...]
     missing: tuple[str, ...]
+    reordered: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()  # for another number of classes: they keep their first values
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
+        reordered = f'{len(self.reordered)} of them reordered, ' if self.reordered else ''
+        fresh = f', {len(self.fresh)} start fresh for other classes' if self.fresh else ''
         return (
             f'{self.checkpoint} ({self.layout} layout): {len(self.loaded)} tensors loaded, '
-            f'{resized}{len(self.dropped)} dropped on purpose, '
-            f'{len(self.missing)} missing on purpose'
+            f'{reordered}{resized}{len(self.dropped)} ignored, {len(self.missing)} missing{fresh}'
         )
 
 
@@ -61,7 +64,7 @@ def load_weights(
         adapt: Given the converted tensors, returns those that must be resized to fit, resized.
 
     Returns:
-        What was loaded, dropped on purpose and missing on purpose.
+        What was loaded, and what is ignored and missing on purpose.
 
     Raises:
         CheckpointError: If the file cannot be found or read, its layout is unknown, or a tensor is
@@ -85,7 +88,8 @@ def load_weights(
     resized = adapt(state) if adapt else {}
     state |= resized
     missing = [key for key in target if key not in state]
-    _require_fit(checkpoint, state, target, [k for k in missing if not _matches(fresh, k)])
+    lacking = [key for key in missing if not _matches(fresh, key)]
+    require_fit(str(checkpoint), state, target, lacking, 'Is `arch` the variant of the checkpoint?')
     put(module, {key: value.reshape(target[key].shape) for key, value in state.items()}, checkpoint)
     return LoadReport(
         checkpoint=str(checkpoint),
@@ -134,9 +138,18 @@ def below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[s
     return inside or tensors
 
 
-def _require_fit(
-    checkpoint: object, state: dict[str, Tensor], target: dict[str, Tensor], missing: Iterable[str]
+def require_fit(
+    name: str,
+    state: Mapping[str, Tensor],
+    target: Mapping[str, Tensor],
+    missing: Collection[str],
+    cure: str,
 ) -> None:
+    """Refuse tensors that are left over or of another shape or kind, and ``missing`` ones.
+
+    Raises:
+        CheckpointError: If there are any; it says so of ``name``, and ends in ``cure``.
+    """
     left_over = [key for key in state if key not in target]
     wrong = [
         f'{key}: {tuple(state[key].shape)} in the file, {tuple(target[key].shape)} in the model'
@@ -146,7 +159,7 @@ def _require_fit(
     complaints = [
         f'{title} ({len(items)}): ' + '; '.join(sorted(items)[:8]) + (' ...' * (len(items) > 8))
         for title, items in (
-            ('missing in the file', list(missing)),
+            ('missing in the file', missing),
             ('not in the model', left_over),
             ('of another shape', wrong),
             ('of another kind', wrong_kinds(state, target)),
@@ -154,10 +167,7 @@ def _require_fit(
         if items
     ]
     if complaints:
-        raise CheckpointError(
-            f'{checkpoint} does not fit the model. ' + '. '.join(complaints) + '. Is `arch` the '
-            'variant of the checkpoint?'
-        )
+        raise CheckpointError(f'{name} does not fit the model. {". ".join(complaints)}. {cure}')
 
 
 def wrong_kinds(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> list[str]:

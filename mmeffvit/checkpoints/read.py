@@ -206,9 +206,7 @@ def read_checkpoint(path: Path, *, averaged: bool = False) -> Weights:
         CheckpointError: If the file cannot be read, or holds no weights.
     """
     if path.suffix == '.safetensors':
-        tensors = _read_safetensors(path)
-        check_finite(tensors, path)
-        return strip_prefixes(tensors)
+        return strip_prefixes(read_safetensors(path))
     content = load_torch_file(path)
     if not isinstance(content, Mapping):
         raise CheckpointError(f'{path} holds a {type(content).__name__}, not a dict of tensors')
@@ -228,7 +226,12 @@ def _is_state_dict(content: Mapping, name: str) -> bool:
     return isinstance(content.get(name), Mapping)
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file.
+
+    Raises:
+        CheckpointError: If it cannot be read, or holds NaN or infinite weights.
+    """
     try:
         from safetensors.torch import load_file
     except ImportError as error:
@@ -236,13 +239,15 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f'checkpoint {str(path)!r} is no file')
     try:
-        return load_file(path)
+        tensors = load_file(path)
     except OSError as error:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except Exception as error:  # SafetensorError, and what torch says of odd types and shapes
         raise CheckpointError(
             f'{path} is truncated or damaged ({error}). Fetch the file again.'
         ) from error
+    check_finite(tensors, path)
+    return tensors
 
 
 def strip_prefixes(tensors: dict[str, Tensor]) -> Weights:

@@ -1,13 +1,17 @@
 """Keys of a released checkpoint become keys of ours by an ordered table."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
 
 # (pattern, replacement) rows, applied in order to every key; None drops the key on purpose
 Table = tuple[tuple[str, str | None], ...]
+L = TypeVar('L', bound='Layout')
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,38 @@ class Layout:
     name: str
     marker: str  # a pattern that keys of this layout match and those of the others do not
     table: Table
+
+
+@dataclass(frozen=True)
+class ModelLayout(Layout):
+    """How one release spells the keys of a whole detector or segmentor.
+
+    ``table`` is for the keys outside the backbone.
+    """
+
+    prefix: str  # of the backbone's keys
+    backbone: Table  # for these, without their prefix
+    # (pattern of our key, change): values that are in another order there
+    reordered: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = ()
+
+    def rename(self, keys: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+        """As :func:`rename`, of a whole model; the backbone's keys start with ``backbone.`` here.
+
+        Raises:
+            CheckpointError: If two keys would become one.
+        """
+        keys = list(keys)
+        inside = [key.removeprefix(self.prefix) for key in keys if key.startswith(self.prefix)]
+        outside = [key for key in keys if not key.startswith(self.prefix)]
+        renamed, dropped = rename(outside, self.table)
+        of_backbone, dropped_inside = rename(inside, self.backbone)
+        renamed |= {self.prefix + old: f'backbone.{new}' for old, new in of_backbone.items()}
+        return renamed, dropped + [self.prefix + key for key in dropped_inside]
+
+    def order(self, key: str, value: Tensor) -> Tensor | None:
+        """``value`` in our order; None if that of the release is the same."""
+        change = next((f for pattern, f in self.reordered if re.search(pattern, key)), None)
+        return change(value) if change else None
 
 
 def rename(keys: Iterable[str], table: Table) -> tuple[dict[str, str], list[str]]:
@@ -51,7 +87,7 @@ def _rename_one(key: str, table: Table) -> str | None:
     return key
 
 
-def recognise(keys: Iterable[str], layouts: Iterable[Layout]) -> Layout | None:
+def recognise(keys: Iterable[str], layouts: Iterable[L]) -> L | None:
     """Return the layout whose marker some of ``keys`` match, or None."""
     keys = list(keys)
     for layout in layouts:

@@ -1,6 +1,6 @@
-"""Key tables of the SHViT releases."""
+"""Key tables of the SHViT releases: backbones, and the detectors of mmdet 2."""
 
-from .rename import Layout, Table
+from .rename import Layout, ModelLayout, Table
 
 HEADS: Table = ((r'^(head|head_dist)\.', None),)
 # inside the steps of a stage both releases agree
@@ -49,4 +49,23 @@ LAYOUTS = (
     Layout('official', r'^blocks1\.', OFFICIAL),
     Layout('timm', r'^stages\..*\.m\.', TIMM),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
+)
+
+
+def pyramid_table(num_finer: int) -> Table:
+    """The authors' pyramid with ``num_finer`` levels below the finest map of the backbone."""
+    return (
+        (r'^neck\.lateral_convs\.(\d)\.conv\.', r'neck.lateral.\1.'),
+        (r'^neck\.extra_trans_convs\.(\d)\.conv\.', r'neck.upsample.\1.'),
+        # made in the order of their strides, from the finest on
+        (r'^neck\.extra_fpn_convs\.(\d)\.conv\.', r'neck.output.\1.'),
+        *((rf'^neck\.fpn_convs\.{i}\.conv\.', f'neck.output.{i + num_finer}.') for i in range(3)),
+        (r'^neck\.fpn_convs\.3\.conv\.', 'neck.coarser.'),
+    )
+
+
+MMDET2 = dict(prefix='backbone.', backbone=OFFICIAL)
+MODEL_LAYOUTS = (
+    ModelLayout('mmdet 2', r'^neck\.extra_trans_convs\.1\.', pyramid_table(2), **MMDET2),
+    ModelLayout('mmdet 2', r'^neck\.extra_trans_convs\.0\.', pyramid_table(1), **MMDET2),
 )

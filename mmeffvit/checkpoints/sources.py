@@ -15,7 +15,7 @@ from .download import download
 HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
 
 
-def fetch(checkpoint: str | os.PathLike) -> Path:
+def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
     """Return the local file behind ``checkpoint``, downloading it into a cache if need be.
 
     Args:
@@ -23,6 +23,7 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
             Without FILE the hub's usual names are tried, safetensors first. Downloads lie in the
             cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
             (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``).
+        sha256: Hexadecimal digest that the file of an http(s) address must have, if it is known.
 
     Raises:
         CheckpointError: If there is no such file, or it cannot be downloaded.
@@ -31,7 +32,7 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
     if name.startswith('hf://'):
         return _fetch_from_hub(name)
     if name.startswith(('http://', 'https://')):
-        return _fetch_from_web(name)
+        return _fetch_from_web(name, sha256)
     path = Path(name)
     try:
         path = path.expanduser()
@@ -47,7 +48,12 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
     return path
 
 
-def _fetch_from_web(address: str) -> Path:
+def place_of(address: str) -> Path:
+    """Where the file of an http(s) address lies once it is downloaded.
+
+    Raises:
+        CheckpointError: If it is no address of a file.
+    """
     try:
         name = Path(urlsplit(address).path).name
         # releases give files of one name in several folders, such as one per input size
@@ -56,10 +62,14 @@ def _fetch_from_web(address: str) -> Path:
         raise CheckpointError(f'{address!r} is no address: {error}') from error
     if not name or re.search(r'[\s\x00-\x1f]', address):
         raise CheckpointError(f'{address!r} is no address of a file')
-    path = Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
+    return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
+
+
+def _fetch_from_web(address: str, sha256: str) -> Path:
+    path = place_of(address)
     # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
-    promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', name)
-    download(address, path, promised[1] if promised else '')
+    promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', path.name)
+    download(address, path, sha256 or (promised[1] if promised else ''))
     return path
 
 
@@ -80,11 +90,8 @@ def _fetch_from_hub(name: str) -> Path:
     for candidate in files:
         try:
             return Path(hf_hub_download(repository, candidate, revision=revision))
-        except NotCachedError as error:
-            cause: Exception = error  # no network, or offline mode: other names fail alike
-            break
-        except EntryNotFoundError as error:
-            cause = error
+        except (NotCachedError, EntryNotFoundError) as error:
+            cause: Exception = error  # without a network another name may be in the cache
         except (HfHubHTTPError, OSError) as error:
             cause = error
             break

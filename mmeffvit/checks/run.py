@@ -1,4 +1,4 @@
-"""What is wrong with a run is said before it starts: missing files, classes that do not match."""
+"""Checks before a run starts: missing files, invalid annotations, mismatched classes."""
 
 import os
 from collections import Counter
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.logging import print_log
 from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
 from torch import Tensor, nn
 
 from mmeffvit.checkpoints.load import wrong_kinds
+from mmeffvit.checkpoints.models import load_whole, release_of
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import CheckpointError, UserError
@@ -26,18 +28,18 @@ from .data.detection import find_regular, images_of, is_coco, is_voc
 from .data.report import Report
 from .data.voc import check_files, read_names
 
-MAX_COMPLAINT = 500  # characters of a list of tensors
+MAX_DETAILS = 500  # characters of a list of tensors
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every path that the data loaders name, and read the annotation files.
+    """Check that every path of the data loaders exists, and read the annotation files.
 
     Args:
-        config: The config of the run; mmdet or mmseg is imported.
-        splits: Of 'train', 'val', 'test', those that the run uses.
+        config: The config of the run; mmdet or mmseg must be imported.
+        splits: The splits that the run uses, out of 'train', 'val', 'test'.
 
     Raises:
-        UserError: If a path is missing, or a file holds what would stop or crash the run midway.
+        UserError: If a path is missing, or a file has faults that would stop or crash the run.
     """
     check_paths(config, splits)
     if int(os.environ.get('RANK', 0)):  # the first process reads for all
@@ -72,14 +74,14 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every annotation file and image folder that the data loaders name.
+    """Check that every annotation file and image folder of the data loaders exists.
 
     Raises:
-        UserError: If one is missing; the message says where it was looked for.
+        UserError: If one is missing; the message has the full path.
     """
     for split in splits:
         if config.get(f'{split}_dataloader') is None and split != 'val':
-            raise UserError(f'{config.filename} has no {split}_dataloader: there are no data')
+            raise UserError(f'{config.filename} has no {split}_dataloader')
         for dataset in datasets_of(config, split):
             for kind, path in _paths(dataset):
                 if not path.exists():
@@ -93,7 +95,7 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
 def check_coco_file(
     path: Path, folder: Path, report: Report, *, lists: Sequence[str], with_masks: bool
 ) -> None:
-    """Report what is wrong with an annotation file of COCO and with the kinds of its images."""
+    """Report faults of a COCO annotation file, and images that are not regular files."""
     file = read_coco(str(path), report, lists)
     if file is None:
         return
@@ -104,7 +106,7 @@ def check_coco_file(
 
 
 def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> None:
-    """Report what is wrong with the XML files and the kinds of the images that a list names."""
+    """Report faults of the XML files and the kinds of images of a list."""
     try:
         names = read_names(path)
         files = ((name, folder / f'{name}.xml') for name in names)
@@ -125,7 +127,7 @@ def check_folders(dataset: Mapping, report: Report) -> None:
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:
-    """The class that a config of a data set names, or None if there is none of that name."""
+    """The class of a data set's config, or None if it is not registered."""
     cls = dataset.get('type')
     if isinstance(cls, str):
         try:
@@ -142,7 +144,7 @@ def as_list(value: Any) -> list[Mapping]:
 
 
 def mentions(value: Any, flag: str) -> bool:
-    """Whether ``flag`` is true anywhere inside of a config."""
+    """Whether ``flag`` is true anywhere in a config."""
     if isinstance(value, Mapping):
         return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
     return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
@@ -170,7 +172,7 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
         split: Its name in messages.
 
     Raises:
-        UserError: If a class has no category in the annotation file, or a head has another number.
+        UserError: If a class has no category in the annotation file, or a head does not match.
     """
     classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
     if classes is None:
@@ -188,8 +190,8 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     if len(category_ids) > len(classes):
         twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
         raise UserError(
-            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: name '
-            'each once'
+            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: '
+            'rename one of each'
         )
     absent = [name for name in classes if name not in present]
     raise UserError(
@@ -204,12 +206,12 @@ def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
     Raises:
         CheckpointError: If integers, booleans or complex numbers stand where floats go.
     """
-    wrong = wrong_kinds(weights_of(checkpoint), model.state_dict())
+    wrong = wrong_kinds(saved_weights(checkpoint), model.state_dict())
     if wrong:
         raise CheckpointError(f'{path} does not fit the model: {listed(wrong, 4)}')
 
 
-def weights_of(checkpoint: Mapping) -> dict[str, Tensor]:
+def saved_weights(checkpoint: Mapping) -> dict[str, Tensor]:
     """The weights of a run's checkpoint by key, without the prefix of a parallel wrapper."""
     weights = weights_in(checkpoint, ('state_dict',))
     return {str(key).removeprefix('module.'): value for key, value in weights.items()}
@@ -218,17 +220,17 @@ def weights_of(checkpoint: Mapping) -> dict[str, Tensor]:
 def check_checkpoint(
     model: nn.Module, checkpoint: Mapping, path: str, dataset: Any, split: str = 'test'
 ) -> None:
-    """Refuse to test or resume with weights of another model or of other classes.
+    """Check that a checkpoint has the weights and the classes of the model and the data.
 
     Args:
-        model: The model, as built; it gets the weights.
-        checkpoint: What :func:`mmeffvit.checkpoints.read.load_torch_file` returned.
-        path: The file, for messages.
+        model: The model, into which the weights are loaded.
+        checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
+        path: The file name for messages.
         dataset: The data set of the run.
         split: Its name in messages.
 
     Raises:
-        UserError: If a tensor is missing, left over or of another shape, or the classes differ.
+        UserError: If keys are missing or unexpected, or shapes or classes differ.
     """
     trained = checkpoint
     for name in ('meta', 'dataset_meta', 'classes'):
@@ -240,12 +242,15 @@ def check_checkpoint(
             f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
     check_kinds(model, checkpoint, path)
+    if release_of(checkpoint):
+        print_log(str(load_whole(model, checkpoint, path)), logger='current')
+        return
     try:
-        # the runner's own way to load, with the conversions that modules know, but strict
-        load_state_dict(model, weights_of(checkpoint), strict=True)
+        # mmengine's function, with the conversions of its modules, but strict
+        load_state_dict(model, saved_weights(checkpoint), strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(
             f'{path} does not fit the model of the config, use the one it was trained with: '
-            f'{wrong[:MAX_COMPLAINT]}'
+            f'{wrong[:MAX_DETAILS]}'
         ) from error

@@ -1,4 +1,4 @@
-"""What the commands share: arguments, and how a command ends."""
+"""Arguments and error handling shared by all commands."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -31,9 +31,18 @@ def new_parser(description: str, example: str) -> argparse.ArgumentParser:
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """A config file and what replaces its values."""
-    parser.add_argument('config', help='a config of mmdet or mmseg')
+    """A config file and overrides of its values."""
+    parser.add_argument('config', help='a config of mmdet or mmseg, or the name of one of ours')
     add_cfg_options(parser)
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        'checkpoint',
+        nargs='?',
+        help='a checkpoint of a run with this config, or a released model, by its file or '
+        'address; left out, the model that is released for the config',
+    )
 
 
 def add_cfg_options(parser: argparse.ArgumentParser) -> None:
@@ -43,29 +52,29 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
         action=OptionsAction,
         default={},
         metavar='KEY=VALUE',
-        help='replace values of the config; data_root=FOLDER moves every data path',
+        help='override values of the config; data_root=FOLDER moves every data path',
     )
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """A checkpoint, and whether diverged weights are accepted."""
+    """A checkpoint, and whether non-finite weights are allowed."""
     parser.add_argument('checkpoint', help='a checkpoint of a run with this config')
     add_allow_non_finite(parser)
 
 
 def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        '--allow-non-finite', action='store_true', help='load NaN and infinite weights all the same'
+        '--allow-non-finite', action='store_true', help='load NaN and infinite weights too'
     )
 
 
 def output_file(text: str) -> Path:
-    """The type of an argument that names a file to write, looked at before any work."""
+    """The type of an argument for an output file, checked before any work."""
     return _output(text)
 
 
 def output_folder(text: str) -> Path:
-    """The type of an argument that names a folder to write to, looked at before any work."""
+    """The type of an argument for an output folder, checked before any work."""
     return _output(text, folder=True)
 
 
@@ -77,7 +86,7 @@ def _output(text: str, *, folder: bool = False) -> Path:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """A config, and how a run of it starts: see :func:`take_run_options`."""
+    """A config and the options of a run, see :func:`take_run_options`."""
     add_config(parser)
     parser.add_argument(
         '--work-dir', type=output_folder, help='folder of the log and the checkpoints'
@@ -92,7 +101,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def take_run_options(values: dict[str, Any]) -> RunOptions:
-    """Take out of parsed values those that :func:`add_run` added beside the config."""
+    """Remove the values that :func:`add_run` added, and return them as options."""
     values.pop('local_rank')
     names = ('work_dir', 'cfg_options', 'launcher', 'seed', 'deterministic')
     return RunOptions(**{name: values.pop(name) for name in names})
@@ -104,13 +113,13 @@ def run_command(
     argv: Sequence[str] | None = None,
     prog: str | None = None,
 ) -> None:
-    """Parse a command line and do its job; a user error ends in one message.
+    """Parse the command line and run the command; user errors end in one message.
 
     Args:
         make_parser: Makes the parser of the command.
-        job: Gets the parsed values by name, and gives the exit code if there is a choice.
-        argv: The arguments; None takes those of this process.
-        prog: The name of the command in its usage; None takes that of this process.
+        job: Called with the parsed values by name; may return an exit code.
+        argv: The arguments; by default those of this process.
+        prog: The name of the program in its usage; by default that of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.

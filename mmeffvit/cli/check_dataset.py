@@ -52,7 +52,7 @@ def check_and_print(
     sample = Sample(None if all else num_images, seed)
     reports = check_dataset(open_config(config, cfg_options), tuple(splits), sample)
     print(*reports, sep='\n\n')
-    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.broken]
+    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
     print(f'\n{config}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
     return 1 if broken else 0
 

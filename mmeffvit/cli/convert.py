@@ -1,8 +1,9 @@
-"""Write official or timm weights of a backbone as a clean file of our own layout."""
+"""Write a released detector, segmentor or backbone as a clean file of our own layout."""
 
 from argparse import ArgumentParser
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
@@ -17,15 +18,16 @@ def make_parser() -> ArgumentParser:
     add('out', type=output_file, nargs='?', help='a .safetensors or .pth file')
     add('--dry-run', action='store_true', help='say what would become of it only')
     add('--averaged', action='store_true', help='take the EMA weights')
+    add('--backbone-only', action='store_true', help='of a whole model, the backbone alone')
     add('--prefix', help='read only the keys that start so')
     add_allow_non_finite(parser)
     return parser
 
 
-def run(source: str, out: Path | None, dry_run: bool, averaged: bool, prefix: str | None) -> None:
+def run(source: str, out: Path | None, dry_run: bool, **values: Any) -> None:
     if out is None and not dry_run:
         raise UserError('give OUT, or --dry-run')
-    conversion = convert(source, averaged=averaged, prefix=prefix)
+    conversion = convert(source, **values)
     print(conversion)
     if not dry_run:
         write(conversion, out)

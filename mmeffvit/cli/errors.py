@@ -1,4 +1,4 @@
-"""Where errors become messages: one line, an exit code, and no traceback."""
+"""User errors and interruptions as one-line messages and exit codes, without a traceback."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what is cleaned up after Ctrl-C is cleaned up after it, too."""
+    """SIGTERM, with the same cleanup as Ctrl-C."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
     Raises:
         SystemExit: With code 2 in place of a :class:`UserError` or of an error of the operating
             system (no permission, disk full), 130 after Ctrl-C, 143 after SIGTERM. Any other
-            exception is a fault of the program and passes.
+            exception is a bug and propagates.
     """
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
@@ -44,7 +44,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
         stop(error, str(error).strip().splitlines()[-1] if error.args else repr(error), debug)
     except KeyboardInterrupt as error:
         code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-        notes = getattr(error, '__notes__', [])  # what was saved, and how to continue
+        notes = getattr(error, '__notes__', [])  # what was saved, and how to resume
         print('\n'.join(['interrupted', *notes]), file=sys.stderr, flush=True)
         if debug:
             raise

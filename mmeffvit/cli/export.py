@@ -33,7 +33,7 @@ def make_parser() -> ArgumentParser:
 
 
 def run(
-    config: str, checkpoint: str, out: Path, shape: Sequence[int] | None, **values: Any
+    config: str, checkpoint: str | None, out: Path, shape: Sequence[int] | None, **values: Any
 ) -> None:
     options = ToolOptions(shape=tuple(shape) if shape else None, **values)
     print(export_model(config, checkpoint, out, options))

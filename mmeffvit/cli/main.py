@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""``mmeffvit COMMAND``: every tool by one name, imported when it is called."""
+"""``mmeffvit COMMAND``: every tool as a command, imported when it is called."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ def make_parser() -> ArgumentParser:
         'mmeffvit',
         usage='%(prog)s COMMAND ...',
         description='\n'.join(['Efficient ViT backbones for mmdet and mmseg.', '', *lines]),
-        epilog='`mmeffvit COMMAND --help` says more of each.',
+        epilog='`mmeffvit COMMAND --help` describes its options.',
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument('--version', action='version', version=f'mmeffvit {__version__}')

@@ -24,7 +24,7 @@ def make_parser() -> ArgumentParser:
         '--out-dir',
         type=output_folder,
         metavar='FOLDER',
-        help='gets per_class.md and per_class.png; by default where the results are',
+        help='folder for per_class.md and per_class.png; by default that of the results',
     )
     return parser
 

@@ -12,7 +12,7 @@ from .arguments import new_parser, output_file, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'curves work_dirs/maskrcnn_swiftformer_l1')
     add = parser.add_argument
-    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are laid over another')
+    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are overlaid')
     add(
         '--out',
         type=output_file,

@@ -5,10 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
 
 from .arguments import (
-    add_checkpoint,
+    add_allow_non_finite,
     add_config,
     new_parser,
     output_file,
@@ -21,8 +23,15 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict configs/retinanet_shvit_s4.py epoch_12.pth photos')
     add = parser.add_argument
     add_config(parser)
-    add_checkpoint(parser)
-    add('inputs', nargs='+', metavar='INPUT', help='an image, a video, a folder or a quoted glob')
+    add(
+        'inputs',
+        nargs='+',
+        metavar='[CHECKPOINT] INPUT',
+        help='a checkpoint of a run with this config, or a released model, by its file or '
+        'address; left out, the model that is released for the config; then images, videos, '
+        'folders and quoted globs',
+    )
+    add_allow_non_finite(parser)
     add(
         '--out',
         type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
@@ -49,14 +58,10 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(
-    config: str,
-    checkpoint: str,
-    inputs: list[str],
-    out_dir: Path,
-    no_pictures: bool,
-    **values: Any,
-) -> int:
+def run(config: str, inputs: list[str], out_dir: Path, no_pictures: bool, **values: Any) -> int:
+    checkpoint = None if is_input(inputs[0]) else inputs.pop(0)
+    if not inputs:
+        raise UserError(f'{checkpoint!r} is no image, video, folder or glob: give an INPUT')
     options = PredictOptions(pictures=None if no_pictures else out_dir, **values)
     return predict(config, checkpoint, inputs, options)
 

@@ -17,14 +17,19 @@ from .arguments import add_cfg_options, new_parser, output_folder, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'suite "configs/ssdlite_*.py" --work-dir work_dirs')
     add = parser.add_argument
-    add('configs', nargs='+', metavar='CONFIG', help='paths, globs, or names of our own configs')
+    add('configs', nargs='*', metavar='CONFIG', help='paths, globs, or names of our own configs')
     add(
         '--work-dir',
         type=output_folder,
         default='work_dirs',
-        help='gets suite.json, suite.md and a folder per config (default: work_dirs)',
+        help='folder for suite.json, suite.md and one folder per config (default: work_dirs)',
     )
     add('--test-only', action='store_true', help='test the latest checkpoints')
+    add(
+        '--released',
+        action='store_true',
+        help='test what the authors released for the configs, by default for all that have weights',
+    )
     add('--amp', action='store_true', help='train in mixed precision')
     add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
     add(

@@ -24,11 +24,11 @@ def make_parser() -> ArgumentParser:
     add_checkpoint(parser)
     add('--show-dir', type=output_folder, help='folder for pictures of the predictions')
     add('--out', type=output_file, metavar='FILE.pkl', help='file for the predictions')
-    add('--tta', action='store_true', help='merge predictions on flipped copies')
+    add('--tta', action='store_true', help='test-time augmentation with horizontal flips')
     return parser
 
 
-def run(config: str, checkpoint: str, **values: Any) -> None:
+def run(config: str, checkpoint: str | None, **values: Any) -> None:
     evaluate(config, checkpoint, take_run_options(values), **values)
 
 

@@ -13,7 +13,7 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train configs/maskrcnn_swiftformer_l1.py --work-dir runs/1')
     add = parser.add_argument
     add_run(parser)
-    add('--amp', action='store_true', help='mixed precision')
+    add('--amp', action='store_true', help='train in mixed precision')
     add(
         '--resume',
         nargs='?',
@@ -21,12 +21,16 @@ def make_parser() -> ArgumentParser:
         metavar='CHECKPOINT',
         help='resume from CHECKPOINT, or from the latest valid one in the work dir',
     )
-    add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
+    add(
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate with the total batch size',
+    )
     add(
         '--no-check',
         dest='check',
         action='store_false',
-        help='train without looking for faults of the config first',
+        help='skip the check of the config before training',
     )
     add_allow_non_finite(parser)
     return parser

@@ -10,7 +10,7 @@ import numpy as np
 
 from mmeffvit.config.datasets import find_image
 from mmeffvit.errors import UserError
-from mmeffvit.inference.model import Predictor, load_predictor
+from mmeffvit.inference.model import LoadedModel, load_predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 
@@ -50,13 +50,13 @@ class ToolOptions:
 
 
 def export_model(
-    config_path: str, checkpoint: str, out: str | Path, options: ToolOptions | None = None
+    config_path: str, checkpoint: str | None, out: str | Path, options: ToolOptions | None = None
 ) -> str:
     """Write a trained model to a file for other programs, if it gives what the model gives.
 
     Args:
-        config_path: The config file, of mmdet or mmseg.
-        checkpoint: A checkpoint of a run with this config.
+        config_path: The config file, of mmdet or mmseg, or the name of one of ours.
+        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
         out: The file; its ending names the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
 
@@ -117,7 +117,7 @@ def check_options(out: Path, options: ToolOptions) -> None:
         raise UserError(f'{weights} would be replaced by the weights of {out}: choose another name')
 
 
-def graph_of(predictor: Predictor, options: ToolOptions) -> Graph:
+def graph_of(predictor: LoadedModel, options: ToolOptions) -> Graph:
     model = predictor.model
     try:
         if not options.backbone_only:

@@ -1,11 +1,12 @@
-"""The one way in for checkpoints: whatever function of mmengine opens one, our reader does it.
+"""Every function of mmengine that loads a checkpoint uses our safe reader.
 
-mmengine reads files with the ``torch.load`` of the installed release, and those of an address by
-``torch.hub``, which runs the code that a pickle asks for.
+mmengine itself loads files with the installed ``torch.load`` and URLs with ``torch.hub``, which
+executes the code in a pickle.
 """
 
 import ast
 import logging
+from pathlib import Path
 from typing import Any
 
 from mmengine.fileio import get_local_path
@@ -13,11 +14,10 @@ from mmengine.logging import print_log
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
-from mmeffvit.checkpoints.read import load_torch_file
-from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checkpoints.models import read_model
 from mmeffvit.errors import CheckpointError
 
-# schemes that stand for addresses, with mmengine's functions that list these
+# schemes of named models, with mmengine's functions that list them
 NAMED = {
     'torchvision://': mmengine_checkpoint.get_torchvision_models,
     'modelzoo://': mmengine_checkpoint.get_torchvision_models,
@@ -26,18 +26,20 @@ NAMED = {
     'mmcls://': mmengine_checkpoint.get_mmcls_models,
 }
 STORES = ('s3://', 'petrel://')
-# where mmengine's runner, and those of older releases, put the text of the config
+# where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 
 
 def guard_checkpoints() -> None:
-    """Register :func:`load_guarded` with mmengine for every scheme there is, and for ``hf://``."""
+    """Register :func:`load_guarded` with mmengine for all its schemes and for ``hf://``."""
     prefixes = [*CheckpointLoader._schemes, 'hf://']
     CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
 
 
 def load_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
-    """Read a checkpoint as mmengine asks for it, running no code of the file.
+    """Load a checkpoint for mmengine without executing code from it.
+
+    A released model in its authors' layout comes out under our keys.
 
     Args:
         filename: A path, an http(s) address, ``hf://OWNER/REPOSITORY``, a name of a model zoo that
@@ -49,19 +51,21 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     Raises:
         mmeffvit.errors.CheckpointError: If it cannot be found or read safely.
     """
+    from mmeffvit.zoo.weights import fetch_released  # not at `import mmeffvit`
+
     name = str(filename)
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
         try:
             with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-                content = load_torch_file(path, place)
+                content = read_model(Path(path), place)
         except ImportError as error:
             raise CheckpointError(f'{name}: {error}') from error
         remove_programs(content, name)
         return content
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
-    content = load_torch_file(fetch(resolve(name)), place)
+    content = read_model(fetch_released(resolve(name)), place)
     remove_programs(content, name)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)
@@ -72,9 +76,9 @@ load_guarded.__name__ = 'load_from_guarded_reader'  # mmengine's log cuts off `l
 
 
 def remove_programs(content: Any, name: str) -> None:
-    """Take out of a checkpoint, in place, the configs in Python that would do more than set values.
+    """Remove, in place, configs in a checkpoint that do more than assign values.
 
-    mmengine runs these when a run is resumed, and its inferencers when they get no config.
+    mmengine executes them when a run is resumed, and its inferencers when they get no config.
     """
     for *path, key in CONFIGS:
         holder = content
@@ -84,25 +88,30 @@ def remove_programs(content: Any, name: str) -> None:
             del holder[key]
             print_log(
                 f'{name}: the config inside, {".".join([*path, key])}, is left out: it is a '
-                'program, and running it could do anything',
+                'program, and running it could execute any code',
                 logger='current',
                 level=logging.WARNING,
             )
 
 
 def sets_values(text: Any) -> bool:
-    """Whether a config in Python gives names to literals, and does nothing else."""
-    # mmengine puts environment variables and bases into a text before it runs it
+    """Whether a Python config consists of assignments of literals alone."""
+    # mmengine substitutes environment variables and bases before it executes the text
     if not isinstance(text, str) or '{{' in text:
         return False
     try:
         return all(map(is_assignment, ast.parse(text).body))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deep, the last two
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # the last two: deep nesting
         return False
 
 
 def is_assignment(line: ast.stmt) -> bool:
-    """Whether it gives a name to a literal: not to a base, which mmengine would run."""
+    """Whether a line assigns a literal; bases do not count, since mmengine would execute them."""
     return (
         isinstance(line, ast.Assign)
         and all(isinstance(name, ast.Name) for name in line.targets)
@@ -112,7 +121,7 @@ def is_assignment(line: ast.stmt) -> bool:
 
 
 def is_literal(node: ast.expr) -> bool:
-    """Whether it is a number, a text, or a list or dict of such, ``dict(key=...)`` included."""
+    """Whether it is a number, a string, or a list or dict of these, including ``dict(key=...)``."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.UnaryOp):
@@ -129,7 +138,7 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def resolve(name: str) -> str:
-    """The address behind a name of a model zoo; other names as they are.
+    """The URL of a name in a model zoo; other names are returned unchanged.
 
     Raises:
         CheckpointError: If the zoo has no such model.

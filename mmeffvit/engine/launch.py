@@ -1,4 +1,4 @@
-"""From a config file to a run of the hosts' runner."""
+"""From a config file to a run of mmengine's runner."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,20 @@ import torch
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import CheckpointHook
+from mmengine.logging import print_log
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 from torch import nn
 
+from mmeffvit.checkpoints.models import fit, release_of
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.zoo.weights import weights_of
 
 from .checkpoint_backend import BACKEND
 from .checkpoint_loader import load_guarded
@@ -44,7 +47,7 @@ LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
 
 @dataclass
 class RunOptions:
-    """What the command line says of any run.
+    """Command-line options of every run.
 
     Args:
         work_dir: Folder of the log and the checkpoints; see :func:`resolve_work_dir`.
@@ -70,14 +73,14 @@ def train(
     auto_scale_lr: bool = False,
     check: bool = True,
 ) -> Runner:
-    """Train as a config of either host says.
+    """Train as specified by a config of mmdet or mmseg.
 
     Args:
         config_path: The config file.
         options: See :class:`RunOptions`.
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
-        auto_scale_lr: Scale the learning rate by the batch over all processes.
+        auto_scale_lr: Scale the learning rate with the total batch size.
         check: Look for faults of the config first, see :mod:`mmeffvit.checks.config.check`.
 
     Returns:
@@ -135,13 +138,16 @@ def check_start(runner: Runner, start: Mapping[str, Any], config: Config) -> Non
         check_sections(start, config.load_from)
         check_checkpoint(model, start, config.load_from, runner.train_dataloader.dataset, 'train')
         check_resumable(runner, start, config.load_from)
-    else:
-        check_kinds(model, start, config.load_from)
+        return
+    check_kinds(model, start, config.load_from)
+    if release_of(start):  # of other sizes, mmengine would load it in part
+        _, report = fit(model, start, config.load_from, new_classes=True)
+        print_log(str(report), logger='current')
 
 
 @contextmanager
 def owned(work_dir: Path) -> Iterator[None]:
-    """Keep other runs out of the work dir, and remove what killed ones left half-written."""
+    """Lock the work dir against other runs, and remove partial files of killed runs."""
     if int(os.environ.get('RANK', 0)):  # the first process holds it for all
         yield
         return
@@ -152,22 +158,23 @@ def owned(work_dir: Path) -> Iterator[None]:
 
 def evaluate(
     config_path: str,
-    checkpoint: str,
+    checkpoint: str | None,
     options: RunOptions,
     *,
     show_dir: str | Path | None = None,
     out: str | Path | None = None,
     tta: bool = False,
 ) -> tuple[Runner, dict[str, float]]:
-    """Evaluate a checkpoint as a config of either host says.
+    """Evaluate a checkpoint as specified by a config of mmdet or mmseg.
 
     Args:
         config_path: The config file.
-        checkpoint: A checkpoint of a run with this config.
+        checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
+            the one that is released.
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
-        tta: Merge the predictions on flipped copies of every image.
+        tta: Test-time augmentation: merge predictions on the image and on its horizontal flip.
 
     Returns:
         The runner, with the checkpoint in its model, and the metrics by name.
@@ -184,6 +191,7 @@ def evaluate(
     check_data(config, ('test',))
     if out is not None:
         check_output(out, '.pkl', '.pickle')
+    checkpoint = checkpoint or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
@@ -206,7 +214,7 @@ def evaluate(
 
 
 def prepare(config_path: str, options: RunOptions) -> Config:
-    """Read the config, import its host, apply the command line and start the process group."""
+    """Read the config, import mmdet or mmseg, apply the options and start the process group."""
     config = open_config(config_path, options.cfg_options)
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
@@ -246,14 +254,14 @@ def prepare_launcher(config: Config, launcher: str) -> None:
 
 
 def leave_process_group() -> None:
-    """Wait for the other processes and end the group: one that leaves early breaks the others."""
+    """Wait for the other processes and destroy the group: leaving early would break the others."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 
 def build_runner(config: Config) -> Runner:
-    """Build the runner; what the config asks for in vain is the user's mistake.
+    """Build the runner.
 
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
@@ -289,7 +297,7 @@ def enable_lr_scaling(config: Config) -> None:
 
 
 def read_run_checkpoint(path: str | Path) -> Mapping[str, Any]:
-    """Read a checkpoint of a run, or say what is wrong with it before the run starts.
+    """Read a checkpoint of a run or a release, before the run starts.
 
     Raises:
         mmeffvit.checkpoints.CheckpointError: If it cannot be read, or holds no state dict.
@@ -319,7 +327,13 @@ def set_resume(config: Config, resume: str) -> None:
             print(f'no checkpoint to resume in {work_dir}: starting from the beginning')
             config.resume = False
             return
-    meta = read_run_checkpoint(path).get('meta')
+    content = read_run_checkpoint(path)
+    if release_of(content):
+        raise UserError(
+            f'{path} is a released model, not a checkpoint of a run: there is nothing to resume. '
+            f'Start from it with --cfg-options load_from={path}'
+        )
+    meta = content.get('meta')
     seed = meta.get('seed') if isinstance(meta, Mapping) else None
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it
@@ -330,7 +344,7 @@ def set_resume(config: Config, resume: str) -> None:
 def make_interruptible(runner: Runner) -> None:
     """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
 
-    Done to the runner, not to its config: the config that a run leaves behind stays the user's.
+    This changes the runner, not its config: the config saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())
     for hook in runner.hooks:
@@ -346,13 +360,13 @@ def make_interruptible(runner: Runner) -> None:
 
 
 def fit_log_window(runner: Runner) -> None:
-    """Average the logged losses of a short run over fewer iterations: its curve would be flat."""
+    """Average the logged losses of short runs over fewer iterations: curves would be flat."""
     window = runner.log_processor.window_size
     runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))
 
 
 def draw_predictions(config: Config, show_dir: str | Path) -> None:
-    """Switch on the host's own hook that draws predictions beside ground truth."""
+    """Enable the hook of mmdet or mmseg that draws predictions next to the ground truth."""
     folder = str(Path(show_dir).resolve())
     if config.default_scope == 'mmdet':
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
@@ -381,7 +395,7 @@ def augment_tests(config: Config) -> None:
 
 
 def flip_pipeline(config: Config) -> list[dict]:
-    """The test pipeline of a detector, run once as it is and once flipped."""
+    """The test pipeline of a detector, run on the image and on its horizontal flip."""
     pipeline = deepcopy(config.test_dataloader.dataset.pipeline)
     pack = pipeline.pop()
     if 'meta_keys' in pack:  # they are among the default ones

@@ -1,4 +1,4 @@
-"""The latest valid checkpoint of a work dir, and whether a run can be resumed from it."""
+"""Which checkpoint a run can be resumed from."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ from mmengine.runner import Runner
 from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.errors import CheckpointError
 
-# what mmengine's runner saves, and needs to continue as if it had never stopped
+# sections that mmengine's runner saves and needs to resume
 SECTIONS = ('meta', 'state_dict', 'message_hub', 'optimizer')
 
 
@@ -32,11 +32,11 @@ def saved_checkpoints(work_dir: Path) -> list[Path]:
 def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Path | None:
     """Return the latest valid checkpoint in ``work_dir``, or None.
 
-    Every later one is reported with the reason why it is not valid.
+    Later ones are reported with the reason why they are not valid.
 
     Args:
         work_dir: Where a run saved ``epoch_N.pth`` or ``iter_N.pth``.
-        to_resume: It has all that a run is resumed from; else weights are enough.
+        to_resume: Require everything that resuming needs; otherwise weights are enough.
     """
     for path in saved_checkpoints(work_dir):
         try:
@@ -52,7 +52,7 @@ def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Path | None:
 
 @contextmanager
 def resumable(work_dir: Path) -> Iterator[None]:
-    """Say after an interruption what a training run has saved, and how to continue it."""
+    """After an interruption, report the last checkpoint and how to resume."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -63,7 +63,7 @@ def resumable(work_dir: Path) -> Iterator[None]:
 
 
 def check_sections(content: Any, path: str | Path) -> None:
-    """Refuse to resume from anything but the complete checkpoint of a run.
+    """Check that a checkpoint has everything that a run needs to resume.
 
     Raises:
         CheckpointError: If a section is missing.
@@ -81,7 +81,7 @@ def check_sections(content: Any, path: str | Path) -> None:
 
 
 def check_resumable(runner: Runner, content: Mapping[str, Any], path: str | Path) -> None:
-    """Refuse to resume a run whose optimizer, schedulers or EMA weights are not in the checkpoint.
+    """Check that optimizer, schedulers and EMA weights of a checkpoint match those of the run.
 
     Args:
         runner: As built; its optimizer is built if it is not yet.

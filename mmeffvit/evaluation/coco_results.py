@@ -87,7 +87,7 @@ def read_detections(
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise UserError(f'{path} is no results file: it must hold a list of detections')
     if not found:
-        raise UserError(f'{path} holds no detection at all: there is nothing to analyse')
+        raise UserError(f'{path} holds no detection at all: there is nothing to analyze')
     check_detections(found, truth.imgs, truth.cats, path)
     return found
 
@@ -127,9 +127,7 @@ def check_detections(
             )
     for detection in found:
         mask = detection.get('segmentation')
-        if mask is not None and (
-            fault := mask_fault(as_text(mask), images[detection['image_id']])
-        ):
+        if mask is not None and (fault := mask_fault(as_text(mask), images[detection['image_id']])):
             raise UserError(f'{path} has a detection with a mask that cannot be used: {fault[1]}')
 
 

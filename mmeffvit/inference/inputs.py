@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from glob import glob
+from glob import glob, has_magic
 from pathlib import Path
 
 from mmeffvit.errors import UserError
@@ -60,7 +60,7 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
     Raises:
         UserError: If nothing is found.
     """
-    inputs, others = Inputs(), Counter()
+    arguments, inputs, others = list(arguments), Inputs(), Counter()
     found: dict[Path, Path] = {}
     for argument in arguments:
         # a loop of links does not "exist"
@@ -86,6 +86,12 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
         )
     inputs.sources = make_sources(distinct(found))
     return inputs
+
+
+def is_input(argument: str) -> bool:
+    """Whether an argument is meant as an image, a video, a folder or a glob."""
+    path = Path(argument)
+    return '://' not in argument and (is_known(path) or path.is_dir() or has_magic(argument))
 
 
 def is_known(path: Path) -> bool:

@@ -25,6 +25,7 @@ from mmeffvit.config.load import open_config
 from mmeffvit.engine.launch import read_run_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.zoo.weights import weights_of
 
 VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
 OPACITY = 0.6  # of label maps: the photograph shows through
@@ -33,7 +34,7 @@ LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
 
 @dataclass
-class Predictor:
+class LoadedModel:
     """A model in test mode, its test pipeline, and the host's visualizer.
 
     Args:
@@ -95,16 +96,17 @@ class Predictor:
 
 def load_predictor(
     config_path: str,
-    checkpoint: str,
+    checkpoint: str | None,
     *,
     device: str = 'auto',
     cfg_options: Mapping[str, Any] | None = None,
-) -> Predictor:
+) -> LoadedModel:
     """Build the model of a config and load a checkpoint of a run into it.
 
     Args:
-        config_path: The config file, of either host.
-        checkpoint: A checkpoint of a run with this config.
+        config_path: The config file, of mmdet or mmseg, or the name of one of ours.
+        checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
+            the one that is released.
         device: 'auto' for an accelerator where there is one, or a name such as 'cpu' or 'cuda:1'.
         cfg_options: Dotted keys and values that replace the config's.
 
@@ -115,6 +117,7 @@ def load_predictor(
     config = open_config(config_path, cfg_options)
     scope = config.default_scope
     place = resolve_device(device)
+    checkpoint = checkpoint or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     # as init_default_scope, which complains where another host worked before
     DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)
@@ -127,7 +130,7 @@ def load_predictor(
     if not meta.get('classes'):
         raise UserError(f'neither {checkpoint} nor {config_path} names the classes of the model')
     loader, pipeline = inference_pipeline(config)
-    return Predictor(
+    return LoadedModel(
         model=model.to(place).eval(),
         config=config,
         classes=tuple(meta['classes']),
@@ -186,6 +189,6 @@ def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Vis
         settings.setdefault('alpha', OPACITY)
     visualizer = VISUALIZERS.build(settings)
     # a list for both hosts: mmseg knows no palette by name
-    colours = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
-    visualizer.dataset_meta = {'palette': colours, **meta}
+    colors = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
+    visualizer.dataset_meta = {'palette': colors, **meta}
     return visualizer

@@ -12,7 +12,7 @@ from mmeffvit.utils.progress import progress
 from .coco_ids import CocoIds, find_ids
 from .frames import Frame, count_frames, read_frames
 from .inputs import Source, find_inputs
-from .model import Predictor, load_predictor
+from .model import LoadedModel, load_predictor
 from .writers import CocoWriter, LabelMapWriter, PictureWriter, Writer
 
 SCORE_THR = 0.3  # of pictures
@@ -40,13 +40,13 @@ class PredictOptions:
 
 
 def predict(
-    config_path: str, checkpoint: str, inputs: Sequence[str], options: PredictOptions
+    config_path: str, checkpoint: str | None, inputs: Sequence[str], options: PredictOptions
 ) -> int:
     """Predict on files, folders, globs and videos, and write results as they come.
 
     Args:
         config_path: The config, of either host.
-        checkpoint: A checkpoint of a run with this config.
+        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
         inputs: See :func:`mmeffvit.inference.inputs.find_inputs`.
         options: See :class:`PredictOptions`.
 
@@ -58,6 +58,8 @@ def predict(
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_options(options)
+    if options.out is None and options.pictures is None:
+        raise UserError('--no-pictures without --out would write nothing: give --out')
     found = find_inputs(inputs)
     predictor = load_predictor(
         config_path, checkpoint, device=options.device, cfg_options=options.cfg_options
@@ -76,7 +78,7 @@ def predict(
     frames = read_frames(found.sources, predictor.read, report)
     frames = progress(frames, 'predicting', count_frames(found.sources))
     done = run(predictor, ids, frames, writers, options)
-    summarise(done, failures, predictor, ids, options)
+    summarize(done, failures, predictor, ids, options)
     return 1 if failures else 0
 
 
@@ -85,8 +87,6 @@ def check_options(options: PredictOptions) -> None:
         raise UserError(f'--score-thr is {options.score_thr}; give a score from 0 to 1')
     if options.batch_size < 1:
         raise UserError(f'--batch-size is {options.batch_size}; give 1 or more')
-    if options.out is None and options.pictures is None:
-        raise UserError('--no-pictures without --out would write nothing: give --out')
 
 
 def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions) -> None:
@@ -115,7 +115,7 @@ def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions
             taken[target.resolve()] = source.path
 
 
-def make_writers(predictor: Predictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
+def make_writers(predictor: LoadedModel, ids: CocoIds, options: PredictOptions) -> list[Writer]:
     writers: list[Writer] = []
     if options.pictures is not None:
         writers.append(PictureWriter(options.pictures))
@@ -126,13 +126,13 @@ def make_writers(predictor: Predictor, ids: CocoIds, options: PredictOptions) ->
     return writers
 
 
-def label_offset(predictor: Predictor) -> int:
+def label_offset(predictor: LoadedModel) -> int:
     """1 where 0 means nothing in the data set's own label maps, as in those of ADE20K."""
     return int(bool(getattr(predictor.dataset, 'reduce_zero_label', False)))
 
 
 def run(
-    predictor: Predictor,
+    predictor: LoadedModel,
     ids: CocoIds,
     frames: Iterable[Frame],
     writers: Sequence[Writer],
@@ -168,7 +168,7 @@ def run(
 Prepared = tuple[Frame, dict[str, Any]]
 
 
-def prepared(predictor: Predictor, ids: CocoIds, frames: Iterable[Frame]) -> Iterator[Prepared]:
+def prepared(predictor: LoadedModel, ids: CocoIds, frames: Iterable[Frame]) -> Iterator[Prepared]:
     """Every frame with what its test pipeline makes of it."""
     for frame in frames:
         path = frame.source.path
@@ -179,7 +179,7 @@ def prepared(predictor: Predictor, ids: CocoIds, frames: Iterable[Frame]) -> Ite
 
 
 def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[Prepared]]:
-    """Up to ``size`` neighbours each; of one shape for a segmentor, which does not pad."""
+    """Up to ``size`` neighbors each; of one shape for a segmentor, which does not pad."""
     batch: list[Prepared] = []
     for item in items:
         shape = item[1]['inputs'].shape
@@ -192,8 +192,12 @@ def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[P
         yield batch
 
 
-def summarise(
-    done: int, failures: Sequence[str], predictor: Predictor, ids: CocoIds, options: PredictOptions
+def summarize(
+    done: int,
+    failures: Sequence[str],
+    predictor: LoadedModel,
+    ids: CocoIds,
+    options: PredictOptions,
 ) -> None:
     """Say what was done, where it lies and what its numbers mean."""
     print(f'{done} images and frames' + (f', {len(failures)} skipped' if failures else ''))

@@ -102,7 +102,7 @@ def coco_results(sample: BaseDataElement, categories: list[int], score_thr: floa
 
 
 class LabelMapWriter:
-    """One grey PNG per image, with the values that the data set's own label maps have.
+    """One gray PNG per image, with the values that the data set's own label maps have.
 
     Args:
         folder: Gets them under the names of the images.

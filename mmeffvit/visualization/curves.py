@@ -158,9 +158,9 @@ def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
     A mean of the past alone would lie above a loss that falls.
     """
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    centres = np.arange(len(values))
-    reach = np.minimum(half, np.minimum(centres, centres[::-1]))
-    return (sums[centres + reach + 1] - sums[centres - reach]) / (2 * reach + 1)
+    centers = np.arange(len(values))
+    reach = np.minimum(half, np.minimum(centers, centers[::-1]))
+    return (sums[centers + reach + 1] - sums[centers - reach]) / (2 * reach + 1)
 
 
 def draw_parts(axes: Axes, history: History, style: str, *, named: bool) -> None:

@@ -1,10 +1,11 @@
 """A released checkpoint as a clean file of our own layout."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,10 +13,16 @@ from torch import Tensor
 from mmeffvit.backbones import Backbone, families
 from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, rename
 from mmeffvit.checkpoints.load import below, is_counter, same_size
+from mmeffvit.checkpoints.models import fit, read_model, release_of
+from mmeffvit.checkpoints.read import AVERAGED_WEIGHTS, WEIGHTS
 from mmeffvit.checkpoints.rename import recognise
 from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
+
+from .metafile import read_models
 
 SUFFIXES = ('.safetensors', '.pth')
 
@@ -25,12 +32,17 @@ class Conversion:
     """What a file holds, and what becomes of every tensor."""
 
     source: str
-    family: str
-    arch: str
+    family: str  # of a backbone; of a whole model the name of its config
+    arch: str | None  # of a backbone
     layout: str
     tensors: dict[str, Tensor]  # by our keys
     renamed: dict[str, str]  # our key of every kept one
     dropped: tuple[str, ...]
+    reordered: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f'{self.family} {self.arch!r}' if self.arch else self.family
 
     def __str__(self) -> str:
         parts = sorted({key.rsplit('.', 1)[0] for key in self.dropped})
@@ -38,28 +50,39 @@ class Conversion:
         parameters = sum(value.numel() for value in self.tensors.values())
         return (
             f'{self.source}\n'
-            f'  is {self.family} {self.arch!r} in the {self.layout} layout\n'
-            f'  {len(self.tensors)} tensors with {parameters:,} values are kept\n'
-            f'  {len(self.dropped)} are dropped on purpose{dropped}'
+            f'  is {self.name} in the {self.layout} layout\n'
+            f'  {len(self.tensors)} tensors with {parameters:,} values are kept, '
+            f'{len(self.reordered)} of them reordered\n'
+            f'  {len(self.dropped)} are ignored{dropped}'
         )
 
 
 def convert(
-    source: str | PathLike, *, averaged: bool = False, prefix: str | None = None
+    source: str | PathLike,
+    *,
+    averaged: bool = False,
+    prefix: str | None = None,
+    backbone_only: bool = False,
 ) -> Conversion:
-    """Read a checkpoint of any family in any layout, and say it in ours.
+    """Read a released model or backbone in any layout, and say it in ours.
 
     Args:
         source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        averaged: Take the exponential moving average that a training checkpoint holds.
+        averaged: Take the EMA weights that a training checkpoint holds.
         prefix: Read only the keys that start so, and cut this off.
+        backbone_only: Of a whole model, the backbone alone.
 
     Raises:
         CheckpointError: If it cannot be read, or is no variant of a family.
     """
-    tensors, outside = read_checkpoint(fetch(source), averaged=averaged)
+    path = fetch(source)
+    tensors, outside = read_checkpoint(path, averaged=averaged)
     if prefix:
         tensors = below(tensors, prefix, source)
+    elif not backbone_only:
+        content = read_model(path, names=AVERAGED_WEIGHTS if averaged else WEIGHTS)
+        if release_of(content):
+            return convert_model(str(source), content)
     misfits = []
     for family, arch, layout in _candidates(tensors):
         renamed, dropped = rename(tensors, layout.table)
@@ -83,6 +106,39 @@ def convert(
     )
 
 
+def convert_model(source: str, content: Mapping[str, Any]) -> Conversion:
+    """A whole model, compared with that of its config.
+
+    Args:
+        source: Of the file.
+        content: What :func:`mmeffvit.checkpoints.models.read_model` returned.
+
+    Raises:
+        CheckpointError: If no config has a model of its kind, or it does not fit.
+    """
+    release = release_of(content)
+    known = read_models().get(release['model'])
+    if known is None:
+        raise CheckpointError(
+            f'{source} is {release["model"]}, and there is no config of it to compare it with: '
+            'load it as it is, by load_from, or give --backbone-only'
+        )
+    config = open_config(known.config)
+    with isolated(config.default_scope), torch.device('meta'):
+        model = build_model(own_model_config(config))
+    state, report = fit(model, content, source)
+    return Conversion(
+        source=source,
+        family=known.name,
+        arch=None,
+        layout=report.layout,
+        tensors=state,
+        renamed={old: new for old, new in release['keys'].items() if new in state},
+        dropped=report.dropped,
+        reordered=report.reordered,
+    )
+
+
 def write(conversion: Conversion, out: Path) -> None:
     """Write the tensors; the file is whole or absent.
 
@@ -97,7 +153,7 @@ def write(conversion: Conversion, out: Path) -> None:
     if out.suffix == '.safetensors':
         from safetensors.torch import save
 
-        meta = {'format': 'pt', 'backbone': conversion.family, 'arch': conversion.arch}
+        meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
         content = save(tensors, metadata=meta)
     else:
         buffer = io.BytesIO()

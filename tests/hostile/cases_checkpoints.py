@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .commands import LOADERS, READERS, command, needs, read_predictions, same_tensors, train
+from .commands import LOADERS, READERS, needs, read_predictions, same_tensors, train
 from .damage import damaged, damaged_near
 from .judge import Case
 from .pickles import BODIES, FORMATS, HARMLESS, write_others, zipped
@@ -31,7 +31,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield from zip_cases(world)
     yield from safetensors_cases(world)
     yield from path_cases(world)
-    yield from resume_cases(world)
+    yield from resume_cases(world, more)
     yield from random_cases(world, seed, more)
 
 
@@ -165,7 +165,7 @@ def content_cases(world: World, more: int) -> Iterator[Case]:
             list(READERS)[number % 2],
             *(name for name in ('predict', 'resume') if refusing == (name,)),
             *(name for name in expensive[number % 7 :] + expensive if name in refusing[:7]),
-        ][:3]  # fmt: skip
+        ][: 2 + (refusing == ('resume',))]  # fmt: skip
         for how in dict.fromkeys(chosen):
             must = how in refusing and how not in TOLERANT
             yield Case(
@@ -478,9 +478,11 @@ THIRD: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def resume_cases(world: World) -> Iterator[Case]:
+def resume_cases(world: World, more: int) -> Iterator[Case]:
     """With ``--resume``, a run takes the latest valid checkpoint, which was the last: it is over."""
-    for what, make in THIRD.items():
+    for number, (what, make) in enumerate(THIRD.items()):
+        if more == 1 and number % 2:
+            continue
         yield Case(
             'resume', f'latest is: {what}', train(arguments=('--resume',)), third(world, make),
             expect='work', writes=('work',),

@@ -163,8 +163,7 @@ TOLERATED = {
 }  # fmt: skip
 GOOD_COCO: dict[str, Callable[[Path], Any]] = {
     'as it is': lambda f: None,
-    'no info': edit(TRAIN, lambda c: c.pop('info') and None),
-    'no info in the validation': edit(VAL, lambda c: c.pop('info') and None),
+    'no info': lambda f: [edit(n, lambda c: c.pop('info') and None)(f) for n in (TRAIN, VAL)],
     'no crowd flags': edit(VAL, lambda c: [a.pop('iscrowd') for a in c['annotations']] and None),
     'more keys': edit(TRAIN, lambda c: c.update(licenses=[{'\x1b[2J': [[[]]]}])),
     'gray image': lambda f: Image.open(f / PICTURE).convert('L').save(f / PICTURE),
@@ -186,7 +185,9 @@ def coco_cases(world: World, more: int) -> Iterator[Case]:
                 'data: COCO', f'{what}, check', command(CHECK, 'detector.py'), prepare,
                 expect=expect, codes=(1, 2),
             )  # fmt: skip
-    for what, damage in GOOD_COCO.items():
+    for number, (what, damage) in enumerate(GOOD_COCO.items()):
+        if more == 1 and number % 2:
+            continue
         yield Case(
             'data: COCO', f'good: {what}', train(*VALIDATE),
             partial(in_turn, needs(world, 'detector.py', 'shapes'), damage), expect='work',
@@ -201,6 +202,7 @@ def in_turn(first: Callable[[Path], Any], second: Callable[[Path], Any], folder:
 def coco_random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
     """Random values in a file that is right otherwise; what passes the check can be trained on."""
     for number in range(12 * more):
+
         def change(folder: Path, number: int = number) -> None:
             path = folder / 'shapes' / (VAL if number % 5 == 4 else TRAIN)
             content = json.loads(path.read_text())
@@ -214,6 +216,7 @@ def coco_random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
             expect='either', codes=(1, 2) if number % 3 else (2,),
         )  # fmt: skip
     for number in range(6 * more):
+
         def spoil(folder: Path, number: int = number) -> None:
             path = folder / (f'shapes/{TRAIN}' if number % 2 else PICTURE)
             path.write_bytes(damaged(path.read_bytes(), dice('bytes', seed, number)))
@@ -299,6 +302,7 @@ def voc_cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield Case('data: VOC', 'good', train(*SMALL, 'train_cfg.val_interval=1', config='voc.py'),
                inherited, expect='work')  # fmt: skip
     for number in range(5 * more):
+
         def spoil(folder: Path, number: int = number) -> None:
             path = folder / FIRST_XML
             path.write_bytes(damaged(path.read_bytes(), dice('voc', seed, number)))
@@ -342,6 +346,7 @@ def ade_cases(world: World, seed: int, more: int) -> Iterator[Case]:
             yield Case('data: ADE20K', f'{what}, train', train(*options, config='segmentor.py'),
                        prepare, expect=expect)  # fmt: skip
     for number in range(4 * more):
+
         def spoil(folder: Path, number: int = number) -> None:
             path = folder / (LABELS, PHOTO)[number % 2]
             path.write_bytes(damaged(path.read_bytes(), dice('ade', seed, number)))

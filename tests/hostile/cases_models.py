@@ -36,6 +36,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield Case('models', f'good, {how}', job, ready, expect='work')
     content = (world / 'model.onnx').read_bytes()
     for number in range(8 * more):
+
         def spoil(path: Path, number: int = number) -> None:
             path.write_bytes(damaged(content, dice('onnx', seed, number)))
 

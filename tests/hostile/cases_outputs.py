@@ -31,8 +31,15 @@ FILES: dict[str, tuple[object, ...]] = {
 }
 FOLDERS: dict[str, tuple[object, ...]] = {
     'pictures': (*PREDICT, '--out-dir', 'OUT'),
-    'label maps': ('predict', 'segmentor.py', 'run_of_segmentor/iter_1.pth', 'images',
-                   '--no-pictures', '--out', 'OUT'),
+    'label maps': (
+        'predict',
+        'segmentor.py',
+        'run_of_segmentor/iter_1.pth',
+        'images',
+        '--no-pictures',
+        '--out',
+        'OUT',
+    ),
     'work dir of a training': ('train', 'detector.py', '--no-check', '--work-dir', 'OUT'),
     'work dir of a test': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'OUT'),
     'shown': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'w', '--show-dir', 'OUT'),

@@ -45,6 +45,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield Case('results', f'log: {what}', command('plot_curves', 'run'),
                    partial(prepare, make), expect='either', writes=('run/curves.png',))  # fmt: skip
     for what, content in TABLES.items():
+
         def table(folder: Path, content: bytes = content) -> None:
             (folder / 'suite').mkdir()
             (folder / 'suite/suite.json').write_bytes(content)
@@ -53,6 +54,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                    command('suite', 'detector.py', '--work-dir', 'suite', '--test-only'),
                    partial(prepare, table), codes=(1, 2), writes=('suite',))  # fmt: skip
     for number in range(6 * more):
+
         def change(folder: Path, number: int = number) -> None:
             rolled = dice('results', seed, number)
             content = json.loads((folder / 'found.json').read_text())

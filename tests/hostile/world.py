@@ -115,7 +115,9 @@ def build(folder: Path) -> None:
     train.main(['detector.py', '--work-dir', 'run', '--no-check'])
     train.main(['segmentor.py', '--work-dir', 'run_of_segmentor', '--no-check'])
     low = ['--cfg-options', 'model.test_cfg.rcnn.score_thr=0.0']
-    test.main(['detector.py', 'run/epoch_2.pth', '--work-dir', 'tested', '--out', 'found.pkl', *low])
+    test.main(
+        ['detector.py', 'run/epoch_2.pth', '--work-dir', 'tested', '--out', 'found.pkl', *low]
+    )
     predict.main(
         ['detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
          '--no-pictures', *low]

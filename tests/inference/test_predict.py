@@ -236,7 +236,7 @@ def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tm
     printed = capsys.readouterr()
     assert '1 images and frames, 3 skipped' in printed.out
     for name in ('loop.png', 'gone.png', 'pipe.png'):
-        assert f'{name}: no regular file' in printed.err
+        assert f'{name}: not a regular file' in printed.err
     assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
     with pytest.raises(UserError, match='no image or video'):
         run(files, photos / 'pipe.png', pictures=tmp_path / 'pictures')
@@ -265,21 +265,21 @@ def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes
     options = dict(out=tmp_path / 'found.json', cfg_options=other)
     assert run(untrained('RetinaNet'), image, **options) == 0
     assert 'category ids: label + 1 (' in (printed := capsys.readouterr().out)
-    assert 'nested too deep' in printed
+    assert 'nested too deeply' in printed
 
 
 def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, monkeypatch):
-    from mmeffvit.inference.model import Predictor
+    from mmeffvit.inference.model import LoadedModel
 
-    predict_batch, calls = Predictor.predict, []
+    predict_batch, calls = LoadedModel.predict, []
 
-    def interrupted(self: Predictor, batch: list) -> list:
+    def interrupted(self: LoadedModel, batch: list) -> list:
         calls.append(batch)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return predict_batch(self, batch)
 
-    monkeypatch.setattr(Predictor, 'predict', interrupted)
+    monkeypatch.setattr(LoadedModel, 'predict', interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
     assert not (tmp_path / 'found.json').exists()

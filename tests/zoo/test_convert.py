@@ -6,9 +6,10 @@ from mmengine.registry import MODELS
 
 from mmeffvit.backbones import MobileViTv2
 from mmeffvit.checkpoints import CheckpointError
+from mmeffvit.checkpoints.models import read_model
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.checkpoints.spelling import official_keys
 from tests.conftest import run_tool_here
 
@@ -25,7 +26,7 @@ def states(timm):
     """Weights of timm's models, by family."""
     torch.manual_seed(0)
     return {
-        family: randomised(timm.create_model(f'{family}_{arch}')).state_dict()
+        family: randomized(timm.create_model(f'{family}_{arch}')).state_dict()
         for family, arch, _ in CASES
     }
 
@@ -77,10 +78,33 @@ def test_the_encoder_of_a_detector_of_cvnets_loads(states, tmp_path, log):
     backbone.load_pretrained(tmp_path / 'ssd.pt')
     weight = states['mobilevitv2']['stages.4.1.conv_proj.conv.weight']
     assert torch.equal(backbone.stages[4].blocks[0].project.conv.weight, weight)
-    assert '1 dropped on purpose, 0 missing' in log.text
-    conversion = convert(tmp_path / 'ssd.pt')
+    assert '1 ignored, 0 missing' in log.text
+    conversion = convert(tmp_path / 'ssd.pt', backbone_only=True)
     assert conversion.dropped == ('ssd_heads.0.proj_layer.block.conv.weight',)
     assert (conversion.arch, conversion.layout) == ('050', 'official')
+
+
+@pytest.mark.parametrize('ending', ['.safetensors', '.pth'])
+def test_a_whole_model_of_cvnets_is_written_whole_under_our_keys(tmp_path, ending):
+    from tests.released import cvnets, files
+
+    release = next(r for r in cvnets.RELEASES if r.config == 'ssdlite_mobilevitv2_050')
+    network = files.with_random_weights(release.network())
+    source = files.save_cvnets(network, tmp_path / 'ssd.pt')
+    out = tmp_path / f'out{ending}'
+    done = run_tool_here('convert_checkpoint', source, out)
+    assert done.returncode == 0, done.stdout
+    assert 'is ssdlite_mobilevitv2_050 in the cvnets layout' in done.stdout
+    assert '352 tensors with' in done.stdout
+    assert '12 of them reordered\n  0 are ignored' in done.stdout
+    ours = read_model(out)['state_dict']
+    assert all(torch.equal(ours[k], v) for k, v in read_model(source)['state_dict'].items())
+    assert len(ours) == 352
+    state = network.state_dict()
+    state.pop('encoder.conv_1.block.conv.weight')
+    torch.save(state, tmp_path / 'short.pt')
+    with pytest.raises(CheckpointError, match=r'is ssdlite_mobilevitv2_050 .*missing in the file'):
+        convert(tmp_path / 'short.pt')
 
 
 def test_a_pth_file_is_written_too(states, tmp_path):
@@ -118,7 +142,7 @@ def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
     done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out, '--dry-run')
     assert done.returncode == 0, done.stdout
     assert "is SHViT 's1' in the timm layout" in done.stdout
-    assert '7 are dropped on purpose: head.bn, head.l' in done.stdout
+    assert '7 are ignored: head.bn, head.l' in done.stdout
     assert not out.exists()
     done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out)
     assert done.returncode == 0, done.stdout

@@ -37,7 +37,7 @@ SUPPORTED = ((3, 10), (3, 12))
 
 
 class SetUpError(Exception):
-    """Something that the user must mend; the message says how."""
+    """An error that the user can fix; the message says how."""
 
 
 def check_venv() -> bool:
@@ -59,7 +59,7 @@ def create_venv() -> None:
         MARK.touch()
         return
     if there:
-        say(f'.venv is incomplete, or of another Python than {sys.executable}: creating it anew')
+        say(f'.venv is incomplete, or of another Python than {sys.executable}: recreating it')
         shutil.rmtree(VENV)
     say(f'creating .venv with Python {platform.python_version()}')
     VENV.mkdir()

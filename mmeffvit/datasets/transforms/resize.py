@@ -1,4 +1,4 @@
-"""Image sizes that a backbone divides without a rest."""
+"""Resizing to multiples of a divisor."""
 
 import mmcv
 from mmcv.transforms import BaseTransform
@@ -8,20 +8,20 @@ from mmeffvit.registry import TRANSFORMS
 
 @TRANSFORMS.register_module()
 class FloorToMultiple(BaseTransform):
-    """Resize an image to the next smaller multiple of ``divisor``, for testing.
+    """Floor the sides of an image to a multiple of ``divisor`` by resizing, for testing.
 
-    The code of arXiv:2206.02680 does so before prediction; mmseg's ``ResizeToMultiple`` takes the
-    next larger one. A label map stays as it is: it is to be loaded after this.
+    As in the code of arXiv:2206.02680 before prediction; mmseg's ``ResizeToMultiple`` rounds up
+    instead. Label maps are not resized: load them after this transform.
 
     Args:
-        divisor: What height and width are to be multiples of, in pixels.
-        interpolation: Of mmcv's ``imresize``.
+        divisor: Height and width become multiples of it, in pixels.
+        interpolation: Interpolation of mmcv's ``imresize``.
 
     Shape:
         ``img``, (H, W, C) -> (H // divisor * divisor, W // divisor * divisor, C).
 
     Raises:
-        ValueError: If ``divisor`` is under 1, or a side of the image is under ``divisor``.
+        ValueError: If ``divisor`` is less than 1, or a side of the image is less than ``divisor``.
     """
 
     def __init__(self, divisor: int = 32, *, interpolation: str = 'bilinear') -> None:
@@ -35,7 +35,7 @@ class FloorToMultiple(BaseTransform):
         height, width = (side // self.divisor * self.divisor for side in results['img'].shape[:2])
         if not height or not width:
             raise ValueError(
-                f'an image of {results["img"].shape[:2]} pixels has no multiple of {self.divisor}'
+                f'an image of {results["img"].shape[:2]} pixels is smaller than {self.divisor}'
             )
         image = mmcv.imresize(results['img'], (width, height), interpolation=self.interpolation)
         results['img'] = image

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone
 from mmeffvit.backbones.base import MIN_SIDE
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.models import read_model
 from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
@@ -112,7 +112,7 @@ def config_subject(config: Config, checkpoint: str | None, size: Size | None) ->
 
 
 def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
-    """A backbone by itself; images are normalised as its released weights expect.
+    """A backbone by itself; images are normalized as its released weights expect.
 
     Raises:
         UserError: If it is not one of ours.
@@ -139,8 +139,8 @@ def load_into(model: nn.Module, checkpoint: str | None) -> str:
         return 'random weights'
     path = Path(checkpoint)
     backbone = model if isinstance(model, Backbone) else model.backbone
-    if backbone is not model and path.is_file() and path.suffix != '.safetensors':
-        content = load_torch_file(path)
+    if backbone is not model and path.is_file():
+        content = read_model(path)
         state = content.get('state_dict', content) if isinstance(content, dict) else {}
         if any(key.removeprefix('module.').startswith('backbone.') for key in state):
             check_checkpoint(model, content, checkpoint, None)  # loads, strictly
@@ -197,10 +197,10 @@ def prepare_by_pipeline(
 def prepare_plainly(
     path: Path, *, model: Backbone, size: Size | None
 ) -> tuple[Tensor, tuple[float, float]]:
-    """Resize to ``size`` if one is given, and normalise; an image of any size fits."""
+    """Resize to ``size`` if one is given, and normalize; an image of any size fits."""
     image = cv2.cvtColor(read_image(path), cv2.COLOR_BGR2RGB)
     if size is not None:
         image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR)
-    normalised = (image - np.array(model.input_mean)) / np.array(model.input_std)
-    inputs = torch.from_numpy(normalised).float().permute(2, 0, 1)[None]
+    normalized = (image - np.array(model.input_mean)) / np.array(model.input_std)
+    inputs = torch.from_numpy(normalized).float().permute(2, 0, 1)[None]
     return inputs.to(next(model.parameters()).device), image.shape[:2]

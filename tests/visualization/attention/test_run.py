@@ -167,7 +167,7 @@ def test_an_image_that_is_too_small_is_named(tmp_path):
     assert visualize_attention('SwiftFormer:xs', [str(small)], tmp_path, size=(32, 64))
 
 
-def test_colours_grow_with_the_values_and_the_query_point_is_ringed():
+def test_colors_grow_with_the_values_and_the_query_point_is_ringed():
     values = np.array([[0.0, 1.0, 2.0, 3.0]], np.float32)
     white = np.full((64, 256, 3), 255, np.uint8)
     photograph = Photograph(white, Canvas(64, 256), (64, 256))
@@ -178,8 +178,8 @@ def test_colours_grow_with_the_values_and_the_query_point_is_ringed():
     marked = Photograph(white, Canvas(64, 256, (160, 32)), (64, 256))
     other = draw_map(marked, values, ('layer', 'stride 64'), limits_of(values))
     changed = np.argwhere((panel != other).any(axis=2))
-    centre = changed.mean(axis=0)
-    assert centre == pytest.approx([30 + 32 * 220 / 256, 160 * 220 / 256], abs=1)
+    center = changed.mean(axis=0)
+    assert center == pytest.approx([30 + 32 * 220 / 256, 160 * 220 / 256], abs=1)
 
 
 def test_an_even_map_has_the_middle_of_the_scale_unless_stretched():

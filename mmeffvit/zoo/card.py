@@ -1,0 +1,89 @@
+"""Model cards."""
+
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from .metafile import Model
+
+# the hub's names of tasks
+PIPELINES = {
+    'classification': 'image-feature-extraction',
+    'detection': 'object-detection',
+    'instance segmentation': 'image-segmentation',
+    'segmentation': 'image-segmentation',
+}
+CARD = """---
+{facts}---
+
+# {name}
+
+{architecture} for {tasks}, a model of mmeffvit.
+{picture}
+```python
+import mmeffvit
+
+model = mmeffvit.get_model('FOLDER')  # or 'hf://OWNER/NAME'
+```
+
+| | |
+|---|---|
+{rows}
+"""
+
+
+def model_card(
+    model: Model,
+    classes: Sequence[str],
+    metrics: Mapping[str, float],
+    license: str | None,
+    picture: str | None,
+) -> str:
+    """The card of a model, with the numbers of its own and those that its authors published.
+
+    Args:
+        model: What the metafile has on it.
+        classes: That it finds; empty of a backbone.
+        metrics: Its own, in percent.
+        license: Of the weights; None for that of the released ones.
+        picture: Its file name beside the card.
+    """
+    source, published = model.published(of_weights=True)
+    rows = [
+        ('data of the config', model.dataset),
+        ('classes', f'{len(classes)}: {", ".join(classes)}' if classes else ''),
+        ('parameters of the config', f'{model.parameters:,}'),
+        ('reached by these weights', numbers(metrics)),
+        (
+            'published for the released weights',
+            f'{numbers(published)} ({source})' if source else '',
+        ),
+        ('license', license or license_of(model)),
+    ]
+    return CARD.format(
+        facts=yaml.safe_dump(
+            dict(
+                library_name='mmeffvit',
+                pipeline_tag=PIPELINES[model.tasks[0]],
+                license='other',
+                license_name=license or (model.license or {}).get('Name') or 'not stated',
+                tags=list(dict.fromkeys(['mmeffvit', model.family, *model.architecture])),
+            ),
+            sort_keys=False,
+        ),
+        name=model.name,
+        architecture=' with '.join(model.architecture),
+        tasks=' and '.join(model.tasks),
+        picture=f'\n![what it finds]({picture})\n' if picture else '',
+        rows='\n'.join(f'| {name} | {value} |' for name, value in rows if value),
+    )
+
+
+def license_of(model: Model) -> str:
+    if model.license is None:
+        return 'not stated'
+    return f'that of the released weights: [{model.license["Name"]}]({model.license["URL"]})'
+
+
+def numbers(metrics: Mapping[str, float]) -> str:
+    return ', '.join(f'{value} {name}' for name, value in metrics.items())

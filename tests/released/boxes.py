@@ -1,0 +1,47 @@
+"""Boxes as the authors' detectors make them, in plain torch."""
+
+import torch
+from torch import Tensor
+
+
+def decode(anchors: Tensor, deltas: Tensor, limit: float | None = None) -> Tensor:
+    """(cx, cy, w, h) and (tx, ty, tw, th) -> (left, top, right, bottom).
+
+    Args:
+        anchors: (N, 4).
+        deltas: (N, 4), in sides of the anchor and its logarithm.
+        limit: Largest absolute logarithm.
+    """
+    logs = deltas[:, 2:] if limit is None else deltas[:, 2:].clamp(-limit, limit)
+    centre = anchors[:, :2] + deltas[:, :2] * anchors[:, 2:]
+    half = anchors[:, 2:] * logs.exp() / 2
+    return torch.cat([centre - half, centre + half], dim=1)
+
+
+def overlaps(one: Tensor, others: Tensor) -> Tensor:
+    """Intersection over union of (4,) with (N, 4)."""
+    low, high = torch.maximum(one[:2], others[:, :2]), torch.minimum(one[2:], others[:, 2:])
+    inside = (high - low).clamp(min=0).prod(dim=1)
+    areas = (others[:, 2:] - others[:, :2]).prod(dim=1)
+    return inside / (areas + (one[2:] - one[:2]).prod() - inside)
+
+
+def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -> Tensor:
+    """Non-maximum suppression class by class: indices of what stays, best first."""
+    alive = torch.ones(len(boxes), dtype=torch.bool)
+    kept = []
+    for index in scores.argsort(descending=True).tolist():
+        if not alive[index]:
+            continue
+        kept.append(index)
+        same = labels == labels[index]
+        alive &= ~(same & (overlaps(boxes[index], boxes) > threshold))
+    return torch.tensor(kept, dtype=torch.long)
+
+
+def grid_anchors(height: int, width: int, stride: int, sides: list[tuple[float, float]]) -> Tensor:
+    """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centred on the corner of their cell."""
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
+    centres = torch.stack([x, y], dim=-1).reshape(-1, 1, 2).float() * stride
+    sizes = torch.tensor(sides).expand(len(centres), -1, 2)
+    return torch.cat([centres.expand(-1, len(sides), 2), sizes], dim=-1).reshape(-1, 4)

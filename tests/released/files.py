@@ -1,0 +1,94 @@
+"""Random weights in networks of the authors, their files, and pictures to predict on."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def with_random_weights(network: nn.Module) -> nn.Module:
+    """Weights and statistics of which none is zero or one: a swapped or a skipped tensor shows."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, value in network.state_dict().items():
+            if name.endswith('num_batches_tracked'):
+                value.fill_(3000)
+            elif name.endswith('running_var') or (value.ndim == 1 and name.endswith('weight')):
+                value.uniform_(0.5, 1.5, generator=generator)
+            elif value.ndim == 1:
+                value.normal_(0, 0.1, generator=generator)
+            else:
+                value.normal_(0, value[0].numel() ** -0.5, generator=generator)
+    return network.eval()
+
+
+def spread(network: nn.Module, x: Tensor, deviations: Mapping[nn.Module, float]) -> None:
+    """Scale last layers until their outputs deviate so: some classes are found and others not."""
+    found = dict.fromkeys(deviations, 0.0)
+
+    def measure(layer: nn.Module, _: tuple, output: Tensor) -> None:
+        found[layer] = max(found[layer], float(output.std()))  # of all levels that it sees
+
+    hooks = [layer.register_forward_hook(measure) for layer in deviations]
+    with torch.no_grad():
+        network(x)
+        for layer, deviation in deviations.items():
+            layer.weight.mul_(deviation / found[layer])
+            layer.bias.mul_(deviation / found[layer])
+    for hook in hooks:
+        hook.remove()
+
+
+def save_cvnets(network: nn.Module, path: Path) -> Path:
+    """A plain state dict with its metadata, as the files of the model zoo."""
+    torch.save(network.state_dict(), path)
+    return path
+
+
+def save_mmdet2(network: nn.Module, path: Path, classes: tuple[str, ...]) -> Path:
+    """What mmcv 1.6 writes: metadata, weights and the state of AdamW."""
+    meta = dict(
+        epoch=12, iter=87960, seed=0, exp_name='shvit_s4_1x.py', env_info='sys.platform: linux',
+        config='model = dict()', mmcv_version='1.6.0', mmdet_version='2.25.0',
+        time='Sat Feb  3 10:00:00 2024', CLASSES=classes, hook_msgs={},
+    )  # fmt: skip
+    parameters = list(network.parameters())[:2]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    content = dict(meta=meta, state_dict=network.state_dict(), optimizer=optimizer.state_dict())
+    torch.save(content, path)
+    return path
+
+
+def save_picture(path: Path, width: int, height: int) -> Path:
+    """Blobs of colour, without loss."""
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    cv2.imwrite(str(path), cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC))
+    return path
+
+
+def as_coco(shapes: Path, folder: Path) -> Path:
+    """The generated shapes with the 80 categories of COCO."""
+    from mmdet.datasets import CocoDataset
+
+    names = CocoDataset.METAINFO['classes']
+    (folder / 'annotations').mkdir(parents=True)
+    for split in ('train2017', 'val2017'):
+        (folder / split).symlink_to(shapes / split)
+        content = json.loads((shapes / f'annotations/instances_{split}.json').read_text())
+        content['categories'] = [dict(id=i, name=name) for i, name in enumerate(names, 1)]
+        (folder / f'annotations/instances_{split}.json').write_text(json.dumps(content))
+    return folder
+
+
+def difference(ours: Tensor, theirs: Tensor) -> float:
+    """The largest difference, relative to the largest value."""
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    return float((ours - theirs).abs().max() / theirs.abs().max())

@@ -1,0 +1,401 @@
+"""SHViT-S4's detectors in plain torch, whose keys are those of mmdet 2's released files.
+
+Written from the facts of the releases and not from our modules: the backbone, the pyramid, the
+heads of RetinaNet and Mask R-CNN, their anchors, boxes and masks.
+"""
+
+import math
+from collections import OrderedDict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.released.boxes import decode, grid_anchors, keep_best
+
+CHANNELS, DEPTHS, ATTENDED = (224, 336, 448), (4, 7, 6), (0, 72, 96)
+CLASSES = 80
+MAX_LOG = abs(math.log(16 / 1000))
+MEAN = torch.tensor([123.675, 116.28, 103.53]).view(1, 3, 1, 1)
+STD = torch.tensor([58.395, 57.12, 57.375]).view(1, 3, 1, 1)
+
+
+class ConvBN(nn.Sequential):
+    def __init__(self, before, after, side=1, stride=1, groups=1):
+        super().__init__(OrderedDict(
+            c=nn.Conv2d(before, after, side, stride, side // 2, groups=groups, bias=False),
+            bn=nn.BatchNorm2d(after),
+        ))  # fmt: skip
+
+
+class Residual(nn.Module):
+    def __init__(self, m):
+        super().__init__()
+        self.m = m
+
+    def forward(self, x):
+        return x + self.m(x)
+
+
+class FFN(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.pw1 = ConvBN(channels, 2 * channels)
+        self.pw2 = ConvBN(2 * channels, channels)
+
+    def forward(self, x):
+        return self.pw2(F.relu(self.pw1(x)))
+
+
+class SHSA(nn.Module):
+    def __init__(self, channels, attended):
+        super().__init__()
+        self.attended = attended
+        self.pre_norm = nn.GroupNorm(1, attended)
+        self.qkv = ConvBN(attended, 32 + attended)
+        self.proj = nn.Sequential(nn.ReLU(), ConvBN(channels, channels))
+
+    def forward(self, x):
+        first, rest = x[:, : self.attended], x[:, self.attended :]
+        qkv = self.qkv(self.pre_norm(first)).flatten(2)
+        query, key, value = qkv[:, :16], qkv[:, 16:32], qkv[:, 32:]
+        weights = torch.einsum('bcq,bck->bqk', query, key).div(4).softmax(dim=-1)
+        mixed = torch.einsum('bqk,bck->bcq', weights, value).view_as(first)
+        return self.proj(torch.cat([mixed, rest], dim=1))
+
+
+class Block(nn.Module):
+    def __init__(self, channels, attended):
+        super().__init__()
+        self.conv = Residual(ConvBN(channels, channels, 3, groups=channels))
+        self.mixer = Residual(SHSA(channels, attended)) if attended else nn.Identity()
+        self.ffn = Residual(FFN(channels))
+
+    def forward(self, x):
+        return self.ffn(self.mixer(self.conv(x)))
+
+
+class SqueezeExcite(nn.Module):
+    def __init__(self, channels, hidden):
+        super().__init__()
+        self.fc1 = nn.Conv2d(channels, hidden, 1)
+        self.fc2 = nn.Conv2d(hidden, channels, 1)
+
+    def forward(self, x):
+        return x * self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True)))).sigmoid()
+
+
+class PatchMerging(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        wide = 4 * before
+        self.conv1 = ConvBN(before, wide)
+        self.conv2 = ConvBN(wide, wide, 3, 2, wide)
+        self.se = SqueezeExcite(wide, before)  # 224 and 336 divide by 8
+        self.conv3 = ConvBN(wide, after)
+
+    def forward(self, x):
+        return self.conv3(self.se(F.relu(self.conv2(F.relu(self.conv1(x))))))
+
+
+class Backbone(nn.Module):
+    def __init__(self):
+        super().__init__()
+        widths = [3, *(CHANNELS[0] // n for n in (8, 4, 2, 1))]
+        steps = []
+        for i in range(4):
+            steps += [ConvBN(widths[i], widths[i + 1], 3, 2), nn.ReLU()]
+        self.patch_embed = nn.Sequential(*steps[:-1])
+        self.blocks1 = nn.Sequential(*(Block(CHANNELS[0], 0) for _ in range(DEPTHS[0])))
+        self.blocks2, self.blocks3 = (self.stage(i) for i in (1, 2))
+
+    def stage(self, index):
+        before, after = CHANNELS[index - 1 : index + 1]
+        edges = [
+            nn.Sequential(Residual(ConvBN(c, c, 3, 1, c)), Residual(FFN(c)))
+            for c in (before, after)
+        ]
+        blocks = (Block(after, ATTENDED[index]) for _ in range(DEPTHS[index]))
+        return nn.Sequential(edges[0], PatchMerging(before, after), edges[1], *blocks)
+
+    def forward(self, x):
+        x = self.blocks1(self.patch_embed(x))
+        y = self.blocks2(x)
+        return [x, y, self.blocks3(y)]
+
+
+class Plain(nn.Module):
+    """mmcv's ConvModule without norm and activation."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def plain(before, after, side, stride=1):
+    return Plain(nn.Conv2d(before, after, side, stride, side // 2))
+
+
+class Pyramid(nn.Module):
+    def __init__(self, finer, coarser):
+        super().__init__()
+        self.lateral_convs = nn.ModuleList(plain(c, 256, 1) for c in CHANNELS)
+        self.fpn_convs = nn.ModuleList(plain(256, 256, 3) for _ in CHANNELS)
+        if coarser:
+            self.fpn_convs.append(plain(CHANNELS[-1], 256, 3, 2))
+        self.extra_trans_convs = nn.ModuleList(
+            Plain(nn.ConvTranspose2d(256, 256, 2, 2)) for _ in range(finer)
+        )
+        self.extra_fpn_convs = nn.ModuleList(plain(256, 256, 3) for _ in range(finer))
+
+    def forward(self, maps):
+        coarsest = maps[-1]
+        l16, l32, l64 = (conv(c) for conv, c in zip(self.lateral_convs, maps, strict=True))
+        l32 = l32 + F.interpolate(l64, l32.shape[2:], mode='nearest')
+        l16 = l16 + F.interpolate(l32, l16.shape[2:], mode='nearest')
+        fine, finest = [], l16
+        for conv in self.extra_trans_convs:
+            finest = conv(finest)
+            fine.insert(0, finest)
+        outputs = [conv(x) for conv, x in zip(self.extra_fpn_convs, fine, strict=True)]
+        outputs += [conv(x) for conv, x in zip(self.fpn_convs, (l16, l32, l64), strict=False)]
+        if len(self.fpn_convs) == 4:
+            outputs.append(self.fpn_convs[3](coarsest))
+        return outputs
+
+
+class RetinaHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cls_convs = nn.ModuleList(plain(256, 256, 3) for _ in range(4))
+        self.reg_convs = nn.ModuleList(plain(256, 256, 3) for _ in range(4))
+        self.retina_cls = nn.Conv2d(256, 9 * CLASSES, 3, padding=1)
+        self.retina_reg = nn.Conv2d(256, 9 * 4, 3, padding=1)
+
+    def forward(self, x):
+        scores = boxes = x
+        for conv in self.cls_convs:
+            scores = F.relu(conv(scores))
+        for conv in self.reg_convs:
+            boxes = F.relu(conv(boxes))
+        return self.retina_cls(scores), self.retina_reg(boxes)
+
+
+class Detector(nn.Module):
+    """What both detectors have."""
+
+    def __init__(self, finer, coarser):
+        super().__init__()
+        self.backbone = Backbone()
+        self.neck = Pyramid(finer, coarser)
+
+    def features(self, pixels):
+        """Maps of an RGB picture, (1, 3, H, W) from 0 to 255, padded by zeros to 32s."""
+        height, width = pixels.shape[2:]
+        x = F.pad((pixels - MEAN) / STD, (0, -width % 32, 0, -height % 32))
+        return self.neck(self.backbone(x))
+
+    def forward(self, pixels):
+        return [self.head(x) for x in self.features(pixels)]
+
+
+class RetinaNet(Detector):
+    def __init__(self):
+        super().__init__(1, True)
+        self.bbox_head = RetinaHead()
+
+    def head(self, x):
+        return self.bbox_head(x)
+
+    @torch.no_grad()
+    def detect(self, pixels: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Boxes in pixels of the original picture, scores and labels, best first.
+
+        Args:
+            pixels: As :meth:`features`.
+            scale: Resized over original (width, height).
+        """
+        height, width = pixels.shape[2:]
+        boxes, scores, labels = [], [], []
+        for x, stride in zip(self.features(pixels), (8, 16, 32, 64, 128), strict=True):
+            logits, deltas = self.bbox_head(x)
+            side = 4 * stride
+            sides = [
+                (side * octave / math.sqrt(ratio), side * octave * math.sqrt(ratio))
+                for ratio in (0.5, 1.0, 2.0)
+                for octave in (1, 2 ** (1 / 3), 2 ** (2 / 3))
+            ]
+            anchors = grid_anchors(*x.shape[2:], stride, sides)
+            found = logits[0].permute(1, 2, 0).reshape(-1, CLASSES).sigmoid()
+            deltas = deltas[0].permute(1, 2, 0).reshape(-1, 4)
+            above = (found > 0.05).nonzero()
+            best = found[above[:, 0], above[:, 1]].sort(descending=True, stable=True)
+            above = above[best.indices[:1000]]
+            boxes.append(decode(anchors[above[:, 0]], deltas[above[:, 0]], MAX_LOG))
+            scores.append(best.values[:1000])
+            labels.append(above[:, 1])
+        limits = torch.tensor([width, height, width, height])
+        boxes = torch.cat(boxes).clamp(min=0).minimum(limits) / scale.repeat(2)
+        scores, labels = torch.cat(scores), torch.cat(labels)
+        kept = keep_best(boxes, scores, labels, 0.5)[:100]
+        return boxes[kept], scores[kept], labels[kept]
+
+
+class RPNHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rpn_conv = nn.Conv2d(256, 256, 3, padding=1)
+        self.rpn_cls = nn.Conv2d(256, 3, 1)
+        self.rpn_reg = nn.Conv2d(256, 12, 1)
+
+    def forward(self, x):
+        x = F.relu(self.rpn_conv(x))
+        return self.rpn_cls(x), self.rpn_reg(x)
+
+    def propose(self, levels, height, width):
+        boxes, scores, numbers = [], [], []
+        limits = torch.tensor([width, height, width, height])
+        for number, (x, stride) in enumerate(zip(levels, (4, 8, 16, 32, 64), strict=True)):
+            logits, deltas = self(x)
+            sides = [
+                (8 * stride / math.sqrt(ratio), 8 * stride * math.sqrt(ratio))
+                for ratio in (0.5, 1.0, 2.0)
+            ]
+            anchors = grid_anchors(*x.shape[2:], stride, sides)
+            found = logits[0].permute(1, 2, 0).reshape(-1).sigmoid()
+            best = found.sort(descending=True, stable=True).indices[:1000]
+            deltas = deltas[0].permute(1, 2, 0).reshape(-1, 4)
+            decoded = decode(anchors[best], deltas[best], MAX_LOG).clamp(min=0).minimum(limits)
+            whole = (decoded[:, 2:] - decoded[:, :2] > 0).all(dim=1)
+            boxes.append(decoded[whole])
+            scores.append(found[best][whole])
+            numbers.append(torch.full((int(whole.sum()),), number))
+        boxes, scores = torch.cat(boxes), torch.cat(scores)
+        return boxes[keep_best(boxes, scores, torch.cat(numbers), 0.7)[:1000]]
+
+
+class BoxHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shared_fcs = nn.ModuleList([nn.Linear(256 * 49, 1024), nn.Linear(1024, 1024)])
+        self.fc_cls = nn.Linear(1024, CLASSES + 1)
+        self.fc_reg = nn.Linear(1024, CLASSES * 4)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        for layer in self.shared_fcs:
+            x = F.relu(layer(x))
+        return self.fc_cls(x).softmax(dim=-1), self.fc_reg(x)
+
+
+class MaskHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList(plain(256, 256, 3) for _ in range(4))
+        self.upsample = nn.ConvTranspose2d(256, 256, 2, 2)
+        self.conv_logits = nn.Conv2d(256, CLASSES, 1)
+
+    def forward(self, x):
+        for conv in self.convs:
+            x = F.relu(conv(x))
+        return self.conv_logits(F.relu(self.upsample(x))).sigmoid()
+
+
+def align(levels: list[Tensor], boxes: Tensor, side: int) -> Tensor:
+    """RoIAlign of every box from the level of its size: (N, 256, side, side)."""
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)
+    numbers = torch.log2(areas.sqrt() / 56 + 1e-6).floor().clamp(0, 3).long()
+    return torch.stack([
+        align_one(levels[number][0], box / (4 * 2**number), side)
+        for box, number in zip(boxes, numbers.tolist(), strict=True)
+    ]) if len(boxes) else levels[0].new_zeros(0, 256, side, side)  # fmt: skip
+
+
+def align_one(level: Tensor, box: Tensor, side: int) -> Tensor:
+    """The mean of bilinear samples, one a cell or more, in every bin of a box in cells."""
+    (left, top, right, bottom), (height, width) = box.tolist(), level.shape[1:]
+    samples = []
+    for low, high, limit in ((top, bottom, height), (left, right, width)):
+        size = (high - low) / side
+        number = max(math.ceil(size), 1)
+        offsets = (torch.arange(side * number) + 0.5) * size / number
+        samples.append((low - 0.5 + offsets, number, limit))
+    (y, rows, _), (x, columns, _) = samples
+    values = bilinear(bilinear(level, y, 1), x, 2)
+    return values.view(-1, side, rows, side, columns).mean(dim=(2, 4))
+
+
+def bilinear(level: Tensor, places: Tensor, dim: int) -> Tensor:
+    """Sample a map along one of its sides; over a cell outside it there is nothing."""
+    size = level.shape[dim]
+    inside = (places >= -1) & (places <= size)
+    places = places.clamp(0, size - 1)
+    low = places.floor().long()
+    high = (low + 1).clamp(max=size - 1)
+    shape = [1, 1, 1]
+    shape[dim] = -1
+    part, inside = (places - low).view(shape), inside.float().view(shape)
+    sampled = level.index_select(dim, low) * (1 - part) + level.index_select(dim, high) * part
+    return sampled * inside
+
+
+class MaskRCNN(Detector):
+    def __init__(self):
+        super().__init__(2, False)
+        self.rpn_head = RPNHead()
+        self.roi_head = nn.ModuleDict(dict(bbox_head=BoxHead(), mask_head=MaskHead()))
+
+    def head(self, x):
+        """What the heads make of a proposal, and the RPN of a level."""
+        crops = align([x] * 4, torch.tensor([[0.0, 0.0, 60.0, 60.0]]), 7)
+        return (
+            self.rpn_head(x),
+            self.roi_head['bbox_head'](crops),
+            self.roi_head['mask_head'](crops),
+        )
+
+    @torch.no_grad()
+    def detect(self, pixels: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Boxes in pixels of the original picture, scores, labels and 28 x 28 masks in them."""
+        height, width = pixels.shape[2:]
+        levels = self.features(pixels)
+        proposals = self.rpn_head.propose(levels, height, width)
+        scores, deltas = self.roi_head['bbox_head'](align(levels, proposals, 7))
+        centres = (proposals[:, :2] + proposals[:, 2:]) / 2
+        anchors = torch.cat([centres, proposals[:, 2:] - proposals[:, :2]], dim=1)
+        deltas = deltas * deltas.new_tensor([0.1, 0.1, 0.2, 0.2]).repeat(CLASSES)
+        above = (scores[:, :-1] > 0.05).nonzero()
+        rows, labels = above[:, 0], above[:, 1]
+        deltas = deltas.view(-1, CLASSES, 4)[rows, labels]
+        limits = torch.tensor([width, height, width, height])
+        boxes = decode(anchors[rows], deltas, MAX_LOG).clamp(min=0).minimum(limits)
+        boxes, found = boxes / scale.repeat(2), scores[rows, labels]
+        kept = keep_best(boxes, found, labels, 0.5)[:100]
+        boxes, labels = boxes[kept], labels[kept]
+        masks = self.roi_head['mask_head'](align(levels, boxes * scale.repeat(2), 14))
+        return boxes, found[kept], labels, masks[torch.arange(len(kept)), labels]
+
+
+def paste(mask: Tensor, box: Tensor, height: int, width: int) -> Tensor:
+    """The pixels of a picture whose centres lie in a mask that fills a box."""
+    left, top, right, bottom = box.tolist()
+    y = (torch.arange(height) + 0.5 - top) / (bottom - top) * 2 - 1
+    x = (torch.arange(width) + 0.5 - left) / (right - left) * 2 - 1
+    grid = torch.stack(torch.meshgrid(x, y, indexing='xy'), dim=-1)[None]
+    return F.grid_sample(mask[None, None], grid, align_corners=False)[0, 0] >= 0.5
+
+
+def deviations(network: nn.Module) -> dict[nn.Module, float]:
+    """How far the outputs of the last layers spread: boxes stay near their anchors."""
+    if isinstance(network, RetinaNet):
+        with torch.no_grad():
+            network.bbox_head.retina_cls.bias.sub_(5.0)  # few anchors hold anything
+        return {network.bbox_head.retina_cls: 1.5, network.bbox_head.retina_reg: 0.3}
+    box, mask = network.roi_head['bbox_head'], network.roi_head['mask_head']
+    return {
+        network.rpn_head.rpn_cls: 2.0, network.rpn_head.rpn_reg: 0.2,
+        box.fc_cls: 2.5, box.fc_reg: 2.0, mask.conv_logits: 3.0,
+    }  # fmt: skip

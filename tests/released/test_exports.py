@@ -1,0 +1,49 @@
+"""Released models as files for other programs, compared with the models as every export is."""
+
+from pathlib import Path
+
+import cv2
+import pytest
+import torch
+
+from tests.conftest import run_tool_here
+from tests.released import cvnets, files, shvit
+
+RELEASES = {release.config: release for release in cvnets.RELEASES}
+CASES = {  # a head of each layout, with the shape of the images that they are exported for
+    'ssdlite_mobilevitv2_050': (320, 320),
+    'deeplabv3_mobilevitv2_050_voc12': (128, 160),
+    'retinanet_shvit_s4': (192, 256),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('name', 'shape'), CASES.items())
+def test_a_released_model_exports_whole_and_agrees(name, shape, folder):
+    height, width = shape
+    picture = files.save_picture(folder / 'p.png', width, height)
+    options = ['--shape', height, width, '--image', picture]
+    if name == 'retinanet_shvit_s4':
+        scale, released = f'({width},{height})', save_retinanet(picture, folder)
+    else:
+        scale = f'({width},{height})' if name.startswith('ssdlite') else f'(8192,{height})'
+        network = files.with_random_weights(RELEASES[name].network())
+        released = files.save_cvnets(network, folder / 'released.pt')
+    options += ['--cfg-options', f'test_dataloader.dataset.pipeline.1.scale={scale}']
+    done = run_tool_here('export', name, released, folder / 'out.onnx', *options)
+    assert done.returncode == 0, done.stdout
+    assert (folder / 'out.onnx').is_file()
+    compared = 'share of pixels' if 'voc12' in name else 'box error in pixels'
+    assert compared in done.stdout  # something was found
+
+
+def save_retinanet(picture: Path, folder: Path) -> Path:
+    """A released file whose random weights find something in a picture."""
+    from mmdet.datasets import CocoDataset
+
+    image = cv2.imread(str(picture))[..., ::-1].copy()
+    network = files.with_random_weights(shvit.RetinaNet())
+    pixels = torch.from_numpy(image).permute(2, 0, 1)[None].float()
+    files.spread(network, pixels, shvit.deviations(network))
+    path = folder / 'released.pth'
+    return files.save_mmdet2(network, path, CocoDataset.METAINFO['classes'])

@@ -1,0 +1,276 @@
+"""Released files in every place that takes a checkpoint, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mmeffvit.checkpoints import CheckpointError
+from mmeffvit.checkpoints.models import as_ours, fit, load_whole, read_model
+from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.errors import UserError
+from tests.configs.models import build_empty
+from tests.conftest import ROOT, run_tool_here
+from tests.released import cvnets, files, shvit
+
+NARROW = 'ssdlite_mobilevitv2_050'
+RELEASES = {release.config: release for release in cvnets.RELEASES}
+
+
+def content_of(name: str) -> dict:
+    """A release's file as it is read, without numbers."""
+    with torch.device('meta'):
+        return as_ours(RELEASES[name].network().state_dict())
+
+
+@pytest.fixture(scope='module')
+def ssd(tmp_path_factory) -> Path:
+    """The narrowest SSDLite as it is released, with random weights."""
+    network = files.with_random_weights(RELEASES[NARROW].network())
+    return files.save_cvnets(
+        network, tmp_path_factory.mktemp('ssd') / 'coco-ssd-mobilevitv2-0.5.pt'
+    )
+
+
+@pytest.mark.parametrize(
+    ('file', 'config', 'complaint'),
+    [
+        ('ssdlite_mobilevitv2_075', NARROW, 'of another shape'),
+        ('pspnet_mobilevitv2_050_ade20k', 'pspnet_mobilevitv2_050_voc12', 'of another shape'),
+        ('deeplabv3_mobilevitv2_100_voc12', 'pspnet_mobilevitv2_100_voc12', 'not in the model'),
+        (NARROW, 'retinanet_shvit_s4', 'missing in the file'),
+    ],
+)
+def test_a_file_of_another_width_data_set_or_head_is_named(file, config, complaint):
+    message = rf'^x\.pt is {file} in the cvnets layout and does not fit the model.*{complaint}'
+    with pytest.raises(CheckpointError, match=message):
+        fit(build_empty(config), content_of(file), 'x.pt')
+
+
+def test_new_classes_start_fresh_and_another_width_does_not_fit_all_the_same():
+    content = content_of('pspnet_mobilevitv2_050_ade20k')
+    _, report = fit(build_empty('pspnet_mobilevitv2_050_voc12'), content, 'x.pt', new_classes=True)
+    assert sorted(report.fresh) == sorted(
+        f'{head}_head.conv_seg.{kind}'
+        for head in ('decode', 'auxiliary') for kind in ('weight', 'bias')
+    )  # fmt: skip
+    assert (len(report.loaded), report.missing) == (303, ())
+    with pytest.raises(CheckpointError, match='of another shape'):
+        fit(build_empty('pspnet_mobilevitv2_075_voc12'), content, 'x.pt', new_classes=True)
+
+
+@pytest.mark.parametrize(
+    ('change', 'complaint'),
+    [
+        (
+            lambda state: state.pop('neck.pooled.1.weight'),
+            r'missing in the file \(1\): neck.pooled',
+        ),
+        (lambda state: state.update(extra=torch.zeros(1)), r'not in the model \(1\): extra'),
+        (
+            lambda state: state.update({'neck.pooled.1.weight': torch.zeros(64, 128, 1, 1).int()}),
+            'of another kind',
+        ),
+    ],
+)
+def test_a_tensor_too_few_too_many_or_of_another_kind_is_refused(change, complaint):
+    content = content_of(NARROW)
+    change(content['state_dict'])
+    with pytest.raises(CheckpointError, match=complaint):
+        fit(build_empty(NARROW), content, 'x.pt')
+
+
+def test_a_segmentor_without_its_auxiliary_head_ignores_that_of_the_file():
+    model = build_empty('deeplabv3_mobilevitv2_050_voc12')
+    del model.auxiliary_head
+    _, report = fit(model, content_of('deeplabv3_mobilevitv2_050_voc12'), 'x.pt')
+    assert len(report.dropped) == 8
+    assert len(report.loaded) == 305
+
+
+def test_damaged_and_hostile_files_and_lost_weights_have_one_message(ssd, tmp_path):
+    whole = ssd.read_bytes()
+    (tmp_path / 'cut.pt').write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match='truncated or damaged'):
+        read_model(tmp_path / 'cut.pt')
+    state = torch.load(ssd, weights_only=True)
+    state['ssd_heads.5.loc_cls_layer.block.conv.bias'][0] = float('nan')
+    torch.save(state, tmp_path / 'lost.pt')
+    with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensors: ssd_heads\.5'):
+        read_model(tmp_path / 'lost.pt')
+    torch.save(dict(meta=dict(owner=Path('x')), state_dict={}), tmp_path / 'hostile.pth')
+    with pytest.raises(CheckpointError, match=r'refused: it holds objects of pathlib\.'):
+        read_model(tmp_path / 'hostile.pth')
+
+
+def test_the_tools_take_a_released_file_as_it_is(ssd, shapes, tmp_path):
+    config, coco = ROOT / f'configs/{NARROW}.py', files.as_coco(shapes, tmp_path / 'coco')
+    data = ['--cfg-options', f'data_root={coco}', 'test_dataloader.num_workers=0',
+            'test_dataloader.persistent_workers=False']  # fmt: skip
+    done = run_tool_here('test', config, ssd, '--work-dir', tmp_path / 'run', *data)
+    assert done.returncode == 0, done.stdout
+    assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in done.stdout
+    assert 'bbox_mAP' in done.stdout
+    picture = files.save_picture(tmp_path / 'p.png', 160, 128)
+    done = run_tool_here('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / 'out' / 'p.png').is_file()
+    done = run_tool_here('train', config, '--resume', ssd, *data)
+    assert done.returncode == 2
+    assert 'is a released model, not a checkpoint of a run' in done.stdout
+
+
+def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tmp_path):
+    from mmeffvit.datasets.shapes import CLASSES
+
+    options = {
+        'data_root': str(shapes), 'load_from': str(ssd), 'model.backbone.init_cfg': None,
+        'model.bbox_head.num_classes': len(CLASSES), 'optim_wrapper.optimizer.lr': 0.0,
+        'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 9,
+        'train_dataloader.dataset.metainfo': dict(classes=CLASSES),
+        'val_dataloader.dataset.metainfo': dict(classes=CLASSES),
+        'train_dataloader.dataset.indices': 2, 'train_dataloader.batch_size': 2,
+        'train_dataloader.num_workers': 0, 'train_dataloader.persistent_workers': False,
+        'val_dataloader.num_workers': 0, 'val_dataloader.persistent_workers': False,
+    }  # fmt: skip
+    config = str(ROOT / f'configs/{NARROW}.py')
+    run = RunOptions(work_dir=str(tmp_path / 'run'), cfg_options=options)
+    runner = train(config, run, check=False)
+    (log,) = (tmp_path / 'run').glob('*/*.log')
+    fresh = '340 tensors loaded, 0 ignored, 0 missing, 12 start fresh for other classes'
+    assert fresh in log.read_text()
+    source = torch.load(ssd, weights_only=True)
+    model = runner.model
+    assert torch.equal(
+        model.neck.pooled[1].weight, source['extra_layers.os_-1.1.block.conv.weight']
+    )
+    assert torch.equal(model.backbone.stem.conv.weight, source['encoder.conv_1.block.conv.weight'])
+    (ema,) = (hook for hook in runner.hooks if type(hook).__name__ == 'EMAHook')
+    averaged = ema.ema_model.module.neck.pooled[1].weight
+    assert torch.equal(averaged, source['extra_layers.os_-1.1.block.conv.weight'])
+    wide = run.cfg_options | {'load_from': str(ssd)}
+    with pytest.raises(UserError, match=f'is {NARROW} in the cvnets layout and does not fit'):
+        train(config.replace('050', '075'), RunOptions(str(tmp_path / 'wide'), wide), check=False)
+
+
+def test_the_hosts_own_functions_take_a_released_file(ssd):
+    from mmdet.apis import init_detector
+
+    model = init_detector(str(ROOT / f'configs/{NARROW}.py'), str(ssd), device='cpu')
+    source = torch.load(ssd, weights_only=True)
+    rows = source['ssd_heads.0.loc_cls_layer.pw_conv.block.conv.bias'].view(6, 85)
+    ours = model.bbox_head.predictors[0][2].bias.detach().view(6, 85)
+    assert torch.equal(ours[:, :4], rows[:, :4])
+    assert torch.equal(ours[:, 84], rows[:, 4])  # the background is last here
+    assert torch.equal(ours[:, 4:84], rows[:, 5:])
+
+
+def transformers_key(key: str) -> str:
+    """A key of cvnets' DeepLabv3 as transformers spells it, by the rules of its converter."""
+    names = {'conv': 'convolution', 'norm': 'normalization'}
+    parts = key.split('.')
+    kind, leaf = parts[-2:]
+    tail = f'{names.get(kind, kind)}.{leaf}'
+    if parts[0] == 'seg_head':
+        if parts[1] == 'classifier':
+            return f'segmentation_head.classifier.{tail}'
+        inside = [part for part in parts[3:-2] if part not in ('block', 'aspp_pool')]
+        return '.'.join(['segmentation_head.aspp', *inside, tail])
+    if parts[1] == 'conv_1':
+        return f'mobilevitv2.conv_stem.{tail}'
+    number, index = int(parts[1][-1]), parts[2]
+    start = f'mobilevitv2.encoder.layer.{number - 1}'
+    steps = {'exp_1x1': 'expand_1x1', 'conv_3x3': 'conv_3x3', 'red_1x1': 'reduce_1x1'}
+    if number <= 2:
+        return f'{start}.layer.{index}.{steps[parts[4]]}.{tail}'
+    if index == '0':
+        return f'{start}.downsampling_layer.{steps[parts[4]]}.{tail}'
+    if parts[3] == 'local_rep':
+        return f'{start}.{("conv_kxk", "conv_1x1")[int(parts[4])]}.{tail}'
+    if parts[3] == 'conv_proj':
+        return f'{start}.conv_projection.{tail}'
+    if len(parts) == 6:  # global_rep.N.weight: the norm after all units
+        return f'{start}.layernorm.{leaf}'
+    unit = f'{start}.transformer.layer.{parts[4]}'
+    within = '.'.join(parts[5:-2])
+    if within in ('pre_norm_attn', 'pre_norm_ffn'):
+        return (
+            f'{unit}.layernorm_{dict(pre_norm_attn="before", pre_norm_ffn="after")[within]}.{leaf}'
+        )
+    places = {
+        'pre_norm_attn.1.qkv_proj.block': 'attention.qkv_proj',
+        'pre_norm_attn.1.out_proj.block': 'attention.out_proj',
+        'pre_norm_ffn.1.block': 'ffn.conv1',
+        'pre_norm_ffn.3.block': 'ffn.conv2',
+    }
+    return f'{unit}.{places[within]}.{tail}'
+
+
+@pytest.mark.parametrize('name', ['deeplabv3_mobilevitv2_100_voc12'])
+def test_deeplabv3_in_the_layout_of_transformers_is_that_of_cvnets(name):
+    with torch.device('meta'):
+        theirs = RELEASES[name].network().state_dict()
+    state = {transformers_key(key): value for key, value in theirs.items() if 'aux_head' not in key}
+    assert len(state) == 305
+    _, report = fit(build_empty(name), as_ours(state), 'pytorch_model.bin')
+    assert (report.layout, len(report.loaded), report.dropped) == ('transformers', 305, ())
+    assert len(report.missing) == 8
+    assert all(key.startswith('auxiliary_head.') for key in report.missing)
+    by_transformers, by_cvnets = as_ours(state)['state_dict'], as_ours(theirs)['state_dict']
+    assert all(by_cvnets[key] is value for key, value in by_transformers.items())
+
+
+@pytest.mark.parametrize(
+    ('name', 'tables', 'loaded'),
+    [
+        ('maskrcnn_efficientformerv2_s2', (625, 2500), 1087),
+        ('semfpn_efficientformerv2_s2_ade20k', (256, 1024), 1105),
+    ],
+)
+def test_efficientformerv2_in_the_layout_of_mmdet_2_fits(timm, name, tables, loaded):
+    from tests.checkpoints.spelling import official_keys
+
+    model = build_empty(name)
+    state = {
+        key: value for key, value in model.state_dict().items() if not key.startswith('backbone.')
+    }
+    with torch.device('meta'):
+        peer = timm.create_model('efficientformerv2_s2').state_dict()
+    spelled = official_keys('efficientformerv2', peer)
+    for key, value in peer.items():
+        official = f'backbone.{spelled[key]}'
+        if official.startswith(('backbone.norm.', 'backbone.head', 'backbone.dist_head')):
+            continue
+        state[official] = value
+        if official.endswith('attention_biases'):
+            side = tables['network.5' in official]
+            state[official + '_seg'] = torch.empty(8, side, device='meta')
+            for ending in ('attention_bias_idxs', 'attention_bias_idxs_seg'):
+                index = torch.empty(2, 2, dtype=torch.int64, device='meta')
+                state[official.replace('attention_biases', ending)] = index
+    content = as_ours(dict(state_dict=state, meta={}))
+    _, report = fit(model, content, 'x.pth')
+    assert content['meta']['mmeffvit_release']['model'] == name
+    assert len(report.dropped) == 27
+    assert (report.layout, report.missing, report.resized) == ('mmdet 2', (), ())
+    assert len(report.loaded) == loaded
+
+
+def test_a_release_loads_all_or_nothing(ssd):
+    from tests.configs.models import build, load
+
+    content, model = read_model(ssd), build(load(NARROW))
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    content['state_dict'].pop('neck.pooled.1.weight')
+    with pytest.raises(CheckpointError):
+        load_whole(model, content, ssd)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_the_finer_levels_of_a_pyramid_keep_their_order():
+    with torch.device('meta'):
+        theirs = shvit.MaskRCNN().state_dict()
+    ours = as_ours(theirs)['state_dict']
+    # the first output made by the extra convolutions is that of the finest map, stride 4
+    assert ours['neck.output.0.weight'] is theirs['neck.extra_fpn_convs.0.conv.weight']
+    assert ours['neck.output.2.weight'] is theirs['neck.fpn_convs.0.conv.weight']

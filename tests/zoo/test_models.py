@@ -1,0 +1,144 @@
+"""Models by name: in Python and wherever a tool takes a config."""
+
+import dataclasses
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+
+import pytest
+import torch
+
+import mmeffvit
+from mmeffvit.backbones import SwiftFormer
+from mmeffvit.errors import UserError
+from mmeffvit.zoo import metafile, read_models, weights
+from tests.conftest import run_python, run_tool_here
+from tests.released import cvnets, files
+
+NAME = 'ssdlite_mobilevitv2_050'
+RELEASE = next(release for release in cvnets.RELEASES if release.config == NAME)
+
+
+@pytest.fixture(scope='module')
+def server(tmp_path_factory):
+    """The address of a folder that holds the narrowest SSDLite as it is released."""
+    folder = tmp_path_factory.mktemp('server')
+    files.save_cvnets(files.with_random_weights(RELEASE.network()), folder / f'{RELEASE.stem}.pt')
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder))) as host:
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{host.server_address[1]}/{RELEASE.stem}.pt'
+        host.shutdown()
+
+
+@pytest.fixture
+def released(server, tmp_path, monkeypatch):
+    """The metafile with the address of the server, and an empty cache of downloads."""
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
+    change(monkeypatch, weights=server)
+    return server
+
+
+def change(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+    models = dict(read_models())
+    models[NAME] = dataclasses.replace(models[NAME], **fields)
+    for module in (metafile, weights):
+        monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
+
+
+def test_a_released_detector_comes_by_its_name_under_its_license(released, capsys, log):
+    model = mmeffvit.get_model(NAME, pretrained=True)
+    said = capsys.readouterr().err
+    assert said.count('license: Apple sample code license') == 1
+    assert released in said
+    assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in log.text
+    assert model.training
+    assert len(model.dataset_meta['classes']) == 80
+    assert model.cfg.model.backbone.arch == '050'
+    mmeffvit.get_model(NAME, pretrained=True)
+    assert 'license' not in capsys.readouterr().err  # it is downloaded once
+
+
+def test_a_download_is_compared_with_the_recorded_hash(released, monkeypatch):
+    change(monkeypatch, weights=released, weights_sha256='0' * 64)
+    with pytest.raises(UserError, match='SHA-256'):
+        mmeffvit.get_model(NAME, pretrained=True)
+
+
+def test_without_a_network_the_message_says_which_file_goes_where(released, monkeypatch, tmp_path):
+    address = 'http://127.0.0.1:9/coco-ssd-mobilevitv2-0.5.pt'
+    change(monkeypatch, weights=address)
+    message = rf'cannot download {address} .*copy it to {tmp_path}.*/coco-ssd-mobilevitv2-0\.5\.pt'
+    with pytest.raises(UserError, match=message):
+        mmeffvit.get_model(NAME, pretrained=True)
+
+
+def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, tmp_path):
+    picture = files.save_picture(tmp_path / 'p.png', 160, 128)
+    predictor = mmeffvit.Predictor(NAME)
+    found = predictor(picture, out_dir=tmp_path / 'out')
+    assert (tmp_path / 'out' / 'p.png').is_file()
+    assert found.boxes.shape == (len(found), 4)
+    assert found.names[0] == predictor.classes[found.labels[0]]
+    done = run_tool_here('predict', NAME, picture, '--out', tmp_path / 'found.json')
+    assert done.returncode == 0, done.stdout
+
+
+def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):
+    options = {'model.bbox_head.num_classes': 3}
+    model = mmeffvit.get_model(NAME, server, cfg_options=options)
+    assert '340 tensors loaded' in log.text
+    assert '12 start fresh for other classes' in log.text
+    assert model.bbox_head.num_classes == 3
+
+
+def test_without_weights_a_model_has_its_first_values():
+    model = mmeffvit.get_model(NAME)
+    assert torch.equal(model.neck.pooled[1].weight, model.neck.pooled[1].weight)
+    assert not model.bbox_head.predictors[0][2].bias.any()  # as its head initializes it
+
+
+def test_backbones_come_by_name_with_their_arguments(tmp_path):
+    source = SwiftFormer('xs')
+    torch.save(source.state_dict(), tmp_path / 'xs.pth')
+    backbone = mmeffvit.get_model('swiftformer_xs', tmp_path / 'xs.pth', out_indices=(1, 3))
+    assert isinstance(backbone, SwiftFormer)
+    assert backbone.out_indices == (1, 3)
+    assert torch.equal(backbone.stem[0].conv.weight, source.stem[0].conv.weight)
+    mobile = mmeffvit.get_model('efficientformerv2_s0', attention='mobile')
+    assert any('Mobile' in type(module).__name__ for module in mobile.modules())
+
+
+@pytest.mark.parametrize('name', mmeffvit.list_models(task='classification'))
+def test_every_backbone_of_the_table_is_built_by_its_name(name):
+    with torch.device('meta'):
+        backbone = mmeffvit.get_model(name)
+    assert sum(p.numel() for p in backbone.parameters()) == read_models()[name].parameters
+
+
+@pytest.mark.parametrize(
+    ('call', 'message'),
+    [
+        (lambda: mmeffvit.get_model('ssdlite_mobilevit_100'), 'mean ssdlite_mobilevitv2_100'),
+        (lambda: mmeffvit.get_model('maskrcnn_swiftformer_l1', True), 'no weights are released'),
+        (lambda: mmeffvit.get_model(NAME, out_indices=(1,)), 'give cfg_options with dotted keys'),
+        (lambda: mmeffvit.get_model('shvit_s1', cfg_options={}), 'is a backbone and has no config'),
+        (lambda: mmeffvit.get_model('shvit_s1', depth=3), "unexpected keyword argument 'depth'"),
+        (lambda: mmeffvit.Predictor('ssdlite_mobilevit_100'), 'mean ssdlite_mobilevitv2_100'),
+        (lambda: mmeffvit.Predictor('rtmdet_shvit_s1'), 'give a CHECKPOINT; models that have: '),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_named_with_what_is(call, message):
+    with pytest.raises(UserError, match=message):
+        call()
+
+
+def test_importing_the_package_stays_cheap():
+    heavy = ('mmdet', 'mmseg', 'mmcv', 'mmeffvit.zoo', 'mmeffvit.inference')
+    code = f'import sys, mmeffvit; print([name for name in {heavy} if name in sys.modules])'
+    assert run_python('-c', code).stdout.strip() == '[]'
