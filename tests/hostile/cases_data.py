@@ -78,7 +78,9 @@ BAD_COCO: dict[str, Callable[[Path], Any]] = {
     'file name is a number': edit(TRAIN, lambda c: first(c, 'images').update(file_name=5)),
     'file name has a zero byte': edit(TRAIN, lambda c: first(c, 'images').update(file_name='\0')),
     'file name is long': edit(TRAIN, lambda c: first(c, 'images').update(file_name='n' * 999)),
-    'file name is a device': edit(TRAIN, lambda c: first(c, 'images').update(file_name='/dev/zero')),
+    'file name is a device': edit(
+        TRAIN, lambda c: first(c, 'images').update(file_name='/dev/zero')
+    ),
     'file name is no text': edit(TRAIN, lambda c: first(c, 'images').update(file_name='\udcff')),
     'no width': edit(TRAIN, lambda c: first(c, 'images').pop('width') and None),
     'huge width': edit(TRAIN, lambda c: first(c, 'images').update(width=10**9)),
@@ -102,7 +104,9 @@ BAD_COCO: dict[str, Callable[[Path], Any]] = {
     'polygon of -1e9': edit(
         TRAIN, lambda c: first(c).update(segmentation=[[0, 0, -1e9, 0, 9, -1e9]])
     ),
-    'polygon of infinity': edit(TRAIN, lambda c: first(c).update(segmentation=[[float('inf')] * 6])),
+    'polygon of infinity': edit(
+        TRAIN, lambda c: first(c).update(segmentation=[[float('inf')] * 6])
+    ),
     'polygon of NaN': edit(TRAIN, lambda c: first(c).update(segmentation=[[float('nan')] * 6])),
     'polygon of two numbers': edit(TRAIN, lambda c: first(c).update(segmentation=[[1, 1]])),
     'polygon of texts': edit(TRAIN, lambda c: first(c).update(segmentation=[['a'] * 6])),
