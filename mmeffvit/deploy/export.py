@@ -76,7 +76,8 @@ def export_model(
     image = options.image or find_image(config)
     graph = graph_of(predictor, options)
     prepared = predictor.prepare(predictor.read(image), image, 0)
-    pixels = prepared['inputs'].numpy()[::-1].transpose(1, 2, 0)  # RGB, (H, W, 3)
+    # RGB, (H, W, 3), whole numbers as in an image file
+    pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
     return write(
         graph,
         out,
