@@ -63,7 +63,8 @@ def resize_of(config: Config) -> dict[str, Any]:
     Returns:
         `scale` (width, height) or None, `keep_ratio`, `truncated` for sides that else are rounded,
         `interpolation`, `backend`; `divisor`, to multiples of which sides are stretched, and
-        `rounding`, 'down' or 'up'; `pad`, width and height that smaller images are filled up to with `pad_value`, or None.
+        `rounding`, 'down' or 'up'; `pad`, width and height that smaller images are filled up to
+        with `pad_value`, or None.
     """
     found: dict[str, Any] = dict(
         scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
