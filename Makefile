@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: help demo test learn bench docs lint environment clean
+.PHONY: help demo test hostile learn bench docs lint environment full clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -10,25 +10,28 @@ help:  ## list the commands
 demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, on the CPU
 	$(RUN) tools/demo.py
 
-test: environment  ## run every test, in two processes of one thread each
-	$(RUN) -m mmeffvit
+test: full  ## run every test, in two processes of one thread each
+	$(RUN) -m mmeffvit doctor
 	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2 --dist worksteal
 
-learn: environment  ## overfit a few images with every head, and print what each reaches
+learn: full  ## overfit a few images with every head, and print what each reaches
 	$(RUN) -m tests.learning
 
-bench: environment  ## time ours beside timm, and write benchmarks/results
+bench: full  ## time ours beside timm, and write benchmarks/results
 	$(RUN) -m benchmarks
 
-docs: environment  ## build the documentation into site/, strictly
+docs: full  ## build the documentation into site/, strictly
 	$(RUN) -m mkdocs build --strict
 
-lint: environment  ## check style and formatting
+lint: full  ## check style and formatting
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 
-environment:  ## create .venv with the tested stack, unless it is there
+environment:  ## create .venv with what training needs, unless it is there
 	@$(PYTHON) tools/environment/set_up.py
 
+full:  ## the same with what tests, exporters, runtimes and the documentation need
+	@$(PYTHON) tools/environment/set_up.py --full
+
 clean:  ## remove .venv; the built mmcv wheel stays in its cache
-	rm -rf .venv
+	@$(PYTHON) tools/environment/set_up.py --remove

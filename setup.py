@@ -59,7 +59,8 @@ setup(
     python_requires='>=3.10',
     packages=find_packages(include=['mmeffvit', 'mmeffvit.*']),
     cmdclass={'build_py': BuildWithConfigs},
-    install_requires=['torch>=2.0', requirement('mmengine', 'mmengine', '>=0.10.0')],
+    entry_points={'console_scripts': ['mmeffvit = mmeffvit.cli.main:main']},
+    install_requires=['torch>=2.6', requirement('mmengine', 'mmengine', '>=0.10.0')],
     extras_require={
         'det': [MMCV, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
         'seg': [
@@ -72,6 +73,7 @@ setup(
         'openvino': ['openvino>=2024.4'],
         'executorch': ['executorch>=1.0'],
         'coreml': ['coremltools>=9'],
+        'completion': ['argcomplete>=3'],
         'docs': ['mkdocs-material>=9.5', 'mkdocstrings-python>=2'],
         'hub': ['huggingface_hub>=0.24', 'safetensors>=0.4'],
     },

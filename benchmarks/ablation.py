@@ -12,7 +12,7 @@ from mmeffvit.deploy.graphs.any_size import REPLACEMENTS
 from . import ort
 from .backbones import key
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
-from .peers import VARIANTS, Variant, assert_same_maps, build_ours, randomise
+from .peers import VARIANTS, Variant, assert_same_maps, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = 'Special forms of the export'
@@ -40,14 +40,14 @@ def cases(settings: Settings) -> Cases:
 def measure(form: str, variant: Variant, side: int, settings: Settings) -> Row:
     size = (side, side)
     torch.manual_seed(0)
-    backbone = randomise(build_ours(variant, size))
+    backbone = randomize(build_ours(variant, size))
     x = torch.randn(1, 3, *size)
     others = {name: cls for name, cls in REPLACEMENTS.items() if name != FORMS[form][0]}
     with tempfile.TemporaryDirectory() as folder:
         files = {'with': ort.export_ours(backbone, size, Path(folder, 'with.onnx'))}
         with mock.patch.dict(REPLACEMENTS, others, clear=True):
             files['without'] = ort.export_ours(backbone, size, Path(folder, 'without.onnx'))
-        runs = {name: ort.runner(ort.load(file), x) for name, file in files.items()}
+        runs = {name: ort.runner(file, x) for name, file in files.items()}
     assert_same_maps(runs['without'](), runs['with'](), f'{variant} without {form}')
     samples = settings.time(runs, SECONDS, max_rounds=200)
     return dict(form=form, model=str(variant), size=size, seconds=rounded(samples))

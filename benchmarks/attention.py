@@ -15,7 +15,7 @@ from mmeffvit.layers.attention import (
     MobileAttention,
     SeparableSelfAttention,
     SingleHeadSelfAttention,
-    TalkingHeadAttention,
+    TalkingHeadsAttention,
 )
 
 from .fit import exponent
@@ -94,7 +94,7 @@ LAYERS = {
     'mobile (MobiAtt)':            Layer(lambda side: LocalGlobalAttention(
         CHANNELS, *WIDTHS, MobileAttention())),
     'talking heads (EFv2)':        Layer(lambda side: LocalGlobalAttention(
-        CHANNELS, *WIDTHS, TalkingHeadAttention(HEADS, (side, side))), linear=False, heads=HEADS),
+        CHANNELS, *WIDTHS, TalkingHeadsAttention(HEADS, (side, side))), linear=False, heads=HEADS),
     'single head (SHViT)':         Layer(lambda side: SingleHeadSelfAttention(
         CHANNELS, ATTENDED), linear=False, heads=1),
     DOT_PRODUCT:                   Layer(lambda side: DotProductAttention(

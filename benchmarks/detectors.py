@@ -1,7 +1,7 @@
-"""Whole detectors and segmentors on one image, with all that follows the network.
+"""Whole detectors and segmentors on one image, post-processing included.
 
-The host's model as it is trained, the same fused, and the exported file in ONNX Runtime, all with
-their initial weights.
+The eager model of mmdet or mmseg, the same model fused, and the exported file in ONNX Runtime, all
+with their initial weights.
 """
 
 import tempfile
@@ -29,36 +29,36 @@ from .store import Row, rounded
 TITLE = 'Whole detectors and segmentors'
 DEVICES = ('cpu',)
 SECONDS = 12.0
-LEAVES = (
+CONFIGS = (
     'maskrcnn_swiftformer_xs_shapes',
     'retinanet_swiftformer_l1',
     'ssdlite_mobilevitv2_100',
     'pspnet_mobilevitv2_050_ade20k',
 )
-CANDIDATES = ('host', 'fused', 'ONNX')
+CANDIDATES = ('eager', 'fused', 'ONNX')
 BACKGROUND = 4.0  # logit: with equal ones for all classes, every box of SSDLite would be kept
 
 
 def cases(settings: Settings) -> Cases:
-    leaves = LEAVES[:1] if settings.quick else LEAVES
-    return {leaf: partial(measure, leaf, settings) for leaf in leaves}
+    names = CONFIGS[:1] if settings.quick else CONFIGS
+    return {name: partial(measure, name, settings) for name in names}
 
 
-def measure(leaf: str, settings: Settings) -> Row:
-    config = load_config(ROOT / 'configs' / f'{leaf}.py')
+def measure(name: str, settings: Settings) -> Row:
+    config = load_config(ROOT / 'configs' / f'{name}.py')
     scope = config.default_scope
     size = tuple(eval_shape(config) or DEFAULT_SHAPES[scope])
     with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
         model = build_model(own_model_config(config))
         model.init_weights()
-        quieten(model)
+        suppress_untrained_scores(model)
         model.eval()
         image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
         path = export_graph(make_graph(model), Path(folder, 'model.onnx'), ExportOptions(size, 1))
-        # the hosts read images as blue, green, red; the exported graph takes red, green, blue
+        # mmdet and mmseg read images as BGR; the exported graph takes RGB
         run_onnx = ort.runner(path, image.flip(0)[None].float())
         runs = {
-            'host': partial(predict, model, image),
+            'eager': partial(predict, model, image),
             'fused': partial(predict, fuse(model), image),
             'ONNX': run_onnx,
         }
@@ -68,8 +68,8 @@ def measure(leaf: str, settings: Settings) -> Row:
     return dict(size=size, objects=objects, seconds=rounded(samples))
 
 
-def quieten(model: nn.Module) -> None:
-    """Let untrained heads with a softmax over many classes and background keep few boxes."""
+def suppress_untrained_scores(model: nn.Module) -> None:
+    """Let an untrained head with a softmax over many classes and background keep few boxes."""
     head = getattr(model, 'bbox_head', None)
     if type(head).__name__ == 'SSDLiteHead':
         for predictor in head.predictors:
@@ -79,7 +79,7 @@ def quieten(model: nn.Module) -> None:
 
 
 def predict(model: nn.Module, image: Tensor) -> Any:
-    """What a tester of the host does with one image."""
+    """Run ``test_step`` on one image, as mmengine's test loop does."""
     samples = data_samples(tuple(image.shape[1:]), type(model))
     return model.test_step(dict(inputs=[image], data_samples=samples))
 
@@ -99,18 +99,18 @@ def count_objects(results: Any) -> int | None:
 
 def render(rows: Rows) -> list[str]:
     heading = ['config', 'image', *(f'{name}, ms' for name in CANDIDATES)]
-    heading += ['fused : host', 'ONNX : host', 'ONNX : fused', 'objects']
+    heading += ['fused : eager', 'ONNX : eager', 'ONNX : fused', 'objects']
     lines = []
     for key, row in measured(rows).items():
         cells = [key, '{} x {}'.format(*row['size'])]
         cells += [milliseconds(row['seconds'][name]) for name in CANDIDATES]
-        cells += [ratio(row, 'fused', 'host'), ratio(row, 'ONNX', 'host')]
+        cells += [ratio(row, 'fused', 'eager'), ratio(row, 'ONNX', 'eager')]
         found = [row['objects'][name] for name in CANDIDATES]
         objects = '' if None in found else ', '.join(map(str, found))
         lines.append([*cells, ratio(row, 'ONNX', 'fused'), objects])
     text = (
-        'One image of noise, initial weights. Host: test_step as trained; fused: the same after '
-        'mmeffvit.deploy.fuse; ONNX: the exported file, post-processing included. Objects are '
-        'those that each found.'
+        'One image of noise, initial weights. Eager: test_step as trained; fused: the same after '
+        'mmeffvit.deploy.fuse; ONNX: the exported file, post-processing included. Objects: the '
+        'number that each of them found.'
     )
     return [text, '', *table(heading, lines)]

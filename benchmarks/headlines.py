@@ -11,7 +11,7 @@ from mmeffvit.deploy import fuse
 
 from . import ort
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
-from .peers import Variant, build_ours, randomise
+from .peers import Variant, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = "The papers' headline ratios"
@@ -80,7 +80,7 @@ def measure(headline: Headline, settings: Settings) -> Row:
         for name, variant in (('fast', headline.fast), ('slow', headline.slow)):
             side = headline.side or variant.side
             mobile = dict(attention='mobile') if headline.mobile and name == 'fast' else {}
-            model = fuse(randomise(build_ours(variant, (side, side), **mobile)))
+            model = fuse(randomize(build_ours(variant, (side, side), **mobile)))
             x = torch.randn(headline.batch, 3, side, side)
             path = ort.export(model, tuple(x.shape), Path(folder, f'{name}.onnx'))
             runs[f'{name} eager'] = partial(model, x)

@@ -120,7 +120,7 @@ def build_pair(variant: Variant, size: tuple[int, int]) -> tuple[Backbone, nn.Mo
             different things.
     """
     torch.manual_seed(0)
-    theirs = randomise(build_theirs(variant, size))
+    theirs = randomize(build_theirs(variant, size))
     ours = build_ours(variant, size)
     # modules inside others have flat names in timm's wrapper: 'stages_0' for 'stages.0'
     state = {
@@ -138,7 +138,7 @@ def build_pair(variant: Variant, size: tuple[int, int]) -> tuple[Backbone, nn.Mo
     return ours, theirs
 
 
-def randomise(model: nn.Module) -> nn.Module:
+def randomize(model: nn.Module) -> nn.Module:
     """Statistics, layer scales and biases in whose values a wrong fold or key shows."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):

@@ -63,14 +63,14 @@ def draw_family(
     axes: Axes, family: str, candidate: str, points: list[tuple[float, float, str]]
 ) -> None:
     """Points (milliseconds, percent, model) joined by a line; ours with the names of the models."""
-    name, marker, colour = FAMILIES[family]
-    style = dict(color=colour, marker=marker)
+    name, marker, color = FAMILIES[family]
+    style = dict(color=color, marker=marker)
     if candidate != 'ours ONNX':
         style |= dict(linestyle=':', markerfacecolor='white', alpha=0.6)
     latencies, accuracies, models = zip(*points, strict=True)
     axes.plot(latencies, accuracies, label=f'{name}: {SERIES[candidate]}', **style)
     if candidate == 'ours ONNX':
-        place = dict(xytext=(7, -11), textcoords='offset points', fontsize=8, color=colour)
+        place = dict(xytext=(7, -11), textcoords='offset points', fontsize=8, color=color)
         for latency, accuracy, model in zip(latencies, accuracies, models, strict=True):
             text = f'{name} {model.rpartition("_")[2].upper()}'
             axes.annotate(text, (latency, accuracy), **place)

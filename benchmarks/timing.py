@@ -136,8 +136,8 @@ def waiting_for(device: str, run: Callable[[], object]) -> Callable[[], object]:
     if device == 'cpu':
         return run
 
-    def synchronised() -> None:
+    def synchronized() -> None:
         run()
         torch.cuda.synchronize()
 
-    return synchronised
+    return synchronized

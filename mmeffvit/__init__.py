@@ -1,8 +1,8 @@
 """Efficient ViT backbones for dense prediction with mmdet 3.x and mmseg 1.x.
 
-Importing this registers the backbones in mmengine's root registry, and lets mmengine read
-checkpoints by a reader that runs no code of theirs. It imports neither mmdet nor mmseg, and no
-operator of mmcv.
+Importing this registers the backbones in mmengine's root registry, and makes mmengine load
+checkpoints with a safe reader that executes no code in them. It imports neither mmdet nor mmseg,
+nor mmcv's operators.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ from .version import __version__
 
 guard_checkpoints()
 
-# names that are imported when they are first used
+# names that are imported on first use
 LAZY = {
     'list_models': '.zoo',
     'get_model': '.zoo.models',

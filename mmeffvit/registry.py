@@ -1,8 +1,8 @@
-"""The registries of the package: children of mmengine's root registries.
+"""The registries of the package, children of mmengine's root registries.
 
-A class registered here answers to two names. ``mmeffvit.SwiftFormer`` works in any config, because
-either host imports this module when it meets the scope. Plain ``SwiftFormer`` works once
-``mmeffvit`` was imported, for example by ``custom_imports = dict(imports=['mmeffvit'])``.
+A backbone has two names. ``mmeffvit.SwiftFormer`` works in any config, because mmengine imports
+this package when it encounters the scope. Plain ``SwiftFormer`` works once ``mmeffvit`` has been
+imported, for example by ``custom_imports = dict(imports=['mmeffvit'])``.
 """
 
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from mmengine.registry import TRANSFORMS as ROOT_TRANSFORMS
 from mmengine.registry import Registry
 from torch import nn
 
-# heads that build on those of a host, which need not be there
+# heads based on those of mmdet or mmseg, either of which may not be installed
 HEADS = {'mmdet': 'mmeffvit.detection', 'mmseg': 'mmeffvit.segmentation'}
 
 MODELS = Registry(
@@ -22,7 +22,7 @@ MODELS = Registry(
     locations=[
         'mmeffvit.backbones',
         'mmeffvit.necks',
-        *(module for host, module in HEADS.items() if find_spec(host)),
+        *(module for package, module in HEADS.items() if find_spec(package)),
     ],
 )
 TRANSFORMS = Registry(
@@ -40,8 +40,8 @@ def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:
         cls: The class; its ``__name__`` is the name in configs.
 
     Raises:
-        KeyError: If another package already answers to the plain name, in the root registry or in
-            that of a host: a config would silently get one of the two.
+        KeyError: If another package has registered the plain name, in the root registry or in that
+            of mmdet or mmseg: a config would silently get one of the two.
     """
     name = cls.__name__
     for registry in (ROOT_MODELS, *ROOT_MODELS.children.values()):

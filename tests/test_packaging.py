@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,9 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp('wheel')
     # building leaves files beside setup.py, and would find those of earlier builds
     kept_out = shutil.ignore_patterns('.*', 'build', 'data', 'work_dirs', '*.egg-info')
-    source = shutil.copytree(ROOT, folder / 'source', ignore=kept_out)
+    source = shutil.copytree(
+        ROOT, folder / 'source', ignore=lambda *at: kept_out(*at) if Path(at[0]) == ROOT else ()
+    )
     run = run_python(
         '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation', '-w', folder, source
     )
@@ -48,7 +51,17 @@ def test_only_torch_and_mmengine_are_required(wheel):
         'mmengine',
     ]
     extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
-    assert extras == {'det', 'seg', 'hub', 'onnx', 'openvino', 'executorch', 'coreml', 'docs'}
+    assert extras == {
+        'det',
+        'seg',
+        'hub',
+        'onnx',
+        'openvino',
+        'executorch',
+        'coreml',
+        'docs',
+        'completion',
+    }
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Backbones: feature maps at declared channels and strides, for mmdet or mmseg alike."""
+"""Backbones for mmdet and mmseg, with declared channels and strides of their feature maps."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -13,12 +13,12 @@ from .swiftformer import SwiftFormer
 
 __all__ = ['Backbone', 'EfficientFormerV2', 'MobileViTv2', 'SHViT', 'SwiftFormer', 'families']
 
-for _module in iter_modules(__path__):  # a new family's file registers it, and none else is edited
+for _module in iter_modules(__path__):  # so that a new family needs no edit here
     import_module(f'{__name__}.{_module.name}')
 
 
 def families() -> dict[str, type[Backbone]]:
-    """The backbones with a table of variants that are registered here, by name."""
+    """The registered backbones that have a variant table, by name."""
     kinds = sorted(MODELS.module_dict.items())
     return {
         name: cls

@@ -1,4 +1,4 @@
-"""The contract of every backbone: what it declares, what it returns, what may be frozen."""
+"""The base class of all backbones: declared attributes, outputs and frozen stages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,10 +20,10 @@ MIN_SIDE = 32  # pixels: a smaller image has less than one cell at stride 32
 
 
 def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) -> Arch:
-    """Return the sizes named by ``arch``, or those it spells out.
+    """Return the sizes of the variant ``arch``, or the given ones.
 
     Args:
-        arch: A name in ``variants``, or a dict with every field of its rows.
+        arch: A name in ``variants``, or a dict with all fields of its rows.
         variants: The variant table of a family.
 
     Raises:
@@ -41,7 +41,7 @@ def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) ->
 
 
 def _frozen(value: Any) -> Any:
-    """A list of a config as the tuple that a row of the table holds."""
+    """Convert lists of a config to the tuples of the variant table."""
     if isinstance(value, list | tuple):
         return tuple(_frozen(item) for item in value)
     return value
@@ -51,20 +51,20 @@ def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[in
     """Return ``out_indices`` counted from the first stage; negative ones count from the last.
 
     Raises:
-        ValueError: If it is empty, out of range, repeated or not in rising order.
+        ValueError: If it is empty, out of range, repeated or not in ascending order.
     """
     counted = tuple(i + num_stages if i < 0 else i for i in out_indices)
     in_range = all(0 <= i < num_stages for i in counted)
     if not counted or not in_range or list(counted) != sorted(set(counted)):
         raise ValueError(
             f'out_indices is {tuple(out_indices)}; choose stages from {-num_stages} to '
-            f'{num_stages - 1}, each once and in rising order'
+            f'{num_stages - 1}, each once and in ascending order'
         )
     return counted
 
 
 class BackboneOptions(TypedDict, total=False):
-    """Options of every backbone that a family passes on to :class:`Backbone` as they are."""
+    """Options of every backbone that a family passes on to :class:`Backbone`."""
 
     frozen_stages: int
     norm_eval: bool
@@ -73,14 +73,14 @@ class BackboneOptions(TypedDict, total=False):
 
 
 class Stage(nn.Module):
-    """The blocks that work at one resolution, after the step that leads there.
+    """A downsampling module, followed by blocks at its resolution.
 
     Args:
-        downsample: From the map of the stage before to that of this one.
-        blocks: The blocks, in the order they run.
+        downsample: Maps the output of the previous stage to the resolution of this stage.
+        blocks: The blocks in the order they run.
 
     Attributes:
-        with_cp: Recompute the downsampling and each block during backward.
+        with_cp: Recompute the downsampling and each block in backward.
     """
 
     def __init__(self, downsample: nn.Module, blocks: Sequence[nn.Module]) -> None:
@@ -97,7 +97,7 @@ class Stage(nn.Module):
 
 
 def recomputed(block: nn.Module, x: Tensor) -> Tensor:
-    """``block(x)`` that keeps ``x`` alone for backward, and runs a second time there."""
+    """Run ``block(x)`` with activation checkpointing: it is recomputed in backward."""
     contexts = partial(_contexts, block)
     return checkpoint(block, x, use_reentrant=False, context_fn=contexts)
 
@@ -108,17 +108,17 @@ def _contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContext
 
 @contextmanager
 def frozen_statistics(block: nn.Module) -> Iterator[None]:
-    """Keep the running statistics of ``block`` as they are while it runs in train mode.
+    """Do not update the running statistics of ``block`` while it runs in train mode.
 
-    Activation checkpointing runs a block a second time during backward; without this, every batch
-    would enter the running mean and variance twice.
+    Activation checkpointing runs a block again in backward; without this, every batch would update
+    the running mean and variance twice.
     """
     norms = [m for m in block.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
     momenta = [norm.momentum for norm in norms]
     counts = [norm.num_batches_tracked for norm in norms]
     for norm in norms:
         norm.momentum = 0.0
-        norm.num_batches_tracked = None  # not counted while it is None
+        norm.num_batches_tracked = None  # None disables the counter
     try:
         yield
     finally:
@@ -128,7 +128,7 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def check_image(x: Tensor) -> None:
-    """Refuse what is no batch of colour images, or too small for the coarsest maps.
+    """Check that ``x`` is a batch of color images, large enough for the coarsest maps.
 
     Raises:
         ValueError: If the shape is not (B, 3, H, W) with H and W of at least ``MIN_SIDE`` pixels.
@@ -141,24 +141,24 @@ def check_image(x: Tensor) -> None:
 
 
 class Backbone(BaseModule):
-    """A stem and stages that return one map per chosen stage, at any input height and width.
+    """A stem and stages that return the maps of the selected stages, for any height and width.
 
-    Stages after the last chosen one are not built, so no parameter is without a gradient.
+    Stages after the last selected one are not built, so that every parameter gets a gradient.
 
     Args:
-        stem: From the image to the input of the first stage.
+        stem: Maps the image to the input of the first stage.
         stages: The stages up to the last of ``out_indices``.
         channels: Channels of every stage of the variant.
         strides: Input pixels per feature pixel of every stage of the variant.
         out_indices: Stages whose maps are returned, counted from 0.
-        output_norms: A module per index of ``out_indices`` run on the returned map only, or None.
+        output_norms: One module per index of ``out_indices``, applied to the returned map, or None.
         frozen_stages: -1 freezes nothing, 0 the stem, n the stem and the first n stages: no
-            gradient, and batch norm stays in eval mode. Output norms are never frozen: no
-            checkpoint of a classifier holds them.
-        norm_eval: Keep every batch norm in eval mode while training.
-        with_cp: Trade time for memory: recompute each block during backward.
-        init_cfg: ``dict(type='Pretrained', checkpoint=...)`` converts and loads released weights,
-            see :meth:`load_pretrained`; other types as in mmengine.
+            gradients, and batch norms stay in eval mode. Output norms are never frozen, since
+            classifier checkpoints do not contain them.
+        norm_eval: Keep all batch norms in eval mode while training.
+        with_cp: Activation checkpointing: recompute each block in backward to save memory.
+        init_cfg: ``dict(type='Pretrained', checkpoint=...)`` loads released weights with remapped
+            keys, see :meth:`load_pretrained`; other types as in mmengine.
 
     Shape:
         (B, 3, H, W), with H and W of at least 32 ->
@@ -167,16 +167,16 @@ class Backbone(BaseModule):
     Attributes:
         channels: Channels of the returned maps.
         strides: Strides of the returned maps.
-        variants: The variant table of the family, by the name that ``arch`` takes.
-        feature_info: Channels, stride and module of every returned map under timm's names
-            `num_chs`, `reduction` and `module`; ``get_submodule`` finds the module, and a forward
+        variants: The variant table of the family, by ``arch``.
+        feature_info: Channels, stride and module name of every returned map under timm's keys
+            `num_chs`, `reduction` and `module`; ``get_submodule`` returns the module, and a forward
             hook on it sees the map.
-        layouts: Layouts of released checkpoints that the family can read.
-        unused: Pattern of converted keys that the backbone lacks in some of its forms.
+        layouts: Layouts of released checkpoints that the family can load.
+        unused: Pattern of remapped keys that are ignored if the backbone does not have them.
         input_mean: Mean of the red, green and blue channel, from 0 to 255, that the released
-            weights expect to be subtracted.
-        input_std: What they expect each channel to be divided by after that.
-        size_divisor: Images padded to a multiple of it have maps of exactly the declared strides.
+            weights expect.
+        input_std: Standard deviation of each channel that they expect.
+        size_divisor: For images padded to a multiple of it, maps have exactly the declared strides.
     """
 
     variants: Mapping[str, Any] = {}
@@ -234,7 +234,7 @@ class Backbone(BaseModule):
         return tuple(maps)
 
     def train(self, mode: bool = True) -> 'Backbone':
-        """Set the mode of every module but those that are frozen or held in eval mode."""
+        """Set the mode of all modules except frozen ones and norms kept in eval mode."""
         super().train(mode)
         for module in self._frozen_modules():
             module.eval()
@@ -245,7 +245,7 @@ class Backbone(BaseModule):
         return self
 
     def init_weights(self) -> None:
-        """Load the checkpoint that ``init_cfg`` names, or initialise as mmengine does.
+        """Load the checkpoint given by ``init_cfg``, or initialize as mmengine does.
 
         Raises:
             mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be found or does not fit.
@@ -260,17 +260,17 @@ class Backbone(BaseModule):
     def load_pretrained(self, checkpoint: str | PathLike, *, prefix: str | None = None) -> None:
         """Load released weights, official or timm's, and log one line that counts the tensors.
 
-        Dropped on purpose are the classifier and the stages that this backbone does not build;
-        missing on purpose are output norms, which start fresh.
+        Keys of the classifier and of stages that this backbone does not build are ignored; output
+        norms may be missing and keep their initial values.
 
         Args:
-            checkpoint: A path, an http(s) address or ``hf://OWNER/REPOSITORY``; see
+            checkpoint: A path, an http(s) URL or ``hf://OWNER/REPOSITORY``; see
                 :func:`mmeffvit.checkpoints.sources.fetch`.
-            prefix: Read only the keys that start so, and cut this off.
+            prefix: Use only the keys with this prefix, and strip it.
 
         Raises:
             mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit;
-                the backbone is unchanged then.
+                the backbone is then unchanged.
         """
         unbuilt = '|'.join(map(str, range(len(self.stages), self.num_stages))) or '(?!)'
         report = load_weights(
@@ -285,7 +285,7 @@ class Backbone(BaseModule):
         print_log(str(report), logger='current')
 
     def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return those of the converted tensors that must change to fit, changed."""
+        """Return adapted versions of those remapped tensors that do not fit as they are."""
         return {}
 
     def _frozen_modules(self) -> list[nn.Module]:

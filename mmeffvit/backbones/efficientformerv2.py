@@ -13,7 +13,7 @@ from mmeffvit.layers.attention import (
     DownsamplingAttention,
     LocalGlobalAttention,
     MobileAttention,
-    TalkingHeadAttention,
+    TalkingHeadsAttention,
 )
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.position_bias import PositionBias, resize_table
@@ -32,12 +32,12 @@ DOWNSAMPLING_WIDTHS = (128, 512)
 
 @dataclass(frozen=True)
 class EfficientFormerV2Arch:
-    """Sizes of one variant, per stage; the last two fields have values for the last two stages."""
+    """Sizes of one variant, per stage; the last two fields are for the last two stages only."""
 
     channels: tuple[int, ...]
     depths: tuple[int, ...]
     attended: tuple[int, ...]  # blocks with attention, the last ones of the stage
-    narrow: tuple[tuple[int, int], ...]  # from and up to: blocks with hidden maps of 3 C, not 4 C
+    narrow: tuple[tuple[int, int], ...]  # range of blocks with expansion 3 instead of 4
 
     def __post_init__(self) -> None:
         lengths = [len(f) for f in (self.channels, self.depths, self.attended, self.narrow)]
@@ -63,12 +63,12 @@ VARIANTS = {  #               channels            depths         attended narrow
 
 @dataclass(frozen=True)
 class AttentionChoice:
-    """Which attention the blocks have, which the downsampling, and for which size they are made."""
+    """The attention of the blocks and of the downsampling, and the size they are built for."""
 
     blocks: str
     downsampling: str
     resolution: tuple[int, int]
-    normaliser: str
+    normalizer: str
     competition: bool
 
     def __post_init__(self) -> None:
@@ -78,10 +78,10 @@ class AttentionChoice:
         if min(self.resolution) < 1:
             raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
         mobile = 'mobile' in (self.blocks, self.downsampling)
-        if not mobile and (self.normaliser, self.competition) != ('token', True):
+        if not mobile and (self.normalizer, self.competition) != ('token', True):
             raise ValueError(
-                f'normaliser is {self.normaliser!r} and competition {self.competition}: only '
-                "attention='mobile' has them"
+                f'normalizer is {self.normalizer!r} and competition {self.competition}: they apply '
+                "to attention='mobile' only"
             )
 
     def table_size(self, stride: int) -> tuple[int, int]:
@@ -93,7 +93,7 @@ class AttentionChoice:
             self.mobile()
             if self.blocks == 'mobile'
             # keys are at stride 32 in both stages
-            else TalkingHeadAttention(NUM_HEADS, self.table_size(32))
+            else TalkingHeadsAttention(NUM_HEADS, self.table_size(32))
         )
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride)
 
@@ -102,16 +102,16 @@ class AttentionChoice:
         mixer = (
             self.mobile()
             if mobile
-            else TalkingHeadAttention(NUM_HEADS, self.table_size(16), stride=2, talking=False)
+            else TalkingHeadsAttention(NUM_HEADS, self.table_size(16), stride=2, mix_heads=False)
         )
-        # the heads of Mobile-Attention compete token by token: keys go to the grid of the queries
+        # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
         key_stride = 2 if mobile else 1
         return DownsamplingAttention(
             in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride
         )
 
     def mobile(self) -> MobileAttention:
-        return MobileAttention(normaliser=self.normaliser, competition=self.competition)
+        return MobileAttention(normalizer=self.normalizer, competition=self.competition)
 
 
 class FeedForward(nn.Module):
@@ -131,7 +131,7 @@ class FeedForward(nn.Module):
         self.expand = ConvNorm(channels, hidden, bias=True, act=nn.GELU)
         self.depthwise = ConvNorm(hidden, hidden, 3, groups=hidden, bias=True, act=nn.GELU)
         self.project = ConvNorm(hidden, channels, bias=True)
-        # as in the official code, which leaves all other convolutions to torch
+        # as in the official code, which uses torch's default for all other convolutions
         for conv in (self.expand.conv, self.project.conv):
             nn.init.trunc_normal_(conv.weight, std=0.02)
             nn.init.zeros_(conv.bias)
@@ -141,13 +141,13 @@ class FeedForward(nn.Module):
 
 
 class EfficientFormerV2Block(nn.Module):
-    """Attention, in some blocks, and feed-forward, each residual.
+    """Optional attention, and feed-forward, each residual.
 
     Args:
         channels: C, channels of the input and of the output.
         expansion: Width of the hidden map of the feed-forward in multiples of C.
-        drop_prob: Probability of dropping each branch of a sample.
-        attention: Mixes tokens, or None for a block without.
+        drop_prob: Probability of dropping each residual branch of a sample.
+        attention: The attention layer, or None.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -176,7 +176,7 @@ class EfficientFormerV2Block(nn.Module):
 
 
 class DualDownsample(nn.Module):
-    """Halve the resolution by a convolution and by attention, summed.
+    """Halve the resolution with a convolution plus attention.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
@@ -203,9 +203,9 @@ def make_downsample(arch: EfficientFormerV2Arch, index: int, choice: AttentionCh
 def make_stage(
     arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, drop_path_rate: float
 ) -> Stage:
-    """Blocks with feed-forward only, then those with attention.
+    """A stage of blocks without attention, followed by blocks with attention.
 
-    The drop probability rises linearly over the blocks of the whole network.
+    The drop probability increases linearly over all blocks of the network.
     """
     channels, depth = arch.channels[index], arch.depths[index]
     narrow = range(*arch.narrow[index - 2]) if index >= 2 else ()
@@ -228,24 +228,26 @@ def make_stage(
 class EfficientFormerV2(Backbone):
     """EfficientFormerV2 of arXiv:2212.08059, with four maps at strides 4, 8, 16 and 32.
 
-    Any height and width: the tables of position biases belong to the size of the pretraining and
-    are resized in two dimensions to the size of the image, see
+    Images may have any height and width: the position bias tables, built for the size of the
+    pretraining, are resized in two dimensions to the size of the image, see
     :class:`mmeffvit.layers.position_bias.PositionBias`.
 
-    ``attention='mobile'`` gives EfficientFormerV2-MobiAtt (ICML 2024): the attention of the blocks
-    becomes :class:`mmeffvit.layers.attention.MobileAttention`, projections and all else stay.
+    ``attention='mobile'`` gives EfficientFormerV2-MobiAtt (ICML 2024): the blocks use
+    :class:`mmeffvit.layers.attention.MobileAttention`; projections and everything else are the
+    same.
 
     Args:
         arch: 's0', 's1', 's2', 'l', or a dict of the fields of :class:`EfficientFormerV2Arch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
         attention: 'local_global' or 'mobile', in the blocks.
-        downsampling: 'local_global' or 'mobile', in the step from the third stage to the fourth;
-            the paper replaces attention blocks, so the step keeps its own by default.
-        normaliser: 'token' or 'head', of Mobile-Attention.
+        downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
+            stage; the paper replaces attention in blocks, so this keeps its own by default.
+        normalizer: 'token' or 'head', for Mobile-Attention.
         competition: Whether the heads of Mobile-Attention compete.
-        resolution: Height and width, in pixels, that the tables are made for, or one number for
-            both. The released weights are for 224; theirs are resized on loading to any other.
-        drop_path_rate: Drop probability of the last block, in [0, 1); earlier ones drop less.
+        resolution: Height and width, in pixels, that the bias tables are built for, or one number
+            for both. The tables of released weights, for 224, are resized on loading.
+        drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
+            blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
@@ -257,7 +259,7 @@ class EfficientFormerV2(Backbone):
 
     variants = VARIANTS
     layouts = LAYOUTS
-    # what Mobile-Attention replaces: tables of biases and the mixing of heads
+    # replaced by Mobile-Attention: bias tables and head mixing
     unused = r'\.mixer\.'
 
     def __init__(
@@ -267,7 +269,7 @@ class EfficientFormerV2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         attention: str = 'local_global',
         downsampling: str = 'local_global',
-        normaliser: str = 'token',
+        normalizer: str = 'token',
         competition: bool = True,
         resolution: int | tuple[int, int] = 224,
         drop_path_rate: float = 0.0,
@@ -276,7 +278,7 @@ class EfficientFormerV2(Backbone):
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
-        choice = AttentionChoice(attention, downsampling, (height, width), normaliser, competition)
+        choice = AttentionChoice(attention, downsampling, (height, width), normalizer, competition)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=[
@@ -289,7 +291,7 @@ class EfficientFormerV2(Backbone):
         )
 
     def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Resize the tables of square training images to those of ``resolution``."""
+        """Resize bias tables built for square images to those of ``resolution``."""
         adapted = {}
         for name, module in self.named_modules():
             table = state.get(f'{name}.table')

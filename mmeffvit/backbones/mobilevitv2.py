@@ -16,7 +16,7 @@ from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
 
-STRIDES = {  # by output stride: where a stage no longer halves, its convolutions are dilated
+STRIDES = {  # by output stride: stages that do not downsample are dilated instead
     32: (2, 4, 8, 16, 32),
     16: (2, 4, 8, 16, 16),
     8: (2, 4, 8, 8, 8),
@@ -27,16 +27,17 @@ PATCH_SIZE = 2
 
 
 def round_to(value: float, divisor: int) -> int:
-    """The nearest multiple of ``divisor`` that is not under nine tenths of ``value``."""
+    """The nearest multiple of ``divisor`` that is at least nine tenths of ``value``."""
     rounded = max(divisor, int(value + divisor / 2) // divisor * divisor)
     return rounded if rounded >= 0.9 * value else rounded + divisor
 
 
 @dataclass(frozen=True)
 class MobileViTv2Arch:
-    """Sizes of one variant; a MobileViTv2 has two convolutional stages, then three with attention.
+    """Sizes of one variant: two convolutional stages, followed by three with attention.
 
-    The channels and depths of attention have one value for each of the last three stages.
+    ``attention_channels`` and ``attention_depths`` have one value for each of the last three
+    stages.
     """
 
     stem_channels: int
@@ -57,10 +58,10 @@ class MobileViTv2Arch:
         """The sizes at a multiple of the base width, rounded as the official code does.
 
         Raises:
-            ValueError: If ``width`` is not above zero.
+            ValueError: If ``width`` is not positive.
         """
         if not width > 0:
-            raise ValueError(f'arch is {width!r}; as a multiple of the base width it is above 0')
+            raise ValueError(f'arch is {width!r}; a multiple of the base width must be above 0')
         return cls(
             stem_channels=round_to(min(max(32 * width, 16), 64), 8),
             channels=(
@@ -91,7 +92,7 @@ class InvertedResidual(nn.Module):
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         stride: Input pixels per output pixel; with 1 and equal channels the block is residual.
-        dilation: Distance between two taps of the depth-wise convolution, in pixels.
+        dilation: Dilation of the depth-wise convolution.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
@@ -114,7 +115,7 @@ class InvertedResidual(nn.Module):
 
 
 class SeparableEncoder(nn.Module):
-    """Separable self-attention and feed-forward, each after its norm and each residual.
+    """Pre-norm separable self-attention and feed-forward, each residual.
 
     The norms are over all channels and positions of a sample together (one group).
 
@@ -145,14 +146,14 @@ class SeparableEncoder(nn.Module):
 
 
 class MobileViTv2Block(nn.Module):
-    """Local and global representation; there is no skip around it and no fusing convolution.
+    """Local and global representation, without a skip connection or a fusion convolution.
 
     Args:
         channels: C, channels of the input and of the output.
         attention_channels: Channels of the encoders.
         depth: Number of encoders.
-        dilation: Distance between two taps of the depth-wise convolution, in pixels.
-        restore_size: Resize an odd map back after the block.
+        dilation: Dilation of the depth-wise convolution.
+        restore_size: Resize maps of odd size back after the block.
 
     Shape:
         (B, C, H, W) -> (B, C, H', W'), H' and W' the next even numbers, or H and W restored.
@@ -193,13 +194,13 @@ class MobileViTv2Block(nn.Module):
 
 
 def make_stage(arch: MobileViTv2Arch, index: int, output_stride: int, restore_size: bool) -> Stage:
-    """An inverted residual that leads to the stage, then the blocks of the stage.
+    """A stage: an inverted residual for downsampling, followed by the blocks.
 
-    Where a stage does not halve because of ``output_stride``, its inverted residual keeps the
-    dilation of the stage before and its block doubles it, as in the official encoders.
+    Where a stage does not downsample because of ``output_stride``, its inverted residual keeps the
+    dilation of the previous stage and its block doubles it, as in the official encoders.
     """
     strides = (2, *STRIDES[output_stride])  # of the stem, then of every stage
-    # 1, and twice that for every halving left out so far
+    # 1, doubled for every omitted downsampling so far
     dilations = [max(2**i // stride, 1) for i, stride in enumerate(strides)]
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
@@ -221,28 +222,28 @@ def make_stage(arch: MobileViTv2Arch, index: int, output_stride: int, restore_si
 class MobileViTv2(Backbone):
     """MobileViTv2 of arXiv:2206.02680, with five maps at strides 2, 4, 8, 16 and 32.
 
-    Attention works on patches of 2 x 2, so a block resizes a map of odd height or width to the
-    next even one. The official code never resizes it back, which shifts the grid of the later maps
-    against the image by up to one cell: 224 x 224 gives 8 x 8 at stride 32, not 7 x 7. Images
-    padded to a multiple of 64 are never resized; necks that resize to the size of the finer map,
-    as the hosts' do, cope with the others.
+    Attention works on patches of 2 x 2, so a block resizes a map of odd height or width to the next
+    even size. The official code never resizes it back, which shifts the grid of the later maps
+    relative to the image by up to one cell: 224 x 224 gives 8 x 8 at stride 32, not 7 x 7. Maps of
+    images padded to a multiple of 64 are never resized; otherwise use a neck that resizes to the
+    size of the finer map, as mmdet's and mmseg's do.
 
-    Inputs are RGB in [0, 1], without mean and deviation.
+    Inputs are RGB in [0, 1], without mean and standard deviation.
 
     Args:
         arch: '050', '075', '100', '125', '150', '175', '200', a multiple of the base width as a
             number, or a dict of the fields of :class:`MobileViTv2Arch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and
-            their declared strides follow.
-        odd_size: 'official' leaves odd maps grown; 'restore' resizes them back after each block,
+        output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
+            declared strides change accordingly.
+        odd_size: 'official' keeps odd maps enlarged; 'restore' resizes them back after each block,
             so that every map has the declared size.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
         (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i]));
-        with 'official', each side is rounded up to an even number from the third stage on, and
-        later stages halve that.
+        with 'official', each side is rounded up to an even number from the third stage on, before
+        later stages halve it.
 
     Raises:
         ValueError: If an argument is not one of its choices.

@@ -32,7 +32,7 @@ class SHViTArch:
         if not len(self.channels) == len(self.depths) == len(self.attended) == 3:
             raise ValueError(f'an SHViT has 3 stages; got {self}')
         if min(self.depths) < 1 or self.channels[0] % 8:
-            raise ValueError(f'depths start at 1 and channels[0] divides by 8; got {self}')
+            raise ValueError(f'depths start at 1 and channels[0] is divisible by 8; got {self}')
         pairs = zip(self.attended, self.channels, strict=True)
         if any(not 0 <= attended <= channels for attended, channels in pairs):
             raise ValueError(f'attended lies between 0 and channels; got {self}')
@@ -70,8 +70,8 @@ class SHViTBlock(nn.Module):
 
     Args:
         channels: C, channels of the input and of the output.
-        attended: Channels in attention; 0 leaves attention out.
-        depthwise_init: First factor of the depth-wise convolution's batch norm.
+        attended: Channels in attention; 0 for a block without attention.
+        depthwise_init: Initial weight of the depth-wise convolution's batch norm.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -91,7 +91,7 @@ class SHViTBlock(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Scale every channel by what all positions say of it: arXiv:1709.01507.
+    """Squeeze and excitation: scale channels by a function of their global mean: arXiv:1709.01507.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -112,7 +112,7 @@ class SqueezeExcite(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """Halve the resolution in a wide map: an inverted bottleneck with squeeze and excitation.
+    """Halve the resolution: an inverted bottleneck with squeeze and excitation.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
@@ -132,7 +132,7 @@ class PatchMerging(nn.Module):
 
 
 class Downsample(nn.Module):
-    """Patch merging between a block at the old width and one at the new, without attention.
+    """Patch merging between two blocks without attention, one before and one after it.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
@@ -154,7 +154,7 @@ def make_stem(channels: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for i in range(4):
         layers += [ConvNorm(widths[i], widths[i + 1], 3, stride=2), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])  # no activation after the last
+    return nn.Sequential(*layers[:-1])  # no activation at the end
 
 
 def make_stage(arch: SHViTArch, index: int) -> Stage:
@@ -168,8 +168,8 @@ def make_stage(arch: SHViTArch, index: int) -> Stage:
 class SHViT(Backbone):
     """SHViT of arXiv:2401.16456, with three maps at strides 16, 32 and 64.
 
-    There is no map at stride 8 or 4: pair it with
-    :class:`mmeffvit.necks.TransposedFPN`, which makes them, as its authors do.
+    There is no map at stride 8 or 4: :class:`mmeffvit.necks.TransposedFPN`, the authors' neck, adds
+    them.
 
     Args:
         arch: 's1', 's2', 's3', 's4', or a dict of the fields of :class:`SHViTArch`.

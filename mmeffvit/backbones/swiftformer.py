@@ -103,8 +103,8 @@ class FeedForward(nn.Module):
 class SwiftFormerEncoder(nn.Module):
     """Local representation, efficient additive attention and feed-forward, each residual.
 
-    The local representation has the residual, the activation and the layer scale of the official
-    code, which equation 8 of the paper leaves out.
+    The local representation has a residual connection, an activation and a layer scale as in the
+    official code, which equation 8 of the paper omits.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -135,10 +135,10 @@ class SwiftFormerEncoder(nn.Module):
 
 
 def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stage:
-    """Convolutional encoders, then one attention encoder: the only one with drop path.
+    """A stage of convolutional encoders and one SwiftFormer encoder, the only one with drop path.
 
-    The probability rises linearly over the blocks of the whole network, counted as in the official
-    code with the convolutional ones.
+    The drop probability increases linearly over all blocks of the network, including the
+    convolutional ones, as in the official code.
     """
     channels = arch.channels[index]
     last_block = sum(arch.depths[: index + 1]) - 1
@@ -153,9 +153,9 @@ def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stag
 
 
 def reset_parameters(module: nn.Module) -> None:
-    """Initialise as the official code does: normal, cut at two in absolute value, zero bias."""
+    """Initialize as the official code does: normal, truncated at ±2, zero bias."""
     if isinstance(module, EfficientAdditiveAttention):
-        nn.init.normal_(module.score.weight)  # parents come after children: this one wins
+        nn.init.normal_(module.score.weight)  # parents are visited after their children
     elif isinstance(module, nn.Conv2d):
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:
@@ -169,9 +169,10 @@ class SwiftFormer(Backbone):
     Args:
         arch: 'xs', 's', 'l1', 'l3', or a dict of the fields of :class:`SwiftFormerArch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        output_norm: Batch norm on every returned map, as in the official dense mode. No released
-            checkpoint holds these: they start fresh.
-        drop_path_rate: Drop probability of the last block, in [0, 1); earlier ones drop less.
+        output_norm: Batch norm on every returned map, as in the official code for dense prediction.
+            No released checkpoint contains these: they keep their initial values.
+        drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
+            blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:

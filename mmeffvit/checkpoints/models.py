@@ -133,6 +133,8 @@ def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
     }
     layout = recognise(tensors, MODEL_LAYOUTS)
     if layout is None:
+        if release_of(content) is not None:
+            del content['meta'][RELEASE]  # the file says so, not we
         return content
     renamed, ignored = layout.rename(tensors)
     state = {new: tensors[old] for old, new in renamed.items()}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
 
-from .safe_globals import allowed
+from .safe_globals import allowed, check_pickle
 
 # where trainers keep the weights, in the order they are looked for; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
@@ -21,6 +21,8 @@ AVERAGED_WEIGHTS = ('ema_state_dict', 'model_ema', 'state_dict_ema')
 # of a parallel wrapper, and of the backbone inside models of mmdet, mmseg and cvnets
 PREFIXES = ('module.', 'backbone.', 'encoder.')
 LISTED = 8  # names in a message
+LEGACY_PICKLES = 5  # of a file of torch < 1.6, before the numbers
+LARGEST_VIEW = 2**28  # bytes of a tensor that repeats fewer numbers
 
 _non_finite_allowed: ContextVar[bool] = ContextVar('non_finite_allowed', default=False)
 
@@ -96,6 +98,7 @@ def load_torch_file(path: str | Path, map_location: Any = 'cpu') -> Any:
     path = Path(path)
     check_integrity(path)
     try:
+        _check_pickles(path)
         with allowed():
             content = torch.load(path, map_location=map_location, weights_only=True)
     except pickle.UnpicklingError as error:
@@ -105,6 +108,17 @@ def load_torch_file(path: str | Path, map_location: Any = 'cpu') -> Any:
         raise CheckpointError(f'{path} is no torch checkpoint ({reason[0]})') from error
     check_finite(weights_in(content), path)
     return content
+
+
+def _check_pickles(path: Path) -> None:
+    if not zipfile.is_zipfile(path):
+        with path.open('rb') as file:
+            return check_pickle(file, LEGACY_PICKLES)
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith('data.pkl'):
+                with archive.open(name) as file:
+                    check_pickle(file)
 
 
 def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
@@ -145,16 +159,22 @@ def check_finite(tensors: Mapping[str, Tensor], path: str | Path) -> None:
     Raises:
         CheckpointError: If one is NaN or infinite; the message names it.
     """
-    if _non_finite_allowed.get():
-        return
-    bad = [
-        str(key)
+    tensors = {
+        key: value
         for key, value in tensors.items()
         if (value.is_floating_point() or value.is_complex())
         and value.layout == torch.strided
         and not value.is_meta
-        and not value.isfinite().all()
-    ]
+    }
+    for key, value in tensors.items():
+        if value.nbytes > max(value.untyped_storage().nbytes(), LARGEST_VIEW):
+            raise CheckpointError(
+                f'{path} is refused: {key!s:.80} would take {value.nbytes:,} bytes of memory, and '
+                'the file has not as many'
+            )
+    if _non_finite_allowed.get():
+        return
+    bad = [str(key) for key, value in tensors.items() if not _is_finite(value)]
     if bad:
         more = ' ...' * (len(bad) > LISTED)
         raise CheckpointError(
@@ -162,6 +182,14 @@ def check_finite(tensors: Mapping[str, Tensor], path: str | Path) -> None:
             f'{more}. Its training has probably diverged: use an earlier checkpoint; '
             '--allow-non-finite loads it all the same'
         )
+
+
+def _is_finite(value: Tensor) -> bool:
+    try:
+        # of float8 torch converts the values, and does nothing else with them
+        return bool((value.float() if value.dtype.itemsize == 1 else value).isfinite().all())
+    except NotImplementedError:  # float4: no module can be given its values either
+        return True
 
 
 def read_checkpoint(path: Path, *, averaged: bool = False) -> Weights:

@@ -9,10 +9,11 @@ checks every size against the bytes at hand, and accepts no state but the one th
 import io
 import math
 import pickle
+import pickletools
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -20,8 +21,11 @@ from mmengine.logging import HistoryBuffer
 from torch import Tensor
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.reading import read_file
+from mmeffvit.utils.text import reason
 
 STATISTICS = ('min', 'max', 'current', 'mean')  # of a log history
+MAX_PATHS = 10_000  # through a tuple of tuples; those of a checkpoint have a few
 NUMBERS = ('b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'u8', 'f2', 'f4', 'f8')
 
 
@@ -32,13 +36,13 @@ class Dtype:
 
     def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
         if name not in NUMBERS:
-            raise pickle.UnpicklingError(f'it asks for the numpy type {name!r}')
+            raise pickle.UnpicklingError(f'it asks for the numpy type {name!r:.80}')
         self.value = np.dtype(name)
 
     def __setstate__(self, state: Any) -> None:
         # what numpy writes of a plain number: version, byte order, and no structure
         if state != (3, self.value.str[0], None, None, None, -1, -1, 0):
-            raise pickle.UnpicklingError(f'it sets a numpy type to {state!r}')
+            raise pickle.UnpicklingError('it sets the state of a numpy type')
 
 
 class Array(np.ndarray):
@@ -78,7 +82,7 @@ def check_size(shape: Any, dtype: Any, content: Any) -> None:
     if not is_plain or any(type(side) is not int or side < 0 for side in sides):
         raise pickle.UnpicklingError('it holds an array of something else than numbers')
     if math.prod(sides) * dtype.value.itemsize != len(content):
-        raise pickle.UnpicklingError(f'it holds an array of {shape} in {len(content)} bytes')
+        raise pickle.UnpicklingError(f'it holds an array of {shape!s:.80} in {len(content)} bytes')
 
 
 def reconstruct(kind: Any, shape: Any, code: Any) -> Array:
@@ -98,14 +102,14 @@ def from_buffer(content: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
 def encode(text: str, encoding: str) -> bytes:
     """Bytes, as pickles of protocol 2 spell them."""
     if encoding != 'latin1':
-        raise pickle.UnpicklingError(f'it encodes with {encoding!r}')
+        raise pickle.UnpicklingError(f'it encodes with {encoding!r:.80}')
     return text.encode('latin1')
 
 
 def statistic_of(owner: Any, name: str) -> Callable:
     """``getattr``: the statistics of a log history, nothing else."""
     if owner is not HistoryBuffer or name not in STATISTICS:
-        raise pickle.UnpicklingError(f'it reaches for {name!r} of {owner!r}')
+        raise pickle.UnpicklingError(f'it reaches for {name!r:.80} of {owner!r:.80}')
     return getattr(HistoryBuffer, name)
 
 
@@ -137,9 +141,57 @@ def allowed() -> torch.serialization.safe_globals:
     return torch.serialization.safe_globals([(value, name) for name, value in ALLOWED.items()])
 
 
+def check_pickle(file: IO[bytes], count: int = 1) -> None:
+    """Refuse tuples of shared tuples: 60 pairs of one another have 2**60 leaves.
+
+    A hash or a comparison of one, as the key of a dict, would visit every path through it.
+
+    Args:
+        file: Where the pickle begins; nothing of it is called.
+        count: Pickles that follow each other.
+
+    Raises:
+        pickle.UnpicklingError: If there are such tuples, or it is no pickle.
+    """
+    for _ in range(count):
+        stack: list[int | None] = []  # paths through every value; None is a mark
+        memo: dict[int, int | None] = {}
+        for opcode, argument, _ in pickletools.genops(file):
+            name = opcode.name
+            if name.endswith('PUT') or name == 'MEMOIZE':
+                memo[len(memo) if argument is None else int(argument)] = stack[-1]
+            elif name.endswith('GET'):
+                stack.append(memo[int(argument)])
+            elif name == 'MARK':
+                stack.append(None)
+            elif name == 'DUP':
+                stack.append(stack[-1])
+            else:
+                taken = _take(stack, opcode.stack_before)
+                paths = 1 + sum(taken) if 'TUPLE' in name else 1
+                if paths > MAX_PATHS:
+                    raise pickle.UnpicklingError('it holds tuples that share their parts')
+                stack += [paths] * len(opcode.stack_after)
+
+
+def _take(stack: list[int | None], wanted: list[pickletools.StackObject]) -> list[int]:
+    """Take off a stack what an opcode does: all above the mark, if it wants that, and the rest."""
+    taken = []
+    for kind in reversed(wanted):
+        if kind is pickletools.stackslice:
+            while stack[-1] is not None:
+                taken.append(stack.pop())
+        else:
+            taken.append(stack.pop() or 0)
+    return taken
+
+
 def load_storage(content: bytes) -> Any:
     """The storage of a tensor; torch's own function would unpickle anything."""
-    return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
+    try:
+        return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
+    except Exception as error:  # hostile bytes raise whatever they like
+        raise pickle.UnpicklingError('it holds a damaged tensor') from error
 
 
 def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> Tensor:
@@ -148,7 +200,7 @@ def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -
     last = offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True))
     if 0 not in size and (min((offset, *size, *stride)) < 0 or last >= count):
         # `set_` alone would enlarge the storage
-        raise pickle.UnpicklingError(f'it holds a tensor of {size} in {count} numbers')
+        raise pickle.UnpicklingError(f'it holds a tensor of {size!s:.80} in {count} numbers')
     return torch.empty(0, dtype=storage.dtype).set_(storage.untyped(), offset, size, stride)
 
 
@@ -174,10 +226,11 @@ def read_pickle(path: str | Path) -> Any:
     Raises:
         UserError: If the file is missing, damaged, or holds more than tensors, arrays and values.
     """
+    content = read_file(path)
     try:
-        with Path(path).open('rb') as file:
-            return SafeUnpickler(file).load()
-    except OSError as error:
-        raise UserError(f'{str(path)!r} cannot be read: {error.strerror}') from error
+        check_pickle(io.BytesIO(content))
+        return SafeUnpickler(io.BytesIO(content)).load()
     except Exception as error:  # hostile bytes raise whatever they like
-        raise UserError(f'{path} is refused: {error}; write it by `tools/test.py --out`') from error
+        raise UserError(
+            f'{path} is refused ({reason(error)}): write it by `tools/test.py --out`'
+        ) from error

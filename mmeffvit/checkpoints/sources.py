@@ -38,10 +38,11 @@ def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
         path = path.expanduser()
         found = path.is_file()
     except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, a null byte
-        raise CheckpointError(f'checkpoint {name!r} cannot be read: {error}') from error
+        cause = getattr(error, 'strerror', None) or error
+        raise CheckpointError(f'checkpoint {name[:200]!r} cannot be read: {cause}') from error
     if not found:
         raise CheckpointError(
-            f'checkpoint {name!r} does not exist (looked for {path.resolve()}). Give the path of a '
+            f'checkpoint {name!r} does not exist (in {os.getcwd()}). Give the path of a '
             'file, an http(s):// address, or hf://OWNER/REPOSITORY.'
         )
     return path

@@ -1,1 +1,1 @@
-"""Checks before a run: of configs and of data."""
+"""Checks of configs and data before a run."""

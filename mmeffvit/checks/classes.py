@@ -1,4 +1,4 @@
-"""The heads that tell classes apart, and how many the data has."""
+"""The number of classes of every head, compared with the data."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,38 +9,38 @@ from torch import nn
 from mmeffvit.utils.text import listed
 
 HEADS = re.compile(
-    r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # those that know classes
+    r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # heads that predict classes
 )
 
 
 def class_counts(model: nn.Module) -> dict[str, int]:
-    """The number of classes of every head that tells them apart, by its name."""
+    """The number of classes of every head that predicts classes, by its name."""
     counts = {}
     for name, module in model.named_modules():
         count = getattr(module, 'num_classes', None)
-        if HEADS.search(name) and isinstance(count, int) and not _knows_no_class(module):
+        if HEADS.search(name) and isinstance(count, int) and not _is_class_agnostic(module):
             counts[name] = count
     return counts
 
 
-def _knows_no_class(head: nn.Module) -> bool:
-    """Whether its number of classes is not that of the data: proposals, edges, depths."""
+def _is_class_agnostic(head: nn.Module) -> bool:
+    """Whether its number of classes is unrelated to the data: proposals, edges, depths."""
     kind = type(head).__name__
     other = 'RPN' in kind or kind in ('STDCHead', 'VPDDepthHead')
     return other or bool(getattr(head, 'class_agnostic', False))
 
 
 def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Say which heads have another number of classes than the data, each for one split.
+    """Report heads whose number of classes differs from the data, each for one split.
 
     Args:
-        model: With the heads.
-        known: By split, what its data set says of itself, ``classes`` among it.
+        model: The model with the heads.
+        known: The ``metainfo`` of the data set, with ``classes``, by split.
     """
     for name, count in class_counts(model).items():
         for split, meta in known.items():
             classes = meta['classes']
-            # of a panoptic data set, heads of boxes know the things alone
+            # for panoptic data sets, box heads predict the thing classes only
             if count in (len(classes), len(meta.get('thing_classes') or classes)):
                 continue
             yield (

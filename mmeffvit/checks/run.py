@@ -1,4 +1,4 @@
-"""What is wrong with a run is said before it starts: missing files, classes that do not match."""
+"""Checks before a run starts: missing files, invalid annotations, mismatched classes."""
 
 import os
 from collections import Counter
@@ -10,11 +10,14 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.registry import DATASETS
 from mmengine.runner.checkpoint import load_state_dict
-from torch import nn
+from torch import Tensor, nn
 
+from mmeffvit.checkpoints.load import wrong_kinds
 from mmeffvit.checkpoints.models import load_whole, release_of
+from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
@@ -25,18 +28,18 @@ from .data.detection import find_regular, images_of, is_coco, is_voc
 from .data.report import Report
 from .data.voc import check_files, read_names
 
-MAX_COMPLAINT = 500  # characters of a list of tensors
+MAX_DETAILS = 500  # characters of a list of tensors
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every path that the data loaders name, and read the annotation files.
+    """Check that every path of the data loaders exists, and read the annotation files.
 
     Args:
-        config: The config of the run; mmdet or mmseg is imported.
-        splits: Of 'train', 'val', 'test', those that the run uses.
+        config: The config of the run; mmdet or mmseg must be imported.
+        splits: The splits that the run uses, out of 'train', 'val', 'test'.
 
     Raises:
-        UserError: If a path is missing, or a file holds what would stop or crash the run midway.
+        UserError: If a path is missing, or a file has faults that would stop or crash the run.
     """
     check_paths(config, splits)
     if int(os.environ.get('RANK', 0)):  # the first process reads for all
@@ -49,6 +52,10 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
         )
         for dataset in datasets_of(config, split):
             path = dict(_paths(dataset)).get('annotation file')
+            if path is None and config.get('default_scope') == 'mmseg':
+                report = Report(split, str(dataset.get('data_root')))
+                check_folders(dataset, report)
+                report.stop()
             with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
             if path is None or (path, with_masks, measures_masks) in done:
                 continue
@@ -61,19 +68,20 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                 check_coco_file(path, folder, report, lists=needed, with_masks=with_masks)
             elif is_voc(cls):
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
-                check_voc_files(path, root / dataset.get('ann_subdir', 'Annotations'), report)
+                xmls = root / dataset.get('ann_subdir', 'Annotations')
+                check_voc_files(path, xmls, root / dataset.get('img_subdir', 'JPEGImages'), report)
             report.stop((kinds.MASK_SHORT,) if measures_masks else ())
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
-    """Look for every annotation file and image folder that the data loaders name.
+    """Check that every annotation file and image folder of the data loaders exists.
 
     Raises:
-        UserError: If one is missing; the message says where it was looked for.
+        UserError: If one is missing; the message has the full path.
     """
     for split in splits:
         if config.get(f'{split}_dataloader') is None and split != 'val':
-            raise UserError(f'{config.filename} has no {split}_dataloader: there are no data')
+            raise UserError(f'{config.filename} has no {split}_dataloader')
         for dataset in datasets_of(config, split):
             for kind, path in _paths(dataset):
                 if not path.exists():
@@ -87,7 +95,7 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
 def check_coco_file(
     path: Path, folder: Path, report: Report, *, lists: Sequence[str], with_masks: bool
 ) -> None:
-    """Report what is wrong with an annotation file of COCO and with the kinds of its images."""
+    """Report faults of a COCO annotation file, and images that are not regular files."""
     file = read_coco(str(path), report, lists)
     if file is None:
         return
@@ -97,18 +105,29 @@ def check_coco_file(
     find_regular(images_of(file, folder), report)
 
 
-def check_voc_files(path: Path, folder: Path, report: Report) -> None:
-    """Report what is wrong with the XML files that a list names."""
+def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> None:
+    """Report faults of the XML files and the kinds of images of a list."""
     try:
-        files = ((name, folder / f'{name}.xml') for name in read_names(path))
+        names = read_names(path)
+        files = ((name, folder / f'{name}.xml') for name in names)
     except UserError as error:
         report.add(kinds.FILE_UNREADABLE, error)
     else:
-        check_files(files, (), report)
+        sizes = check_files(files, (), report)
+        find_regular([(images / f'{name}.jpg', size) for name, size in sizes.items()], report)
+
+
+def check_folders(dataset: Mapping, report: Report) -> None:
+    """Report pipes and the like in the folders of a data set: mmseg leaves them out unsaid."""
+    for _, path in _paths(dict(dataset, ann_file=None)):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                if not is_regular(os.path.join(folder, name)):
+                    report.add(kinds.IMAGE_IRREGULAR, os.path.join(folder, name))
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:
-    """The class that a config of a data set names, or None if there is none of that name."""
+    """The class of a data set's config, or None if it is not registered."""
     cls = dataset.get('type')
     if isinstance(cls, str):
         try:
@@ -125,7 +144,7 @@ def as_list(value: Any) -> list[Mapping]:
 
 
 def mentions(value: Any, flag: str) -> bool:
-    """Whether ``flag`` is true anywhere inside of a config."""
+    """Whether ``flag`` is true anywhere in a config."""
     if isinstance(value, Mapping):
         return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
     return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
@@ -153,7 +172,7 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
         split: Its name in messages.
 
     Raises:
-        UserError: If a class has no category in the annotation file, or a head has another number.
+        UserError: If a class has no category in the annotation file, or a head does not match.
     """
     classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
     if classes is None:
@@ -171,8 +190,8 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     if len(category_ids) > len(classes):
         twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
         raise UserError(
-            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: name '
-            'each once'
+            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: '
+            'rename one of each'
         )
     absent = [name for name in classes if name not in present]
     raise UserError(
@@ -181,36 +200,57 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     )
 
 
-def check_checkpoint(model: nn.Module, checkpoint: Mapping, path: str, dataset: Any) -> None:
-    """Refuse to test weights of another model or of other classes.
-
-    Args:
-        model: The model, as built; it gets the weights.
-        checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
-        path: The file, for messages.
-        dataset: The data set to test on.
+def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
+    """Refuse weights whose kind of number is not that of the model: copying would change them.
 
     Raises:
-        UserError: If a tensor is missing, left over or of another shape, or the classes differ.
+        CheckpointError: If integers, booleans or complex numbers stand where floats go.
     """
-    trained = ((checkpoint.get('meta') or {}).get('dataset_meta') or {}).get('classes')
+    wrong = wrong_kinds(saved_weights(checkpoint), model.state_dict())
+    if wrong:
+        raise CheckpointError(f'{path} does not fit the model: {listed(wrong, 4)}')
+
+
+def saved_weights(checkpoint: Mapping) -> dict[str, Tensor]:
+    """The weights of a run's checkpoint by key, without the prefix of a parallel wrapper."""
+    weights = weights_in(checkpoint, ('state_dict',))
+    return {str(key).removeprefix('module.'): value for key, value in weights.items()}
+
+
+def check_checkpoint(
+    model: nn.Module, checkpoint: Mapping, path: str, dataset: Any, split: str = 'test'
+) -> None:
+    """Check that a checkpoint has the weights and the classes of the model and the data.
+
+    Args:
+        model: The model, into which the weights are loaded.
+        checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
+        path: The file name for messages.
+        dataset: The data set of the run.
+        split: Its name in messages.
+
+    Raises:
+        UserError: If keys are missing or unexpected, or shapes or classes differ.
+    """
+    trained = checkpoint
+    for name in ('meta', 'dataset_meta', 'classes'):
+        trained = trained.get(name) if isinstance(trained, Mapping) else None
     tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
+    if isinstance(trained, list | tuple) and tested is not None and tuple(trained) != tuple(tested):
         raise UserError(
-            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the test '
-            f'data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
+            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the '
+            f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
+    check_kinds(model, checkpoint, path)
     if release_of(checkpoint):
         print_log(str(load_whole(model, checkpoint, path)), logger='current')
         return
-    state = checkpoint.get('state_dict', checkpoint)
-    saved = {key.removeprefix('module.'): value for key, value in state.items()}
     try:
-        # the runner's own way to load, with the conversions that modules know, but strict
-        load_state_dict(model, saved, strict=True)
+        # mmengine's function, with the conversions of its modules, but strict
+        load_state_dict(model, saved_weights(checkpoint), strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(
             f'{path} does not fit the model of the config, use the one it was trained with: '
-            f'{wrong[:MAX_COMPLAINT]}'
+            f'{wrong[:MAX_DETAILS]}'
         ) from error

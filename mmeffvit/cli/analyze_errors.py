@@ -7,14 +7,14 @@ from typing import Any
 
 from mmeffvit.visualization.error_curves import analyze_and_print
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'errors found.json errors --types bbox segm')
     add = parser.add_argument
     add('result', help='detections: a JSON in the format of COCO, or a .pkl of tools/test.py --out')
-    add('out_dir', type=Path, help='folder for tables and curves')
+    add('out_dir', type=output_folder, help='folder for tables and curves')
     add(
         '--ann',
         default='data/coco/annotations/instances_val2017.json',

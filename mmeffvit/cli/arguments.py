@@ -1,25 +1,37 @@
-"""What the commands share: arguments, and how a command ends."""
+"""Arguments and error handling shared by all commands."""
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction
 from mmeffvit.engine.launch import LAUNCHERS, RunOptions
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
 
 from .errors import exit_with_message
 
 
-def new_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with ``--debug``; a description of several paragraphs keeps its lines."""
-    kind = argparse.RawDescriptionHelpFormatter if '\n' in description else argparse.HelpFormatter
-    parser = argparse.ArgumentParser(description=description, formatter_class=kind)
+def new_parser(description: str, example: str) -> argparse.ArgumentParser:
+    """A parser with ``--debug``.
+
+    Args:
+        description: What the command does; its lines are kept.
+        example: A call, without the name of the program.
+    """
+    parser = argparse.ArgumentParser(
+        description=description,
+        epilog=f'example:\n  mmeffvit {example}',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
     return parser
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """A config file and what replaces its values."""
+    """A config file and overrides of its values."""
     parser.add_argument('config', help='a config of mmdet or mmseg, or the name of one of ours')
     add_cfg_options(parser)
 
@@ -40,14 +52,45 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
         action=OptionsAction,
         default={},
         metavar='KEY=VALUE',
-        help='replace values of the config; data_root=FOLDER moves every data path',
+        help='override values of the config; data_root=FOLDER moves every data path',
     )
 
 
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """A checkpoint, and whether non-finite weights are allowed."""
+    parser.add_argument('checkpoint', help='a checkpoint of a run with this config')
+    add_allow_non_finite(parser)
+
+
+def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--allow-non-finite', action='store_true', help='load NaN and infinite weights too'
+    )
+
+
+def output_file(text: str) -> Path:
+    """The type of an argument for an output file, checked before any work."""
+    return _output(text)
+
+
+def output_folder(text: str) -> Path:
+    """The type of an argument for an output folder, checked before any work."""
+    return _output(text, folder=True)
+
+
+def _output(text: str, *, folder: bool = False) -> Path:
+    try:
+        return check_output(text, folder=folder)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """A config, and how a run of it starts: see :func:`take_run_options`."""
+    """A config and the options of a run, see :func:`take_run_options`."""
     add_config(parser)
-    parser.add_argument('--work-dir', help='folder of the log and the checkpoints')
+    parser.add_argument(
+        '--work-dir', type=output_folder, help='folder of the log and the checkpoints'
+    )
     parser.add_argument('--seed', type=int, help='seed of everything random')
     parser.add_argument(
         '--deterministic', action='store_true', help='deterministic algorithms only'
@@ -58,7 +101,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def take_run_options(values: dict[str, Any]) -> RunOptions:
-    """Take out of parsed values those that :func:`add_run` added beside the config."""
+    """Remove the values that :func:`add_run` added, and return them as options."""
     values.pop('local_rank')
     names = ('work_dir', 'cfg_options', 'launcher', 'seed', 'deterministic')
     return RunOptions(**{name: values.pop(name) for name in names})
@@ -68,19 +111,24 @@ def run_command(
     make_parser: Callable[[], argparse.ArgumentParser],
     job: Callable[..., int | None],
     argv: Sequence[str] | None = None,
+    prog: str | None = None,
 ) -> None:
-    """Parse a command line and do its job; a user error ends in one message.
+    """Parse the command line and run the command; user errors end in one message.
 
     Args:
         make_parser: Makes the parser of the command.
-        job: Gets the parsed values by name, and gives the exit code if there is a choice.
-        argv: The arguments; None takes those of this process.
+        job: Called with the parsed values by name; may return an exit code.
+        argv: The arguments; by default those of this process.
+        prog: The name of the program in its usage; by default that of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
-    values = vars(make_parser().parse_args(argv))
-    with exit_with_message(values.pop('debug')):
+    parser = make_parser()
+    parser.prog = prog or parser.prog
+    values = vars(parser.parse_args(argv))
+    non_finite = values.pop('allow_non_finite', False)
+    with exit_with_message(values.pop('debug')), allow_non_finite(non_finite):
         code = job(**values)
     if code:
         raise SystemExit(code)

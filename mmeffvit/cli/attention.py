@@ -7,11 +7,11 @@ from typing import Any
 
 from mmeffvit.visualization.attention.run import visualize_attention
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'attention SwiftFormer:l1 photo.jpg --out attention')
     add = parser.add_argument
     add(
         'target',
@@ -25,7 +25,12 @@ def make_parser() -> ArgumentParser:
         metavar='FILE',
         help='of a run with the config, or released weights of the backbone (default: random)',
     )
-    add('--out', default='work_dirs/attention', help='folder for .png sheets and .npz arrays')
+    add(
+        '--out',
+        type=output_folder,
+        default='work_dirs/attention',
+        help='folder for .png sheets and .npz arrays',
+    )
     add(
         '--query',
         nargs=2,

@@ -2,22 +2,21 @@
 
 from argparse import ArgumentParser
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
-from .arguments import add_config, new_parser, run_command
+from .arguments import add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'browse configs/maskrcnn_swiftformer_l1.py --split train')
     add = parser.add_argument
     add_config(parser)
     add(
         '--out-dir',
-        type=Path,
-        default=Path('browse'),
+        type=output_folder,
+        default='browse',
         dest='out',
         help='folder of the sheets (%(default)s)',
     )

@@ -17,7 +17,7 @@ from .arguments import add_config, new_parser, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'check configs/maskrcnn_swiftformer_l1.py --no-data')
     add_config(parser)
     return parser
 

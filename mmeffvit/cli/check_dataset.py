@@ -17,9 +17,15 @@ from .arguments import add_config, new_parser, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
-    add = parser.add_argument
+    parser = new_parser(__doc__, 'check configs/maskrcnn_swiftformer_l1.py --all')
     add_config(parser)
+    add_sample(parser)
+    return parser
+
+
+def add_sample(parser: ArgumentParser) -> None:
+    """Which data sets and images are looked at."""
+    add = parser.add_argument
     add('--splits', nargs='+', choices=SPLITS, default=SPLITS, help='which data sets to look at')
     add(
         '--num-images',
@@ -30,7 +36,6 @@ def make_parser() -> ArgumentParser:
     )
     add('--all', action='store_true', help='open every image')
     add('--seed', type=int, default=0, help='which images are opened')
-    return parser
 
 
 def check_and_print(
@@ -47,7 +52,7 @@ def check_and_print(
     sample = Sample(None if all else num_images, seed)
     reports = check_dataset(open_config(config, cfg_options), tuple(splits), sample)
     print(*reports, sep='\n\n')
-    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.broken]
+    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
     print(f'\n{config}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
     return 1 if broken else 0
 

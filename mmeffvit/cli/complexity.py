@@ -4,15 +4,16 @@ import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from mmeffvit.complexity.count import count
 from mmeffvit.utils.files import write_file
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'complexity configs/maskrcnn_swiftformer_l1.py --shape 800 1344')
     add = parser.add_argument
     add(
         'target',
@@ -33,11 +34,17 @@ def make_parser() -> ArgumentParser:
         metavar='N',
         help='boxes for a second stage (default: test_cfg.rpn.max_per_img of the config)',
     )
-    add('--json', metavar='FILE', dest='out', help='also write the numbers to a file')
+    add(
+        '--json',
+        type=output_file,
+        metavar='FILE',
+        dest='out',
+        help='also write the numbers to a file',
+    )
     return parser
 
 
-def run(target: str, shape: Sequence[int] | None, proposals: int | None, out: str | None) -> None:
+def run(target: str, shape: Sequence[int] | None, proposals: int | None, out: Path | None) -> None:
     result = count(target, shape=shape and tuple(shape), proposals=proposals)
     print(result)
     if out:

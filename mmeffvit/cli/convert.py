@@ -8,18 +8,19 @@ from typing import Any
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
 
-from .arguments import new_parser, run_command
+from .arguments import add_allow_non_finite, new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'convert mobilevitv2-1.0.pt mobilevitv2_100.safetensors')
     add = parser.add_argument
     add('source', help='a file, an address, or hf://OWNER/REPOSITORY')
-    add('out', type=Path, nargs='?', help='a .safetensors or .pth file')
+    add('out', type=output_file, nargs='?', help='a .safetensors or .pth file')
     add('--dry-run', action='store_true', help='say what would become of it only')
     add('--averaged', action='store_true', help='take the EMA weights')
     add('--backbone-only', action='store_true', help='of a whole model, the backbone alone')
     add('--prefix', help='read only the keys that start so')
+    add_allow_non_finite(parser)
     return parser
 
 

@@ -15,7 +15,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_folder, run_command
 
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
 COCO_CONFIG = 'maskrcnn_swiftformer_xs.py'
@@ -23,9 +23,9 @@ BATCH = 8  # images per step over all processes
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'demo --out work_dirs/demo')
     add = parser.add_argument
-    add('--out', type=Path, default=Path('work_dirs/demo'), help='output folder')
+    add('--out', type=output_folder, default='work_dirs/demo', help='output folder')
     add('--seed', type=int, default=0, help='seed of the data and the training')
     return parser
 

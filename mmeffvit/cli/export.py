@@ -8,15 +8,15 @@ from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
 
-from .arguments import add_checkpoint, add_config, new_parser, run_command
+from .arguments import add_checkpoint, add_config, new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'export configs/retinanet_shvit_s4.py epoch_12.pth model.onnx')
     add = parser.add_argument
     add_config(parser)
     add_checkpoint(parser)
-    add('out', metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
+    add('out', type=output_file, metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
     add(
         '--shape',
         type=int,
@@ -33,7 +33,7 @@ def make_parser() -> ArgumentParser:
 
 
 def run(
-    config: str, checkpoint: str | None, out: str, shape: Sequence[int] | None, **values: Any
+    config: str, checkpoint: str | None, out: Path, shape: Sequence[int] | None, **values: Any
 ) -> None:
     options = ToolOptions(shape=tuple(shape) if shape else None, **values)
     print(export_model(config, checkpoint, out, options))

@@ -8,11 +8,11 @@ from typing import Any
 
 from mmeffvit.visualization.per_class import report_per_class
 
-from .arguments import add_config, new_parser, run_command
+from .arguments import add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'per-class configs/retinanet_shvit_s4.py found.pkl')
     add = parser.add_argument
     add_config(parser)
     add(
@@ -22,9 +22,9 @@ def make_parser() -> ArgumentParser:
     )
     add(
         '--out-dir',
-        type=Path,
+        type=output_folder,
         metavar='FOLDER',
-        help='gets per_class.md and per_class.png; by default where the results are',
+        help='folder for per_class.md and per_class.png; by default that of the results',
     )
     return parser
 

@@ -6,14 +6,19 @@ from pathlib import Path
 
 from mmeffvit.visualization.curves import plot_curves
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'curves work_dirs/maskrcnn_swiftformer_l1')
     add = parser.add_argument
-    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are laid over another')
-    add('--out', type=Path, metavar='FILE.png', help='default: curves.png in the first work dir')
+    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are overlaid')
+    add(
+        '--out',
+        type=output_file,
+        metavar='FILE.png',
+        help='default: curves.png in the first work dir',
+    )
     return parser
 
 

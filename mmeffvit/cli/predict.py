@@ -9,11 +9,18 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
 
-from .arguments import add_config, new_parser, run_command
+from .arguments import (
+    add_allow_non_finite,
+    add_config,
+    new_parser,
+    output_file,
+    output_folder,
+    run_command,
+)
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'predict configs/retinanet_shvit_s4.py epoch_12.pth photos')
     add = parser.add_argument
     add_config(parser)
     add(
@@ -24,16 +31,17 @@ def make_parser() -> ArgumentParser:
         'address; left out, the model that is released for the config; then images, videos, '
         'folders and quoted globs',
     )
+    add_allow_non_finite(parser)
     add(
         '--out',
-        type=Path,
+        type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
         metavar='FILE.json|FOLDER',
         help='COCO results of a detector, or the folder of label maps of a segmentor',
     )
     add(
         '--out-dir',
-        type=Path,
-        default=Path('predictions'),
+        type=output_folder,
+        default='predictions',
         metavar='FOLDER',
         help='folder of the pictures (default: %(default)s)',
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from mmeffvit.preparation.voc_coco import prepare_voc_coco
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'prepare-voc-coco --coco data/coco --voc data/VOCdevkit/VOC2012')
     add = parser.add_argument
     add('--coco', type=Path, default=Path('data/coco'), help='COCO 2017')
     add(
@@ -19,7 +19,7 @@ def make_parser() -> ArgumentParser:
         default=Path('data/VOCdevkit/VOC2012'),
         help='PASCAL VOC 2012 with SegmentationClassAug',
     )
-    add('--out', type=Path, default=Path('data/voc12_coco'), help='folder to make')
+    add('--out', type=output_folder, default='data/voc12_coco', help='folder to make')
     return parser
 
 

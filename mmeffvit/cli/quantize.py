@@ -3,19 +3,20 @@
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8.onnx')
     add = parser.add_argument
     add('model', metavar='MODEL.onnx', help='written by tools/export.py')
     add('images', metavar='IMAGES', help='folder of images like those to come')
-    add('out', metavar='OUT.onnx', help='file to write')
+    add('out', type=output_file, metavar='OUT.onnx', help='file to write')
     add('--samples', type=int, default=64, metavar='N', help='images to calibrate on at most')
     add(
         '--exclude',
@@ -35,7 +36,7 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(model: str, images: str, out: str, size: Sequence[int] | None, **values: Any) -> None:
+def run(model: str, images: str, out: Path, size: Sequence[int] | None, **values: Any) -> None:
     print(quantize(model, images, out, size=tuple(size) if size else None, **values))
 
 

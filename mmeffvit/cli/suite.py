@@ -6,24 +6,23 @@ what is done, resumes what was interrupted, and tries again what failed.
 
 from argparse import ArgumentParser
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mmeffvit.suite.commands import PRINTED, SuiteOptions
 from mmeffvit.suite.run import print_commands, run_suite
 
-from .arguments import add_cfg_options, new_parser, run_command
+from .arguments import add_cfg_options, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'suite "configs/ssdlite_*.py" --work-dir work_dirs')
     add = parser.add_argument
     add('configs', nargs='*', metavar='CONFIG', help='paths, globs, or names of our own configs')
     add(
         '--work-dir',
-        type=Path,
-        default=Path('work_dirs'),
-        help='gets suite.json, suite.md and a folder per config (default: work_dirs)',
+        type=output_folder,
+        default='work_dirs',
+        help='folder for suite.json, suite.md and one folder per config (default: work_dirs)',
     )
     add('--test-only', action='store_true', help='test the latest checkpoints')
     add(

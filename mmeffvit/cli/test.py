@@ -6,17 +6,25 @@ from typing import Any
 
 from mmeffvit.engine.launch import evaluate
 
-from .arguments import add_checkpoint, add_run, new_parser, run_command, take_run_options
+from .arguments import (
+    add_checkpoint,
+    add_run,
+    new_parser,
+    output_file,
+    output_folder,
+    run_command,
+    take_run_options,
+)
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'test configs/retinanet_shvit_s4.py epoch_12.pth --out found.pkl')
     add = parser.add_argument
     add_run(parser)
     add_checkpoint(parser)
-    add('--show-dir', help='folder for pictures of the predictions')
-    add('--out', metavar='FILE.pkl', help='file for the predictions')
-    add('--tta', action='store_true', help='merge predictions on flipped copies')
+    add('--show-dir', type=output_folder, help='folder for pictures of the predictions')
+    add('--out', type=output_file, metavar='FILE.pkl', help='file for the predictions')
+    add('--tta', action='store_true', help='test-time augmentation with horizontal flips')
     return parser
 
 

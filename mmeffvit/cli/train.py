@@ -6,28 +6,33 @@ from typing import Any
 
 from mmeffvit.engine.launch import train
 
-from .arguments import add_run, new_parser, run_command, take_run_options
+from .arguments import add_allow_non_finite, add_run, new_parser, run_command, take_run_options
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, 'train configs/maskrcnn_swiftformer_l1.py --work-dir runs/1')
     add = parser.add_argument
     add_run(parser)
-    add('--amp', action='store_true', help='mixed precision')
+    add('--amp', action='store_true', help='train in mixed precision')
     add(
         '--resume',
         nargs='?',
         const='auto',
         metavar='CHECKPOINT',
-        help='go on from CHECKPOINT, or from the latest valid one in the work dir',
+        help='resume from CHECKPOINT, or from the latest valid one in the work dir',
     )
-    add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
+    add(
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate with the total batch size',
+    )
     add(
         '--no-check',
         dest='check',
         action='store_false',
-        help='train without looking for faults of the config first',
+        help='skip the check of the config before training',
     )
+    add_allow_non_finite(parser)
     return parser
 
 

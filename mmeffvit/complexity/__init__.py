@@ -1,1 +1,1 @@
-"""What :mod:`mmeffvit.complexity.count` is made of: what to count, how to run it, the rows."""
+"""Parameters and multiply-adds of backbones and models: :mod:`mmeffvit.complexity.count`."""

@@ -1,4 +1,4 @@
-"""Count parameters and multiply-adds of a backbone or of a whole model, part by part."""
+"""Count parameters and multiply-adds of a backbone or a whole model, per module."""
 
 import sys
 from collections.abc import Callable
@@ -24,21 +24,21 @@ COUNTER = (
     'operations, norms, pooling and resizing'
 )
 DEFAULT_SHAPES = {'backbone': (224, 224), 'mmdet': (800, 1333), 'mmseg': (512, 512)}
-# where the model is built and where it runs: on the meta device there are shapes and no values,
-# so that neither memory nor time depends on size
+# devices for building and for running: the meta device computes shapes only,
+# so that memory and time do not depend on the image size
 ATTEMPTS = (('meta', 'meta'), ('cpu', 'meta'), ('cpu', 'cpu'))
 
 
 @dataclass
 class Complexity:
-    """What was counted, on which image, and how.
+    """Parameters and multiply-adds of a model.
 
     Args:
-        target: The config or the backbone, as the user named it.
+        target: The config or the backbone, as given by the user.
         shape: Height and width of the image in pixels, neither resized nor padded.
         device: 'meta' or 'cpu', where it ran.
         parts: Disjoint parts that make up the model.
-        remarks: What a reader of the numbers must know.
+        remarks: Notes on how the numbers were obtained.
     """
 
     target: str
@@ -56,7 +56,7 @@ class Complexity:
         return {**asdict(self), 'total': asdict(self.total), 'counter': COUNTER}
 
     def __str__(self) -> str:
-        """The aligned table between its heading and its remarks."""
+        """The aligned table with its heading and its remarks."""
         rows = [('', 'parameters', 'trainable', 'multiply-adds')]
         for part in (*self.parts, self.total):
             macs = f'{part.multiply_adds / 1e9:.3f} G' if part.ran else 'not run'
@@ -72,22 +72,23 @@ class Complexity:
 def count(
     target: str, *, shape: tuple[int, int] | None = None, proposals: int | None = None
 ) -> Complexity:
-    """Count a backbone, or the model of a config, at inference on one image.
+    """Count a backbone, or the model of a config, for inference on one image.
 
-    Heads that only training uses have parameters and do not run. The second stage of a detector
+    Heads used in training only have parameters but no multiply-adds. The second stage of a detector
     gets ``proposals`` boxes, its mask head the first 100 of them, as in mmdet's ``mode='tensor'``.
 
     Args:
         target: A config file, or a backbone such as 'SHViT:s4' or
             'EfficientFormerV2:s2:attention=mobile'; see
             :func:`mmeffvit.config.backbones.parse_backbone`.
-        shape: Height and width in pixels; None takes the size at which the config tests, else
-            224 x 224 for a backbone, 800 x 1333 for a detector, 512 x 512 for a segmentor.
-        proposals: Boxes for the second stage; None takes ``test_cfg.rpn.max_per_img`` of the
-            config, else 1000.
+        shape: Height and width in pixels; None uses the test size of the config if it has one,
+            otherwise 224 x 224 for a backbone, 800 x 1333 for a detector, 512 x 512 for a
+            segmentor.
+        proposals: Number of boxes for the second stage; None uses ``test_cfg.rpn.max_per_img`` of
+            the config, or 1000.
 
     Raises:
-        UserError: If the target is no config and no known backbone, or does not run.
+        UserError: If the target is neither a config nor a known backbone, or does not run.
     """
     if not is_config(target):
         return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
@@ -100,7 +101,7 @@ def count(
     with isolated(scope):
         result = attempt(target, shape, partial(build_model, settings), forward, LISTED)
     if 'roi_head' in settings and 'anchor_generator' in (settings.get('rpn_head') or {}):
-        result.remarks.append(f'the second stage gets {boxes} boxes, a mask head 100 at most')
+        result.remarks.append(f'the second stage gets {boxes} boxes, a mask head at most 100')
     return result
 
 
@@ -117,33 +118,33 @@ def attempt(
     forward: Callable[[nn.Module], None],
     listed: tuple[str, ...],
 ) -> Complexity:
-    """Run the model on the meta device, else on the CPU.
+    """Run the model on the meta device, or on the CPU if that fails.
 
     Raises:
         UserError: If it runs on neither.
     """
-    refusal = None
+    failure = None
     for built_on, device in ATTEMPTS:
         if device == 'cpu':
-            remark = f'run on the CPU, the meta device refused: {refusal}'
-            print(remark, file=sys.stderr, flush=True)  # before it takes its time
+            remark = f'run on the CPU, since the meta device failed: {failure}'
+            print(remark, file=sys.stderr, flush=True)  # before the slow run
         try:
             with torch.device(built_on):
                 model = build()
             model.to(device)
-            model.eval()  # some return nothing
+            model.eval()  # the eval() of some models returns None
             own = count_modules(model, forward)
         except UserError:
             raise
-        except Exception as error:  # what the meta device cannot do ends in any of them
-            refusal = reason(error).split('. ')[0]
+        except Exception as error:  # unsupported operations raise various exceptions
+            failure = reason(error).split('. ')[0]
             continue
         remarks = uncounted(model) + ([remark] if device == 'cpu' else [])
         return Complexity(target, tuple(shape), device, make_parts(model, own, listed), remarks)
-    raise UserError(f'{target} does not run at {shape[0]} x {shape[1]}: {refusal}')
+    raise UserError(f'{target} does not run at {shape[0]} x {shape[1]}: {failure}')
 
 
 def uncounted(model: nn.Module) -> list[str]:
-    """Name the operators of mmcv in the model: torch cannot count inside them."""
+    """List mmcv's operators in the model, whose operations torch cannot count."""
     found = {type(m).__name__ for m in model.modules() if type(m).__module__.startswith('mmcv.ops')}
     return [f'not counted inside: {", ".join(sorted(found))}'] if found else []

@@ -1,4 +1,4 @@
-"""One forward pass of a model of either host on one image, without post-processing."""
+"""One forward pass of a model of mmdet or mmseg on one image, without post-processing."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,12 +22,12 @@ def blank_image(model: nn.Module, shape: tuple[int, int]) -> Tensor:
 
 
 def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> None:
-    """Run what runs at inference.
+    """Run the modules that are used at inference.
 
     Args:
         model: A detector or a segmentor in eval mode.
         shape: Height and width of the image in pixels.
-        proposals: Boxes that the second stage of a detector gets.
+        proposals: Number of boxes for the second stage of a detector.
     """
     image = blank_image(model, shape)
     if not hasattr(model, 'roi_head'):
@@ -43,10 +43,10 @@ def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> No
 def run_second_stage(
     roi_head: nn.Module, maps: tuple[Tensor, ...], boxes: Any, samples: list[Any]
 ) -> None:
-    """As ``mode='tensor'`` does, but with as many boxes as asked for, whatever the RPN finds.
+    """Run as ``mode='tensor'`` does, but with the given boxes instead of those of the RPN.
 
-    The stages of a cascade run by themselves: between them boxes depend on values, and mmdet gives
-    all boxes to the mask heads here, where inference gives them what was found.
+    The stages of a cascade are run separately: between them boxes depend on values, and in this
+    mode mmdet gives all boxes to the mask heads, whereas at inference they get the detected ones.
     """
     if list(signature(roi_head._bbox_forward).parameters)[:3] != ['stage', 'x', 'rois'] or hasattr(
         boxes, 'features'
@@ -61,7 +61,7 @@ def run_second_stage(
 
 
 def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
-    """What a model is told of the image."""
+    """The data sample of the image, without instances."""
     meta = dict(
         img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
         scale_factor=(1.0, 1.0), img_id=0, img_path='zeros.png',
@@ -71,7 +71,7 @@ def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
     else:
         from mmdet.structures import DetDataSample as DataSample
     sample = DataSample(metainfo=meta)
-    # some heads look for targets, also where they need none
+    # some heads access the targets even where they do not need them
     sample.gt_instances = InstanceData(
         bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.long)
     )
@@ -81,9 +81,9 @@ def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
 def proposal_boxes(
     model: nn.Module, maps: tuple[Tensor, ...], samples: list[Any], proposals: int
 ) -> Any:
-    """Run the first stage, and return ``proposals`` boxes of any place.
+    """Run the first stage, and return ``proposals`` arbitrary boxes.
 
-    A first stage that gives queries with its boxes, as that of Sparse R-CNN, chooses both.
+    For a first stage that returns queries with its boxes, as in Sparse R-CNN, return its output.
     """
     rpn = getattr(model, 'rpn_head', None)
     if rpn is not None and not hasattr(rpn, 'prior_generator'):
@@ -96,10 +96,10 @@ def proposal_boxes(
 
 @contextmanager
 def empty_regions(roi_head: nn.Module) -> Iterator[None]:
-    """Let RoI extractors return zeros of the right shape.
+    """Make RoI extractors return zeros of the right shape.
 
-    Which map a region is cut from depends on values, which the meta device has not, and cutting
-    costs none of the operations that are counted.
+    The level of a region depends on values, which the meta device does not have, and RoI extraction
+    has none of the counted operations.
     """
     with ExitStack() as stack:
         for module in roi_head.modules():

@@ -1,4 +1,4 @@
-"""Parameters and multiply-adds of every part of a model, in rows that add up to the whole."""
+"""Parameters and multiply-adds of the parts of a model, in rows that add up to the total."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-LISTED = ('backbone', 'roi_head')  # parts whose own parts are rows
+LISTED = ('backbone', 'roi_head')  # modules whose children have their own rows
 
 
 @dataclass
@@ -19,10 +19,10 @@ class Part:
 
     Args:
         name: Name of the module in the model.
-        parameters: How many numbers its parameters have.
-        trainable: How many of these ask for a gradient.
-        multiply_adds: Of one forward pass on one image.
-        ran: Whether the forward pass went through it.
+        parameters: Number of parameters.
+        trainable: Number of parameters that require a gradient.
+        multiply_adds: Multiply-adds of one forward pass on one image.
+        ran: Whether it was used in the forward pass.
     """
 
     name: str
@@ -33,19 +33,19 @@ class Part:
 
 
 def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:
-    """Multiply-adds of every module that ran, without those of the modules inside it.
+    """Multiply-adds of every module that ran, without those of its submodules.
 
     Args:
-        model: The model; the ``forward`` of its modules is wrapped while it runs. Heads of mmseg
-            are run by that, which hooks of torch do not see.
-        forward: Runs it.
+        model: The model; the ``forward`` of its modules is wrapped while it runs, since mmseg calls
+            it directly on heads, where torch's hooks do not fire.
+        forward: Runs the model.
     """
     own: dict[str, int] = {}
     active = ['']
     settled = 0
 
     def settle() -> None:
-        """Put what was counted since the last call down to the module that runs."""
+        """Assign the operations since the last call to the running module."""
         nonlocal settled
         flops = counter.get_total_flops()
         own[active[-1]] = own.get(active[-1], 0) + (flops - settled) // 2
@@ -76,7 +76,7 @@ def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict
 
 @contextmanager
 def without_gradients(model: nn.Module) -> Iterator[None]:
-    """Let no parameter ask for one: the counter of torch stumbles over those given as inputs."""
+    """Disable gradients of all parameters: torch's counter fails on inputs that require them."""
     trainable = [p for p in model.parameters() if p.requires_grad]
     for parameter in trainable:
         parameter.requires_grad_(False)
@@ -89,15 +89,15 @@ def without_gradients(model: nn.Module) -> Iterator[None]:
 
 
 def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -> list[Part]:
-    """The rows: the children of the model, of ``listed`` ones the children, of lists the items.
+    """The rows: children of the model, children of ``listed`` ones, and items of module lists.
 
     Args:
         model: The model.
         own: What :func:`count_modules` returned.
-        listed: Names of children whose children are rows; '' for the model itself.
+        listed: Names of children whose children have their own rows.
 
     Returns:
-        Rows with parameters or multiply-adds; what belongs to none of them is in 'other'.
+        Rows with parameters or multiply-adds; everything else is in 'other'.
     """
     parts = {name: Part(name) for name in part_names(model, listed)}
     parts['other'] = Part('other')
@@ -122,7 +122,7 @@ def part_names(model: nn.Module, listed: tuple[str, ...]) -> Iterator[str]:
 
 
 def with_items(name: str, module: nn.Module) -> Iterator[str]:
-    """The module, or the items of a list of modules: stages, heads of a cascade."""
+    """The module, or the items of a module list such as stages or cascade heads."""
     if isinstance(module, nn.ModuleList):
         yield from (f'{name}.{index}' for index in range(len(module)))
     else:
@@ -130,7 +130,7 @@ def with_items(name: str, module: nn.Module) -> Iterator[str]:
 
 
 def owner(name: str, parts: dict[str, Part]) -> str:
-    """The part that a module or a parameter lies in."""
+    """The part that a module or a parameter belongs to."""
     while name and name not in parts:
         name = name.rpartition('.')[0]
     return name or 'other'

@@ -1,1 +1,1 @@
-"""Configs: reading them, and which of mmdet and mmseg they need."""
+"""Reading and building configs, with mmdet or mmseg as they require."""

@@ -1,4 +1,4 @@
-"""A backbone that the command line spells out."""
+"""Backbones given on the command line."""
 
 from ast import literal_eval
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from mmeffvit.utils.optional import require
 def parse_backbone(target: str) -> dict[str, Any]:
     """The config of a backbone from ``TYPE[:ARCH][:KEY=VALUE...]``.
 
-    ``ARCH`` is a name, or a number with a point: a multiple of the base width of MobileViTv2. A
-    type of mmdet or mmseg has its scope before it: 'mmdet.ResNet:depth=50'.
+    ``ARCH`` is a name, or a number with a decimal point: a multiple of MobileViTv2's base width.
+    Types of mmdet or mmseg are prefixed with their scope: 'mmdet.ResNet:depth=50'.
 
     Raises:
-        UserError: If the type is unknown, or a part is not of that form.
+        UserError: If the type is unknown, or a part has another form.
     """
     name, *rest = target.split(':')
     settings: dict[str, Any] = dict(type=backbone_class(name, target))
@@ -37,13 +37,13 @@ def parse_backbone(target: str) -> dict[str, Any]:
 
 
 def backbone_class(name: str, target: str) -> type[nn.Module]:
-    """The class registered as ``name``, which without a scope is one of ours."""
+    """The class registered as ``name``; without a scope, one of ours."""
     scope = name.partition('.')[0] if '.' in name else 'mmeffvit'
     if scope in ('mmdet', 'mmseg'):
         require(scope)
         import_module(f'{scope}.registry')
     known = {'mmeffvit': MODELS, **ROOT_MODELS.children}.get(scope)
-    # an empty registry is false, and fills itself when asked
+    # an empty registry is falsy, and is filled on access
     cls = known.get(name.removeprefix(f'{scope}.')) if known is not None else None
     if cls is None:
         raise UserError(
@@ -54,10 +54,10 @@ def backbone_class(name: str, target: str) -> type[nn.Module]:
 
 
 def build_backbone(settings: Mapping[str, Any]) -> nn.Module:
-    """Build what :func:`parse_backbone` returned.
+    """Build the backbone of :func:`parse_backbone`.
 
     Raises:
-        UserError: If an argument is unknown or not one of its choices.
+        UserError: If an argument is unknown or invalid.
     """
     arguments = dict(settings)
     cls = arguments.pop('type')

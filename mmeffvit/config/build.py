@@ -1,4 +1,4 @@
-"""Build the model of a config by itself: no weights are fetched, and nothing around it changes."""
+"""Build the model of a config in isolation: no weights are loaded, no global state changes."""
 
 import random
 import re
@@ -25,30 +25,33 @@ from mmeffvit.utils.text import listed
 
 SEED = 0
 UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
-WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of the hosts' models that name a checkpoint
-PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # what mmengine keeps of the current run
+WEIGHTS = (
+    'pretrained',
+    'teacher_ckpt',
+)  # arguments of mmdet's and mmseg's models that name a checkpoint
+PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the current run
 
 
 @contextmanager
 def isolated(scope: str) -> Iterator[None]:
-    """Work beside a run without leaving a trace in it.
+    """Run code without side effects on a run in the same process.
 
-    Random states, the current logger, message hub and default scope are as before afterwards. In
-    between nothing is logged and the process group is out of sight: losses that average over all
-    processes would wait for those that do not work here.
+    Random states, the current logger, message hub and default scope are restored afterwards. Inside
+    the context nothing is logged and the process group is hidden: losses that average over all
+    processes would wait for the other processes.
 
     Args:
-        scope: The default scope in between, 'mmdet' or 'mmseg'.
+        scope: The default scope inside the context, 'mmdet' or 'mmseg'.
     """
     kept = [cls._instance_dict for cls in PER_PROCESS]
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     for cls in PER_PROCESS:
         cls._instance_dict = OrderedDict()
     try:
-        MMLogger.get_instance('beside').setLevel('CRITICAL')
-        DefaultScope.get_instance('beside', scope_name=scope)
-        progress = dict(epoch=0, iter=0, max_epochs=1, max_iters=1)  # some losses ask for it
-        MessageHub.get_instance('beside').update_info_dict(progress)
+        MMLogger.get_instance('isolated').setLevel('CRITICAL')
+        DefaultScope.get_instance('isolated', scope_name=scope)
+        progress = dict(epoch=0, iter=0, max_epochs=1, max_iters=1)  # some losses read it
+        MessageHub.get_instance('isolated').update_info_dict(progress)
         random.seed(SEED)
         np.random.seed(SEED)
         torch.default_generator.manual_seed(SEED)  # torch.manual_seed would seed accelerators too
@@ -64,14 +67,16 @@ def isolated(scope: str) -> Iterator[None]:
 
 
 def own_model_config(config: Config) -> ConfigDict:
-    """A copy of the model's config that names no weights, with its data preprocessor in it.
+    """A copy of the model's config without checkpoints, with its data preprocessor.
 
-    Of a model around a detector, as for semi-supervised training or tracking, the detector's.
+    For a wrapper around a detector, as in semi-supervised training or tracking, the detector's.
 
     Raises:
-        KeyError: If the config has no model.
+        UserError: If the config has no model.
     """
-    model = deepcopy(config.model)
+    model = deepcopy(config.get('model'))
+    if not model:
+        raise UserError(f'{config.filename} has no model')
     if 'backbone' not in model and 'detector' in model:
         model = model.detector
     if 'data_preprocessor' in config:
@@ -81,7 +86,7 @@ def own_model_config(config: Config) -> ConfigDict:
 
 
 def without_weights(value: Any) -> None:
-    """Take out of ``value``, in place, every mention of a checkpoint to start from."""
+    """Remove every pretrained checkpoint from ``value``, in place."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key in WEIGHTS or (key == 'init_cfg' and is_pretrained(item)):
@@ -99,22 +104,24 @@ def is_pretrained(init_cfg: Any) -> bool:
 
 
 def build_model(model: ConfigDict) -> nn.Module:
-    """Build it, with batch norms that need no process group.
+    """Build a model, with ``SyncBatchNorm`` replaced by plain batch norm.
 
     Raises:
-        UserError: If a name is not registered or an argument does not fit its class.
+        UserError: If a name is not registered or an argument is invalid.
     """
     try:
         return revert_sync_batchnorm(MODELS.build(deepcopy(model)))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'the model cannot be built: {why(error, dict(model=model))}') from error
+        raise UserError(
+            f'the model cannot be built: {explain_error(error, dict(model=model))}'
+        ) from error
 
 
-def why(error: Exception, settings: Mapping[str, Any]) -> str:
-    """Why something could not be built from a config, with the cure of frequent causes.
+def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
+    """Why something could not be built from a config, with the fix for frequent causes.
 
     Args:
-        error: What was raised.
+        error: The raised error.
         settings: The config, or its model as ``dict(model=...)``.
     """
     text = str(error.args[0] if error.args else error).strip()
@@ -122,16 +129,16 @@ def why(error: Exception, settings: Mapping[str, Any]) -> str:
     if found := UNREGISTERED.search(line):
         name, scope, kind = found.groups()
         close = get_close_matches(name.rpartition('.')[2], registered(kind), 5, 0.5)
-        choices = f'did you mean {", ".join(close)}?' if close else 'no name is like it.'
+        choices = f'did you mean {", ".join(close)}?' if close else 'no name is similar.'
         return (
-            f'{scope} knows no {kind} of type {name!r}; {choices} Correct it, or import the module '
-            'that registers it by custom_imports'
+            f'{scope} has no {kind} of type {name!r}; {choices} Correct it, or import the module '
+            'that registers it with custom_imports'
         )
     argument = re.search(r"unexpected keyword argument '(\w+)'", line)
     places = list(places_of(argument[1], settings)) if argument else []
     if places:
         return (
-            f'{line}, which {listed(places)} has. If it is left from a config that this one '
+            f'{line}, set in {listed(places)}. If it comes from a config that this one '
             'inherits from, replace the whole dict: '
             f'{places[0].split(".")[-1]}=dict(_delete_=True, ...)'
         )
@@ -140,7 +147,7 @@ def why(error: Exception, settings: Mapping[str, Any]) -> str:
 
 
 def registered(kind: str) -> list[str]:
-    """The names in all registries of a kind, those of mmdet and mmseg included."""
+    """All names registered for a kind, including those of mmdet and mmseg."""
     roots = [r for r in vars(mmengine.registry).values() if isinstance(r, Registry)]
     roots = [root for root in roots if root.name == kind]
     return sorted({
@@ -150,7 +157,7 @@ def registered(kind: str) -> list[str]:
 
 
 def places_of(key: str, value: Any, place: str = '') -> Iterator[str]:
-    """Dotted names of the dicts in a config that have a type and a key."""
+    """Dotted names of the dicts in a config that have a type and the given key."""
     if isinstance(value, dict):
         if key in value and 'type' in value:
             yield place
@@ -159,16 +166,3 @@ def places_of(key: str, value: Any, place: str = '') -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             yield from places_of(key, item, f'{place}.{number}')
-
-
-def lookup(model: Any, name: str) -> Any:
-    """The config of the module called ``name`` in the built model, or None.
-
-    One config can stand for a list of modules, one per stage: there a number leads nowhere.
-    """
-    for part in filter(None, name.split('.')):
-        if isinstance(model, list | tuple):
-            model = model[int(part)] if part.isdigit() and int(part) < len(model) else None
-        elif not (part.isdigit() and isinstance(model, dict)):
-            model = model.get(part) if isinstance(model, dict) else None
-    return model

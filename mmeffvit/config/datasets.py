@@ -1,4 +1,4 @@
-"""What a config says of its data: data sets, pipelines, sizes of images."""
+"""The data settings of a config: data sets, pipelines, image sizes."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -29,12 +29,12 @@ def datasets_in(dataset: Any) -> Iterator[Mapping]:
 
 
 def datasets_of(config: Config, split: str) -> list[Mapping]:
-    """The data sets that the loader of 'train', 'val' or 'test' names."""
+    """The data sets of the loader of 'train', 'val' or 'test'."""
     return list(datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')))
 
 
 def eval_dataset(config: Config) -> Mapping[str, Any]:
-    """The first data set that the config tests on, else validates on; empty without any."""
+    """The first test data set of the config, else the first validation one; empty if none."""
     split = 'test' if config.get('test_dataloader') else 'val'
     return next(iter(datasets_of(config, split)), {})
 
@@ -60,7 +60,7 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
 
 
 def find_image(config: Config) -> Path:
-    """An image of the data that the config tests on, else validates on.
+    """An image of the config's test data, else of its validation data.
 
     Raises:
         UserError: If there is none.
@@ -76,12 +76,12 @@ def find_image(config: Config) -> Path:
                 return path
     places = ', '.join(sorted({str(folder) for folder in tried})) or 'no folder'
     raise UserError(
-        f'there is no image to compare the export on (looked in {places}): give one, --image FILE'
+        f'no image found to compare the export on (looked in {places}): give one with --image FILE'
     )
 
 
 def settings_of(value: Any, type_name: str) -> Iterator[dict]:
-    """Every config of a type anywhere in ``value``, such as the transforms of all pipelines."""
+    """All configs of a type anywhere in ``value``, such as a transform in all pipelines."""
     if isinstance(value, dict):
         if name_of(value) == type_name:
             yield value
@@ -92,15 +92,15 @@ def settings_of(value: Any, type_name: str) -> Iterator[dict]:
 
 
 def name_of(settings: Mapping[str, Any]) -> str:
-    """The name of a type, which may be a class, without its scope."""
+    """The name of the type, which may be a class, without its scope."""
     kind = settings.get('type')
     return getattr(kind, '__name__', str(kind)).split('.')[-1]
 
 
-def fed_multiples(config: Config) -> tuple[int, ...]:
-    """What the sides of training images divide by as they reach the model, in pixels.
+def input_multiples(config: Config) -> tuple[int, ...]:
+    """Numbers of pixels that the sides of the model's training images are multiples of.
 
-    A fixed size divides by itself. A wrapper of the data set may have a pipeline of its own.
+    For a fixed size, the size itself. A wrapper of the data set may have its own pipeline.
     """
     preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
@@ -116,7 +116,7 @@ def fed_multiples(config: Config) -> tuple[int, ...]:
 
 
 def multiples_after(step: Mapping[str, Any], before: tuple[int, ...]) -> tuple[int, ...]:
-    """What the sides of images divide by after a transform."""
+    """Numbers of pixels that the sides of images are multiples of after a transform."""
     name = name_of(step)
     if name == 'Pad':
         return tuple(step.get('size') or ()) or (step.get('size_divisor') or 1,)
@@ -125,8 +125,8 @@ def multiples_after(step: Mapping[str, Any], before: tuple[int, ...]) -> tuple[i
     if name == 'Resize' and not step.get('keep_ratio') and step.get('scale') is not None:
         scale = step['scale']
         return tuple(scale) if isinstance(scale, list | tuple) else (scale,)
-    unsteady = any(word in name for word in ('Resize', 'Crop', 'Mosaic')) or 'transforms' in step
-    return (1,) if unsteady else before
+    resizes = any(word in name for word in ('Resize', 'Crop', 'Mosaic')) or 'transforms' in step
+    return (1,) if resizes else before
 
 
 def preprocessor_of(config: Config) -> Mapping[str, Any]:
@@ -136,7 +136,7 @@ def preprocessor_of(config: Config) -> Mapping[str, Any]:
 
 
 def eval_shape(config: Config) -> tuple[int, int] | None:
-    """Height and width in pixels of the images that the config tests on, if it names them."""
+    """Height and width in pixels of the config's test images, if it gives them."""
     preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
         return tuple(preprocessor['size'])
@@ -149,6 +149,6 @@ def eval_shape(config: Config) -> tuple[int, int] | None:
 
 
 def eval_proposals(model: Mapping[str, Any]) -> int:
-    """Boxes that the first stage passes on when the config of ``model`` tests."""
+    """Number of proposals of the first stage at test time, for the config of a model."""
     rpn = (model.get('test_cfg') or {}).get('rpn') or {}
     return rpn.get('max_per_img', DEFAULT_PROPOSALS)

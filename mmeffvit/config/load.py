@@ -1,4 +1,4 @@
-"""Read a config, fit it to the command line, and import what it is written for."""
+"""Read a config, apply the command line, and import mmdet or mmseg."""
 
 import os
 from argparse import ArgumentParser, Namespace
@@ -17,11 +17,12 @@ from mmeffvit.utils.resources import resource_dir
 
 from .values import check_values
 
-READERS = ('_file2dict', '_parse_lazy_import')  # of mmengine: one call for each file of a config
+MAX_LINES = 3  # of a config in a message
+READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
 
 def is_config(target: str) -> bool:
-    """Whether a target of the command line is a config, by path or by name, not a backbone."""
+    """Whether a command-line target is a config, by path or name, and not a backbone."""
     return target.endswith('.py') or Path(target).is_file() or target in own_configs()
 
 
@@ -50,29 +51,29 @@ def open_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     """Read a config as :func:`load_config` does, and import mmdet or mmseg for it.
 
     Raises:
-        UserError: If it cannot be read, or what it needs does not work here.
+        UserError: If it cannot be read, or mmdet or mmseg does not work here.
     """
     config = load_config(path, options)
-    require_host_of(config)
+    require_scope(config)
     return config
 
 
 def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
-    """Read ``path`` and merge ``options``; a new ``data_root`` moves every path below the old one.
+    """Read ``path`` and merge ``options``; a new ``data_root`` replaces the old one in all paths.
 
     Args:
         path: The config file, or the name of one of ours.
-        options: Dotted keys and their values, as ``--cfg-options`` gives them.
+        options: Dotted keys and values, as given by ``--cfg-options``.
 
     Raises:
-        UserError: If the file cannot be read, an option does not fit, or a value cannot work.
+        UserError: If the file cannot be read, or an option or a value is invalid.
     """
-    options = deepcopy(dict(options or {}))  # merging takes `_delete_` out of what it is given
+    options = deepcopy(dict(options or {}))  # merging removes `_delete_` from its argument
     path = find_config(path)
-    check_circle(str(path))
+    check_cycle(str(path))
     try:
         config = Config.fromfile(path)
-    except (Exception, SystemExit) as error:  # a config is a program
+    except (Exception, SystemExit) as error:  # a config can raise anything
         raise UserError(explain(error, path)) from error
     data_root = options.pop('data_root', None)
     if data_root is not None:
@@ -85,39 +86,40 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     return config
 
 
-def check_circle(path: str, inside: tuple[str, ...] = ()) -> None:
-    """Follow the bases of a config, which mmengine would read until the stack is full.
+def check_cycle(path: str, inside: tuple[str, ...] = ()) -> None:
+    """Check the bases of a config for cycles, on which mmengine would recurse endlessly.
 
     Raises:
-        UserError: If they come back to one.
+        UserError: If there is a cycle.
     """
     path = os.path.abspath(path)
     if path in inside:
-        circle = ' -> '.join((*inside[inside.index(path) :], path))
-        raise UserError(f'{inside[0]}: its _base_ files go in a circle: {circle}; take one out')
+        cycle = ' -> '.join((*inside[inside.index(path) :], path))
+        raise UserError(f'{inside[0]}: its _base_ files form a cycle: {cycle}; remove one')
     try:
         bases = [base for base in Config._get_base_files(path) if '::' not in base]
-    except Exception:  # whatever is wrong with the file, it is said when it is read
+    except Exception:  # reported when the file is read
         return
     for base in bases:
-        check_circle(os.path.join(os.path.dirname(path), base), (*inside, path))
+        check_cycle(os.path.join(os.path.dirname(path), base), (*inside, path))
 
 
 def explain(error: BaseException, path: str | Path) -> str:
-    """Which config could not be read, the one that is named or one of its bases, where, and why."""
-    # a frame that raises the error again is there twice
+    """Which config could not be read, the given one or one of its bases, where, and why."""
+    # a frame that re-raises the error appears twice
     lines = dict(walk_tb(error.__traceback__))
     read = (str(f.f_locals.get('filename')) for f in lines if f.f_code.co_name in READERS)
     place = next(name for name in reversed([str(path), *read]) if Path(name).is_file())
-    place += ''.join(f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place)
+    inside = [f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place]
+    place += ''.join(inside[-MAX_LINES:])
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
     line = text.splitlines()[0] if text else ''
-    speaks = isinstance(error, ImportError | SyntaxError | TypeError | KeyError)
-    return f'{place}: {line}' if speaks and line else f'{place}: {type(error).__name__}: {line}'
+    is_clear = isinstance(error, ImportError | SyntaxError | TypeError | KeyError)
+    return f'{place}: {line}' if is_clear and line else f'{place}: {type(error).__name__}: {line}'
 
 
 class OptionsAction(DictAction):
-    """mmengine's action for KEY=VALUE, whose mistakes are errors of the command line."""
+    """mmengine's action for KEY=VALUE, with invalid values reported as command-line errors."""
 
     def __call__(
         self,
@@ -136,7 +138,7 @@ class OptionsAction(DictAction):
 
 
 def move_data(config: Config, data_root: str) -> Config:
-    """Return ``config`` with ``data_root`` for its own, in whatever value that starts with it.
+    """Return ``config`` with its ``data_root`` replaced in every value that starts with it.
 
     Raises:
         UserError: If the config has no ``data_root``.
@@ -144,7 +146,7 @@ def move_data(config: Config, data_root: str) -> Config:
     old = config.get('data_root')
     if not isinstance(old, str) or not old.strip('/'):
         raise UserError(
-            f'data_root is {old!r} in {config.filename}: there is nothing to replace by '
+            f'data_root is {old!r} in {config.filename}, so it cannot be replaced by '
             f'{data_root!r}; set the paths of the data loaders themselves'
         )
     old_root, new_root = old.rstrip('/'), data_root.rstrip('/')
@@ -154,7 +156,7 @@ def move_data(config: Config, data_root: str) -> Config:
             return {key: move(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(move(item) for item in value)
-        # whole folder names only: data_root='data' leaves 'data_time' alone
+        # complete folder names only: data_root='data' does not match 'data_time'
         if isinstance(value, str) and (value == old_root or value.startswith(old_root + '/')):
             return new_root + value[len(old_root) :]
         return value
@@ -162,20 +164,20 @@ def move_data(config: Config, data_root: str) -> Config:
     return Config(move(config.to_dict()), filename=config.filename)
 
 
-def resolve_work_dir(config: Config, work_dir: str | None) -> Path:
-    """The command line's choice, else the config's, else ``work_dirs/<name of the config>``."""
+def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
+    """The work dir of the command line, else of the config, else ``work_dirs/<config name>``."""
     chosen = work_dir or config.get('work_dir') or f'work_dirs/{Path(config.filename).stem}'
     return Path(chosen)
 
 
-def require_host_of(config: Config) -> str:
-    """Import the package that ``config`` is written for, with the operators it needs.
+def require_scope(config: Config) -> str:
+    """Import the package that ``config`` is written for, and mmcv's operators.
 
     Returns:
         'mmdet' or 'mmseg'.
 
     Raises:
-        UserError: If the config names neither, or it does not work here.
+        UserError: If the config names neither, or the package does not work here.
     """
     scope = config.get('default_scope')
     if scope not in ('mmdet', 'mmseg'):

@@ -1,4 +1,4 @@
-"""Values of a config that no class checks when it is built, or none in words."""
+"""Checks of config values that are not checked, or not clearly, when the config is built."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,17 +13,17 @@ from mmeffvit.errors import UserError
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, wherever it is given and not None.
+    """A requirement for values that are given and not None.
 
     Args:
-        place: A pattern of the dotted key.
-        fits: Says whether a value is right.
-        words: What it must be.
+        place: Regular expression for the dotted key.
+        is_valid: Returns whether a value is valid.
+        requirement: What the value must be, in words.
     """
 
     place: str
-    fits: Callable[[Any], bool]
-    words: str
+    is_valid: Callable[[Any], bool]
+    requirement: str
 
 
 def is_dict(value: Any) -> bool:
@@ -46,44 +46,47 @@ def are_divisors(value: Any) -> bool:
     return is_list(value) and all(is_number(item) and item > 0 for item in value)
 
 
-def whole_from(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and value >= least
+def integer_from(minimum: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and value >= minimum
 
 
 LOADER = r'(train|val|test)_dataloader'
-DIVISORS = 'a list of numbers above 0, which images are divided by, such as [58.395, 57.12, 57.375]'
+DIVISORS = 'a list of positive numbers that images are divided by, such as [58.395, 57.12, 57.375]'
 RULES = (
-    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg', is_dict,
-         'a dict'),
+    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg|randomness|'
+         r'log_processor|model\.test_cfg\.(.*\.)?nms', is_dict, 'a dict'),
     Rule(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
          r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
     Rule(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
     Rule(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
-    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)', whole_from(1),
-         'a whole number from 1 on'),
-    Rule(rf'{LOADER}\.num_workers', whole_from(0), 'a whole number from 0 on'),
+    Rule(rf'{LOADER}\.dataset\.pipeline', bool, 'a list of transforms'),
+    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)|log_processor\.window_size|'
+         r'(.*\.)?data_preprocessor\.pad_size_divisor|default_hooks\.logger\.interval',
+         integer_from(1), 'an integer of at least 1'),
+    Rule(r'default_hooks\.checkpoint\.interval', integer_from(-1), 'an integer'),
+    Rule(rf'{LOADER}\.num_workers', integer_from(0), 'an integer of at least 0'),
     Rule(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
-         'a number from 0 on'),
+         'a number of at least 0'),
     Rule(r'(.*\.)?(data_preprocessor|Normalize)\.std', are_divisors, DIVISORS),
 )  # fmt: skip
 
 
 def check_values(config: Config) -> None:
-    """Compare the values of a config with the rules.
+    """Check the values of a config.
 
     Raises:
-        UserError: If one is broken.
+        UserError: If one is invalid.
     """
     for place, value in values_in(config.to_dict()):
         for rule in RULES if value is not None else ():
-            if re.fullmatch(rule.place, place) and not rule.fits(value):
+            if re.fullmatch(rule.place, place) and not rule.is_valid(value):
                 raise UserError(
-                    f'{place} is {value!r:.80} in {config.filename}; it must be {rule.words}'
+                    f'{place} is {value!r:.80} in {config.filename}; it must be {rule.requirement}'
                 )
 
 
 def values_in(value: Any, place: str = '') -> Iterator[tuple[str, Any]]:
-    """Every value with its dotted key; of a transform with its type in place of its number."""
+    """Every value with its dotted key; transforms are keyed by type instead of index."""
     if isinstance(value, Mapping):
         items = value.items()
     else:

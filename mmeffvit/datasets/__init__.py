@@ -1,1 +1,1 @@
-"""Data made here: shapes to learn on where no photographs are at hand."""
+"""Generated data sets, for training without downloads."""

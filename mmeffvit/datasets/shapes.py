@@ -1,6 +1,6 @@
-"""Generated data in the layouts of COCO 2017 and of ADE20K: shapes on textured grounds.
+"""Generated data in the layouts of COCO 2017 and of ADE20K: shapes on textured backgrounds.
 
-Every image is a function of (seed, split, number), so any part of a set can be made anew.
+Every image is a function of (seed, split, number), so any part of a set can be regenerated.
 """
 
 import json
@@ -23,18 +23,18 @@ ADE20K_SPLITS = (('training', 'ADE_train'), ('validation', 'ADE_val'))
 
 @dataclass(frozen=True)
 class ShapesSpec:
-    """What is generated; two equal specifications give the same files.
+    """Specification of a generated set; equal specifications give equal files.
 
     Args:
-        num_train: Images to train on.
-        num_val: Images held out.
+        num_train: Number of training images.
+        num_val: Number of validation images.
         side: Height and width of an image, in pixels.
-        seed: Everything random follows from it.
-        max_objects: The most shapes in one image; at least one.
-        min_diameter: Smallest diameter of a shape, in parts of ``side``.
-        max_diameter: Largest diameter of a shape, in parts of ``side``.
-        max_tilt: Largest rotation of a shape from upright, in degrees.
-        min_visible: A shape that others hide more than this part of is left out, in (0, 1].
+        seed: Random seed.
+        max_objects: Maximum number of shapes per image; the minimum is 1.
+        min_diameter: Smallest diameter of a shape, relative to ``side``.
+        max_diameter: Largest diameter of a shape, relative to ``side``.
+        max_tilt: Largest rotation of a shape, in degrees.
+        min_visible: Smallest visible part of the area of every shape, in (0, 1].
     """
 
     num_train: int = 800
@@ -49,15 +49,15 @@ class ShapesSpec:
 
 
 def generate(folder: Path, spec: ShapesSpec) -> None:
-    """Write the set to ``folder``, unless the same one lies there already.
+    """Write the set to ``folder``, unless the same set is already there.
 
     Args:
-        folder: Gets ``train2017/``, ``val2017/``, ``annotations/`` and ``spec.json``. Written
-            beside it first and moved there when complete.
+        folder: Output folder with ``train2017/``, ``val2017/``, ``annotations/`` and ``spec.json``,
+            written atomically.
         spec: What to generate.
 
     Raises:
-        UserError: If ``folder`` holds anything else, another set made here among it: nothing is
+        UserError: If ``folder`` contains anything else, including another generated set: nothing is
             removed.
     """
     _generate(folder, asdict(spec), spec, _write_coco)
@@ -66,18 +66,18 @@ def generate(folder: Path, spec: ShapesSpec) -> None:
 def generate_ade20k(folder: Path, spec: ShapesSpec) -> None:
     """Write the same images as :func:`generate`, with label maps in the layout of ADE20K.
 
-    Images are the upper three quarters of the drawn squares. In a label map 0 is unlabeled, the
-    outlines of shapes, and ``ADE20K_CLASSES`` count from 1: mmseg's ``ADE20KDataset`` takes them
-    for the first five of its 150 classes, its ``BaseSegDataset`` with ``reduce_zero_label=True``
-    for what ``metainfo`` names.
+    Images are the upper three quarters of the drawn squares. In a label map 0 marks the unlabeled
+    outlines of shapes, and ``ADE20K_CLASSES`` start at 1: mmseg's ``ADE20KDataset`` reads them as
+    the first five of its 150 classes, its ``BaseSegDataset`` with ``reduce_zero_label=True`` as the
+    classes in ``metainfo``.
 
     Args:
-        folder: Gets ``images/{training,validation}/*.jpg``,
+        folder: Output folder with ``images/{training,validation}/*.jpg``,
             ``annotations/{training,validation}/*.png`` and ``spec.json``.
         spec: What to generate.
 
     Raises:
-        UserError: If ``folder`` holds anything else.
+        UserError: If ``folder`` contains anything else.
     """
     _generate(folder, dict(asdict(spec), layout='ADE20K'), spec, _write_ade20k)
 
@@ -88,14 +88,14 @@ def _generate(
     spec: ShapesSpec,
     write: Callable[[Path, int, int, ShapesSpec], None],
 ) -> None:
-    """Run ``write(folder, split, count, spec)`` for both splits, unless ``contents`` lie there."""
+    """Run ``write(folder, split, count, spec)`` for both splits, unless ``contents`` exist."""
     stamp = folder / 'spec.json'
     wanted = json.dumps(contents, indent=2)
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     if folder.exists():
         held = 'a set of another seed, size or layout' if stamp.is_file() else 'other files'
-        raise UserError(f'{folder} holds {held}; name a new folder')
+        raise UserError(f'{folder} contains {held}; choose a new folder')
     with atomic_output(folder) as partial:
         for split, count in enumerate((spec.num_train, spec.num_val)):
             write(partial, split, count, spec)
@@ -116,7 +116,7 @@ def _write_coco(folder: Path, split: int, count: int, spec: ShapesSpec) -> None:
             row = dict(id=len(annotations) + 1, image_id=number, category_id=label + 1)
             annotations.append({**row, **encode_mask(mask)})
     content = dict(
-        info=dict(description=f'generated shapes, seed {spec.seed}'),  # pycocotools wants one
+        info=dict(description=f'generated shapes, seed {spec.seed}'),  # required by pycocotools
         images=images,
         annotations=annotations,
         categories=[dict(id=i + 1, name=name) for i, name in enumerate(CLASSES)],
@@ -139,10 +139,10 @@ def _write_ade20k(folder: Path, split: int, count: int, spec: ShapesSpec) -> Non
 
 
 def label_map(instances: Sequence[tuple[int, np.ndarray]], side: int) -> np.ndarray:
-    """Values of ADE20K: 1 is the ground, 2 to 5 are the shapes, 0 are the pixels where two meet.
+    """A label map as in ADE20K: 1 is the ground, 2 to 5 are the shapes, 0 are their outlines.
 
     Args:
-        instances: Label and visible mask of every shape, as :func:`draw_image` gives them.
+        instances: Label and visible mask of every shape, see :func:`draw_image`.
         side: Height and width of the image, in pixels.
 
     Returns:
@@ -151,22 +151,22 @@ def label_map(instances: Sequence[tuple[int, np.ndarray]], side: int) -> np.ndar
     labels = np.ones((side, side), np.uint8)
     for label, mask in instances:
         labels[mask] = label + 2
-    around = np.ones((3, 3), np.uint8)
-    labels[cv2.dilate(labels, around) != cv2.erode(labels, around)] = 0
+    kernel = np.ones((3, 3), np.uint8)
+    labels[cv2.dilate(labels, kernel) != cv2.erode(labels, kernel)] = 0
     return labels
 
 
 def draw_image(
     rng: np.random.Generator, spec: ShapesSpec
 ) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
-    """Draw shapes over each other on a textured ground.
+    """Draw overlapping shapes on a textured background.
 
     Returns:
         The image, (side, side, 3) uint8 BGR, and (label, visible mask) of every shape, the mask
         (side, side) bool.
     """
     image = draw_ground(rng, spec.side)
-    owner = np.full((spec.side, spec.side), -1)  # the shape seen at each pixel
+    owner = np.full((spec.side, spec.side), -1)  # index of the shape visible at each pixel
     labels: list[int] = []
     areas: list[int] = []
     for _ in range(rng.integers(1, spec.max_objects + 1)):
@@ -175,8 +175,8 @@ def draw_image(
         covered = np.where(mask, len(areas), owner)
         seen = [(covered == i).sum() for i in range(len(areas))]
         if any(part < spec.min_visible * area for part, area in zip(seen, areas, strict=True)):
-            continue  # it would hide an earlier one
-        image[mask] = colour_apart_from(rng, image[mask].mean(axis=0))
+            continue  # it would occlude an earlier one
+        image[mask] = contrasting_color(rng, image[mask].mean(axis=0))
         owner = covered
         labels.append(label)
         areas.append(int(mask.sum()))
@@ -186,7 +186,7 @@ def draw_image(
 
 
 def draw_ground(rng: np.random.Generator, side: int) -> np.ndarray:
-    """A gradient between two colours, with stripes or blobs: (side, side, 3) float32."""
+    """A gradient between two colors, with stripes or blobs: (side, side, 3) float32."""
     rows, columns = np.mgrid[:side, :side] / side
     angle = rng.uniform(0, 2 * np.pi)
     along = rows * np.sin(angle) + columns * np.cos(angle)
@@ -201,23 +201,23 @@ def draw_ground(rng: np.random.Generator, side: int) -> np.ndarray:
 
 
 def draw_mask(rng: np.random.Generator, label: int, spec: ShapesSpec) -> np.ndarray:
-    """One shape of class ``label`` at a random place, size and angle: (side, side) bool."""
+    """One shape of class ``label`` with random position, size and angle: (side, side) bool."""
     radius = spec.side * rng.uniform(spec.min_diameter, spec.max_diameter) / 2
-    centre = rng.uniform(0.6 * radius, spec.side - 0.6 * radius, 2)
+    center = rng.uniform(0.6 * radius, spec.side - 0.6 * radius, 2)
     mask = np.zeros((spec.side, spec.side), np.uint8)
     if CLASSES[label] == 'circle':
-        cv2.circle(mask, centre.astype(int).tolist(), int(radius), 1, cv2.FILLED)
+        cv2.circle(mask, center.astype(int).tolist(), int(radius), 1, cv2.FILLED)
     else:
         tilt = np.radians(rng.uniform(-spec.max_tilt, spec.max_tilt))
-        points = centre + radius * _outline(CLASSES[label], tilt)
+        points = center + radius * _outline(CLASSES[label], tilt)
         cv2.fillPoly(mask, [points.round().astype(np.int32)], 1)
     return mask.astype(bool)
 
 
 def _outline(name: str, tilt: float) -> np.ndarray:
-    """Corners on the unit circle, (N, 2) as x and y; every other one of a star lies at 0.45.
+    """Corners on the unit circle, (N, 2) as x and y; every other one of a star is at radius 0.45.
 
-    A tilt of 0 radians is upright: the square on its side, the others on their base.
+    With a tilt of 0 radians, a square stands on its side, the others on their base.
     """
     corners, upright = {
         'triangle': (3, -np.pi / 2),
@@ -229,16 +229,16 @@ def _outline(name: str, tilt: float) -> np.ndarray:
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def colour_apart_from(rng: np.random.Generator, colour: np.ndarray) -> np.ndarray:
-    """A random BGR colour that differs from ``colour`` by 60 or more in some channel."""
+def contrasting_color(rng: np.random.Generator, color: np.ndarray) -> np.ndarray:
+    """A random BGR color that differs from ``color`` by 60 or more in some channel."""
     while True:
         drawn = rng.uniform(0, 255, 3)
-        if np.abs(drawn - colour).max() >= 60:
+        if np.abs(drawn - color).max() >= 60:
             return drawn
 
 
 def encode_mask(mask: np.ndarray) -> dict:
-    """The COCO fields of a (H, W) bool mask; run-length code, since a polygon has no holes."""
+    """The COCO fields of a (H, W) bool mask, run-length encoded: polygons cannot have holes."""
     from pycocotools import mask as coco_mask  # a requirement of mmdet, not of this package
 
     code = coco_mask.encode(np.asfortranarray(mask, np.uint8))

@@ -137,7 +137,7 @@ def plain_outputs(sample: Any) -> Outputs:
 @torch.no_grad()
 def expect_maps(graph: Graph, backbone: nn.Module, images: Images) -> list[Outputs]:
     """The maps of a backbone, named as those of its graph."""
-    maps = backbone(graph.normalise(torch.from_numpy(images)))
+    maps = backbone(graph.normalize(torch.from_numpy(images)))
     return singles(dict(zip(graph.output_names, (m.numpy() for m in maps), strict=True)))
 
 

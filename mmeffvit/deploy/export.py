@@ -12,6 +12,7 @@ from mmeffvit.config.datasets import find_image
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import LoadedModel, load_predictor
 from mmeffvit.utils.files import check_output
+from mmeffvit.utils.images import Unreadable
 
 from .compare import expect_maps, expect_model
 from .formats import format_of, write
@@ -75,7 +76,10 @@ def export_model(
     model, config = predictor.model, predictor.config
     image = options.image or find_image(config)
     graph = graph_of(predictor, options)
-    prepared = predictor.prepare(predictor.read(image), image, 0)
+    try:
+        prepared = predictor.prepare(predictor.read(image), image, 0)
+    except Unreadable as error:
+        raise UserError(f'the image to compare on cannot be read: {error}') from error
     # RGB, (H, W, 3), whole numbers as in an image file
     pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
     return write(

@@ -1,4 +1,4 @@
-"""What detection needs and mmdet lacks; alone in importing mmdet."""
+"""Detection modules that mmdet lacks; the only package that imports mmdet at import time."""
 
 from .single_head_deformable import (
     ProjectedDeformableAttention,

@@ -16,16 +16,16 @@ from mmeffvit.registry import MODELS
 
 
 def initial_offsets(num_levels: int, num_points: int) -> Tensor:
-    """Where one head looks before training: around its reference point, not along one ray.
+    """Initial sampling offsets of a single head, distributed around its reference point.
 
-    The rule of arXiv:2010.04159 gives each head a direction of its own, and a single head would
-    have nothing but the +x axis. Here point p of level l lies ``p + 1`` cells away (the larger of
-    the two coordinates) in direction ``2 pi (l + p) / num_points``: the points of a level look to
-    all sides, and over as many levels as points every direction has every distance once.
+    arXiv:2010.04159 assigns one direction to each head, so a single head would sample along the +x
+    axis only. Here point p of level l is ``p + 1`` cells away (in the larger of the two
+    coordinates) in direction ``2 pi (l + p) / num_points``: the points of a level cover all
+    directions, and with as many levels as points every direction has every distance once.
 
     Args:
-        num_levels: Maps that are sampled.
-        num_points: Points in each of them.
+        num_levels: Number of sampled maps.
+        num_points: Number of points per map.
 
     Shape:
         -> (num_levels, num_points, 2), x and y in cells of the level.
@@ -43,15 +43,15 @@ class ProjectedDeformableAttention(MultiScaleDeformableAttention):
 
     ``y = identity + W_o sum_i(a_i * (W_v v)[r + o_i])`` over the points i of all levels, with
     ``a = softmax(W_a q)``, ``o = W_s q`` and bilinear sampling at the reference point r plus o.
-    W_v narrows all channels to the attended ones and W_o widens them again.
+    W_v projects all channels down to the attended ones and W_o projects them back up.
 
     Args:
         channels: C, channels of queries and values.
         attended: Channels of the head, in [1, C].
-        num_levels: Maps that are sampled.
-        num_points: Points in each of them.
+        num_levels: Number of sampled maps.
+        num_points: Number of points per map.
         dropout: Probability of dropping an output value, in [0, 1).
-        im2col_step: Images that the CUDA operator takes at a time.
+        im2col_step: Images per call of the CUDA operator.
 
     Shape:
         Queries (B, N, C) and values (B, V, C), V the cells of all levels -> (B, N, C).
@@ -91,11 +91,11 @@ class ProjectedDeformableAttention(MultiScaleDeformableAttention):
 
 
 class SplitDeformableAttention(BaseModule):
-    """Deformable attention with one head on the first channels; the others pass by.
+    """Deformable attention with one head on the first channels; remaining channels bypass it.
 
     ``y = identity + W_o [sum_i(a_i * (W_v v_1)[r + o_i]), q_2]`` with v_1 the attended channels of
-    the values and q_2 the other channels of the queries without their position; a and o come from
-    all channels of the queries, as in :class:`ProjectedDeformableAttention`.
+    the values and q_2 the remaining channels of the queries without positional encoding; a and o
+    are computed from all channels of the queries, as in :class:`ProjectedDeformableAttention`.
 
     Args:
         channels: C, channels of queries and values.
@@ -117,7 +117,7 @@ class SplitDeformableAttention(BaseModule):
         super().__init__()
         self.attended = attended
         self.attention = ProjectedDeformableAttention(channels, attended, dropout=0.0, **sampling)
-        # the head sees the attended channels only, and what it finds is joined before W_o
+        # the head uses the attended channels only; its output is concatenated before W_o
         self.attention.value_proj = nn.Linear(attended, attended)
         self.attention.output_proj = nn.Identity()
         self.output_proj = nn.Linear(channels, channels)
@@ -137,7 +137,7 @@ class SplitDeformableAttention(BaseModule):
         identity: Tensor | None = None,
         **sampling: Any,
     ) -> Tensor:
-        """Attend; the arguments are those of the host's module, which never reads ``key``."""
+        """Attend; the arguments are those of mmcv's module, which never reads ``key``."""
         value = query if value is None else value
         identity = query if identity is None else identity
         found = self.attention(
@@ -152,15 +152,15 @@ ATTENTIONS = {'split': SplitDeformableAttention, 'projected': ProjectedDeformabl
 
 @dataclass(frozen=True)
 class SingleHeadLayers:
-    """Which layers get a single head, and which.
+    """Which layers get a single head, and its settings.
 
     Args:
         encoder: Encoder layers whose self-attention is replaced, counted from 0.
         decoder: Decoder layers whose cross-attention is replaced, counted from 0.
         attended: Channels of the head.
         attention: 'split' or 'projected'.
-        ffn_channels: Hidden channels of the feed-forward in these layers, or None for those of
-            the other layers.
+        ffn_channels: Hidden channels of the feed-forward in these layers, or None for the same as
+            in the other layers.
 
     Raises:
         ValueError: If ``attention`` or ``ffn_channels`` is not one of its choices.
@@ -180,7 +180,7 @@ class SingleHeadLayers:
             raise ValueError(f'ffn_channels is {self.ffn_channels}; it starts at 1')
 
     def apply(self, layer: nn.Module, attribute: str) -> None:
-        """Replace the attention of a layer, and its feed-forward if that has another width."""
+        """Replace the attention of a layer, and its feed-forward if ``ffn_channels`` is set."""
         stock = getattr(layer, attribute)
         replacement = ATTENTIONS[self.attention](
             stock.embed_dims,
@@ -214,13 +214,14 @@ class SingleHeadDeformableDETR(DeformableDETR):
     """Deformable DETR (arXiv:2010.04159) with a single head in the middle layers.
 
     arXiv:2401.16456 gives the 2nd, 3rd and 4th of six layers one head of 64 channels in the
-    encoder's self-attention and in the decoder's cross-attention; all else is the host's. It does
-    not say how the head meets the other channels. 'split' is the paper's own single-head module
-    with deformable sampling in place of dense attention: the other channels pass by to the output
-    projection. 'projected' narrows all channels to those of the head and widens them again.
+    encoder's self-attention and in the decoder's cross-attention; everything else is mmdet's. It
+    does not specify how the head is combined with the remaining channels. 'split' is the paper's
+    own single-head module with deformable sampling instead of dense attention: the remaining
+    channels bypass attention and go to the output projection. 'projected' projects all channels
+    down to those of the head and back up.
 
-    No change of the six attentions alone gives the number of parameters that the paper states;
-    ``ffn_channels=512``, the expansion of SHViT's own feed-forward, comes near it.
+    Changing the six attention modules alone cannot give the parameter count that the paper states;
+    ``ffn_channels=512``, the expansion of SHViT's own feed-forward, comes close to it.
 
     Args:
         args: See mmdet's ``DeformableDETR``.

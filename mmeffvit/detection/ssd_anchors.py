@@ -1,4 +1,4 @@
-"""The anchors of SSDLite, laid over an image of any size."""
+"""The anchors of SSDLite, for images of any size."""
 
 import math
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from torch import Tensor
 
 @TASK_UTILS.register_module()
 class SSDLiteAnchorGenerator:
-    """Anchors of SSD (arXiv:1512.02325) in parts of the image, as MobileViTv2's authors lay them.
+    """SSD anchors (arXiv:1512.02325) in normalized coordinates, as MobileViTv2's authors use them.
 
-    A level has a size ``s``, evenly spaced from the first level to one after the last, and in every
-    cell a square of side ``s_k``, a square of side ``sqrt(s_k * s_(k+1))``, and for each ratio r a
-    rectangle of ``s_k * sqrt(r)`` by ``s_k / sqrt(r)``, lying and then upright. No anchor is wider
-    or higher than the image; mmdet's ``SSDAnchorGenerator`` lets them be, and works in pixels of
-    one input size.
+    Each level k has a scale ``s_k``, evenly spaced from the first level to one past the last. Every
+    cell has a square anchor of side ``s_k``, a square of side ``sqrt(s_k * s_(k+1))``, and for each
+    r anchors of area ``s_k^2`` with aspect ratios r and 1/r. Sides are limited to those of the
+    image; mmdet's ``SSDAnchorGenerator`` does not limit them, and works in pixels of a fixed input
+    size.
 
     Args:
-        ratios: For each level, long side over short side of its rectangles.
-        size_range: ``s`` of the first level, and of the one after the last, in parts of the image.
+        ratios: Aspect ratios r, above 1, of each level.
+        size_range: Scale of the first level and of the one past the last, relative to the image.
 
     Raises:
-        ValueError: If there is no level, or a ratio or a size is not above zero.
+        ValueError: If there is no level, or a ratio or a scale is not positive.
     """
 
     def __init__(self, ratios: Sequence[Sequence[float]], size_range: tuple[float, float]) -> None:
         if not ratios or min(*size_range, *(r for level in ratios for r in level)) <= 0:
             raise ValueError(
-                f'ratios is {ratios} and size_range {size_range}; there must be one level or more, '
-                'and no number that is not above 0'
+                f'ratios is {ratios} and size_range {size_range}; there must be at least one '
+                'level, and all numbers must be positive'
             )
         sizes = np.linspace(*size_range, len(ratios) + 1).tolist()
         self.sides = [
@@ -45,7 +45,7 @@ class SSDLiteAnchorGenerator:
 
     @property
     def num_base_priors(self) -> list[int]:
-        """Anchors in a cell of each level."""
+        """Number of anchors per cell of each level."""
         return [len(sides) for sides in self.sides]
 
     def grid_priors(
@@ -54,25 +54,25 @@ class SSDLiteAnchorGenerator:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = 'cpu',
     ) -> list[Tensor]:
-        """The anchors of every level, row by row, those of a cell together.
+        """The anchors of every level, ordered by row, column and anchor of a cell.
 
         Args:
             featmap_sizes: Height and width of each level, in cells.
-            dtype: Of the anchors.
-            device: Of the anchors.
+            dtype: Type of the anchors.
+            device: Device of the anchors.
 
         Returns:
-            For each level (H * W * num_base_priors, 4): left, top, right and bottom, in parts of
-            the image. The corners may lie outside it.
+            For each level (H * W * num_base_priors, 4): left, top, right and bottom, in normalized
+            coordinates. The corners may lie outside the image.
         """
         levels = []
         for (height, width), sides in zip(featmap_sizes, self.sides, strict=True):
             y = (torch.arange(height, device=device) + 0.5) / height
             x = (torch.arange(width, device=device) + 0.5) / width
             y, x = torch.meshgrid(y, x, indexing='ij')
-            centres = torch.stack([x, y], dim=-1).view(-1, 1, 2)  # (H * W, 1, 2)
-            half = centres.new_tensor(sides) / 2
-            corners = torch.cat([centres - half, centres + half], dim=-1)  # (H * W, A, 4)
+            centers = torch.stack([x, y], dim=-1).view(-1, 1, 2)  # (H * W, 1, 2)
+            half = centers.new_tensor(sides) / 2
+            corners = torch.cat([centers - half, centers + half], dim=-1)  # (H * W, A, 4)
             levels.append(corners.view(-1, 4).to(dtype))
         return levels
 
@@ -80,12 +80,12 @@ class SSDLiteAnchorGenerator:
 def anchor_sides(
     size: float, following: float, ratios: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Width and height of the anchors of a cell, in parts of the image.
+    """Width and height of the anchors of a cell, relative to the image.
 
     Args:
-        size: ``s`` of the level.
-        following: ``s`` of the next level.
-        ratios: Long side over short side of the rectangles.
+        size: Scale of the level.
+        following: Scale of the next level.
+        ratios: Aspect ratios r; each adds anchors of ratio r and 1/r.
     """
     between = math.sqrt(size * following)
     sides = [(size, size), (between, between)]

@@ -1,6 +1,6 @@
-"""SSDLite (arXiv:1801.04381) as the authors of MobileViTv2 (arXiv:2206.02680) build it.
+"""SSDLite (arXiv:1801.04381) as implemented by the authors of MobileViTv2 (arXiv:2206.02680).
 
-Two maps of the backbone, at strides 16 and 32, become six levels in the neck. The head predicts the
+The neck makes six levels from two maps of the backbone, at strides 16 and 32. The head predicts the
 boxes and the classes of a level with one convolution.
 """
 
@@ -22,18 +22,18 @@ XAVIER = dict(type='Xavier', layer='Conv2d', distribution='uniform', bias=0)
 
 @MODELS.register_module()
 class SSDLiteNeck(BaseModule):
-    """Pass the backbone's maps on, and add coarser levels above the last one.
+    """Return the backbone's maps, and coarser levels after them.
 
-    A level halves the one before by a separable convolution: a depth-wise one of 3x3 with its norm,
-    then 1x1, norm and ReLU. The last level is the mean of the one before: 1x1 without a norm, ReLU.
-    Where a level is one pixel, its norms cannot train on one image alone: that takes two images, or
-    one of more than 256 pixels.
+    Each extra level halves the previous one by a separable convolution: a depth-wise 3x3 with norm,
+    then 1x1, norm and ReLU. The last level is the global mean of the previous one, followed by a
+    1x1 convolution without norm and a ReLU. Where a level is a single pixel, its batch norms cannot
+    be trained on one image: use at least two images, or images of more than 256 pixels.
 
     Args:
         in_channels: Channels of the incoming maps, fine to coarse.
-        extra_channels: Channels of the levels that halve.
+        extra_channels: Channels of the halved levels.
         pooled_channels: Channels of the last level.
-        init_cfg: See mmengine; by default the convolutions start Xavier-uniform.
+        init_cfg: See mmengine; by default convolutions have Xavier-uniform initialization.
 
     Shape:
         Maps (B, in_channels[i], H_i, W_i) -> a tuple of these maps, then
@@ -41,7 +41,7 @@ class SSDLiteNeck(BaseModule):
         (B, pooled_channels, 1, 1).
 
     Raises:
-        ValueError: If there are no maps, or another number of them arrives.
+        ValueError: If there are no maps, or the number of input maps differs.
     """
 
     def __init__(
@@ -80,29 +80,29 @@ class SSDLiteNeck(BaseModule):
 
 @MODELS.register_module()
 class SSDLiteHead(SSDHead):
-    """One convolution per level for boxes and classes; the losses are those of mmdet's SSD.
+    """One convolution per level for boxes and classes, with the losses of mmdet's SSD.
 
-    A map whose channels are not those its predictor wants passes 1x1, norm and ReLU first. The
-    predictor is a depth-wise convolution of 3x3 with its norm, then 1x1; on the last level, one
-    pixel, 1x1 alone. It gives 4 box values and then the scores of an anchor, the background last.
+    Where the channels of a map differ from ``feat_channels``, it is projected by 1x1, norm and ReLU
+    first. The predictor is a depth-wise 3x3 convolution with norm, then 1x1; on the last level, a
+    single pixel, 1x1 only. For each anchor it outputs 4 box values and the scores, background last.
 
-    Anchors cover the whole input of the network, whatever its size: they are in parts of it. So an
-    image that was padded to the size of its batch has anchors over the padding, as background.
+    Anchors are in normalized coordinates and cover the whole input of the network, of any size. So
+    if an image is padded to the size of its batch, the anchors over the padding are background.
 
-    Prediction differs from mmdet's in two points, both as MobileViTv2's authors do it: the best
-    ``nms_pre`` boxes are taken from each class, over all levels, and not from each level over all
-    classes; and boxes are clipped to the image at the end, not before the suppression. The loss is
-    theirs on images with an instance; mmdet counts one positive anchor on an image without.
+    Prediction differs from mmdet's in two points, both as in the code of MobileViTv2's authors: the
+    best ``nms_pre`` boxes are selected per class over all levels, not per level over all classes;
+    and boxes are clipped to the image at the end, not before NMS. The loss equals theirs on images
+    with instances; on images without, mmdet counts one positive anchor.
 
     Args:
-        num_classes: Classes without the background.
+        num_classes: Number of classes without background.
         in_channels: Channels of the levels, fine to coarse.
         anchor_generator: Config of :class:`~mmeffvit.detection.SSDLiteAnchorGenerator`.
         bbox_coder: Config of the box coder.
-        feat_channels: Channels that the predictor of each level sees.
+        feat_channels: Input channels of the predictor of each level.
         train_cfg: `assigner`, `smoothl1_beta`, `neg_pos_ratio`; see mmdet.
         test_cfg: `score_thr`, `nms_pre`, `nms`, `max_per_img`.
-        init_cfg: See mmengine; by default the convolutions start Xavier-uniform.
+        init_cfg: See mmengine; by default convolutions have Xavier-uniform initialization.
 
     Shape:
         Levels (B, in_channels[i], H_i, W_i) -> a list of scores
@@ -157,7 +157,7 @@ class SSDLiteHead(SSDHead):
         for x, predictor, num_anchors in zip(
             levels, self.predictors, self.num_base_priors, strict=True
         ):
-            # float32 in mixed precision too: the hosts make the anchors in the type of the scores
+            # float32 in mixed precision too: mmdet creates anchors in the type of the scores
             both = predictor(x).float()
             both = both.unflatten(1, (num_anchors, -1))  # (B, anchors, 4 + classes, H, W)
             boxes.append(both[:, :, :4].flatten(1, 2))
@@ -170,7 +170,7 @@ class SSDLiteHead(SSDHead):
         batch_img_metas: Sequence[Mapping[str, Any]],
         device: torch.device | str = 'cuda',
     ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
-        """The anchors of every image and level in pixels, and that all of them count."""
+        """The anchors of every image and level in pixels, and flags that mark all as valid."""
         relative = self.prior_generator.grid_priors(featmap_sizes, device=device)
         anchors = [[in_pixels(level, meta) for level in relative] for meta in batch_img_metas]
         valid = [level.new_ones(len(level), dtype=torch.bool) for level in relative]
@@ -187,7 +187,7 @@ class SSDLiteHead(SSDHead):
         rescale: bool = False,
         with_nms: bool = True,
     ) -> InstanceData:
-        """The instances found on an image; the arguments are those of mmdet's method."""
+        """The instances detected in an image; the arguments are those of mmdet's method."""
         cfg = self.test_cfg if cfg is None else cfg
         scores = per_anchor(cls_score_list, self.cls_out_channels).softmax(-1)[:, :-1]
         deltas = per_anchor(bbox_pred_list, 4)
@@ -206,11 +206,11 @@ class SSDLiteHead(SSDHead):
 
 
 def in_pixels(anchors: Tensor, img_meta: Mapping[str, Any]) -> Tensor:
-    """Scale anchors from parts of the network's input to its pixels."""
+    """Scale anchors from normalized coordinates to pixels of the network's input."""
     height, width = img_meta['batch_input_shape']
     return anchors * anchors.new_tensor((width, height, width, height))
 
 
 def per_anchor(levels: Sequence[Tensor], channels: int) -> Tensor:
-    """Join the maps of an image's levels: (anchors * channels, H, W) each -> (N, channels)."""
+    """Concatenate the levels of an image: (anchors * channels, H, W) each -> (N, channels)."""
     return torch.cat([level.permute(1, 2, 0).reshape(-1, channels) for level in levels])

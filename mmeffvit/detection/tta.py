@@ -1,4 +1,4 @@
-"""Test-time augmentation of detectors, instance masks included."""
+"""Test-time augmentation of detectors, including instance masks."""
 
 from collections.abc import Sequence
 
@@ -17,14 +17,14 @@ FLIPPED_AXES = {'horizontal': (-1,), 'vertical': (-2,), 'diagonal': (-2, -1)}
 
 @MODELS.register_module()
 class InstanceTTAModel(BaseTTAModel):
-    """Pool the instances found on flipped or resized copies of an image, and suppress duplicates.
+    """Merge the instances detected in flipped or resized copies of an image by class-wise NMS.
 
-    mmdet's ``DetTTAModel`` does this for boxes and refuses masks; here an instance that is kept
-    keeps its mask.
+    mmdet's ``DetTTAModel`` does this for boxes and does not support masks; here instances keep
+    their masks.
 
     Args:
-        iou_threshold: Overlap from which the weaker of two boxes of one class is dropped, (0, 1].
-        max_per_img: Most instances kept per image.
+        iou_threshold: IoU threshold of NMS, in (0, 1].
+        max_per_img: Maximum number of instances per image.
         module: The detector, or its config.
     """
 
@@ -40,7 +40,7 @@ class InstanceTTAModel(BaseTTAModel):
         pooled = InstanceData.cat([unflip(view) for view in views])
         merged = views[0]
         if len(pooled):
-            # suppression sorts by score: the first ones are the best
+            # NMS sorts by score: the first ones are the best
             _, kept = batched_nms(pooled.bboxes, pooled.scores, pooled.labels, self.nms)
             pooled = pooled[kept[: self.max_per_img]]
         merged.pred_instances = pooled
@@ -48,7 +48,7 @@ class InstanceTTAModel(BaseTTAModel):
 
 
 def unflip(view: DetDataSample) -> InstanceData:
-    """Return the predictions of a view in the coordinates of the image as it was."""
+    """Return the predictions of a view in the coordinates of the original image."""
     instances = view.pred_instances
     if not view.metainfo.get('flip'):
         return instances

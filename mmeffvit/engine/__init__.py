@@ -1,1 +1,1 @@
-"""Training and testing with the hosts' own runner, made safe to interrupt and clear to read."""
+"""Training and testing with mmengine's runner, safe to interrupt."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a run are either complete or absent."""
+"""Atomic writing of checkpoints."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ BACKEND = 'mmeffvit_atomic'
 
 @register_backend(BACKEND, force=True)
 class AtomicLocalBackend(LocalBackend):
-    """The local file system; a file appears under its name when its last byte is on the disk.
+    """The local file system; a file appears under its name once it is completely on disk.
 
-    For ``CheckpointHook(backend_args=dict(backend='mmeffvit_atomic'))``: a run killed while it
-    saves leaves the earlier checkpoints.
+    For ``CheckpointHook(backend_args=dict(backend='mmeffvit_atomic'))``: a run killed while
+    saving keeps the earlier checkpoints.
     """
 
     def put(self, obj: bytes, filepath: str | Path) -> None:

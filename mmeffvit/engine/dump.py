@@ -1,4 +1,4 @@
-"""What `--out` of a test keeps."""
+"""Predictions written by `--out` of a test."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from mmeffvit.utils.files import atomic_output
 
 
 class AtomicDump(DumpResults):
-    """Predictions in a pickle that is complete or absent."""
+    """Predictions in a pickle, written atomically."""
 
     def compute_metrics(self, results: list) -> dict:
         with atomic_output(self.out_file_path) as partial:
@@ -23,7 +23,7 @@ class AtomicDump(DumpResults):
 class DumpLabelMaps(AtomicDump):
     """Dump label maps, predicted and true, without the scores of every class and pixel.
 
-    Those are a hundred times larger: 118 MB for one image of ADE20K.
+    The scores are a hundred times larger: 118 MB for one image of ADE20K.
     """
 
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
@@ -32,7 +32,7 @@ class DumpLabelMaps(AtomicDump):
 
 
 def dump_results(scope: str, out: str) -> DumpResults:
-    """The metric that dumps predictions to ``out``: with encoded masks for mmdet's models."""
+    """The metric that dumps predictions to ``out``, with encoded masks for mmdet."""
     if scope == 'mmseg':
         return DumpLabelMaps(out_file_path=out)
     from mmdet.evaluation import DumpDetResults

@@ -1,4 +1,4 @@
-"""Randomness that a resumed run repeats."""
+"""Random states that a resumed run reproduces."""
 
 import random
 from functools import partial
@@ -23,10 +23,10 @@ def seed_all(seed: int) -> None:
 
 
 class ResumableRandomnessHook(Hook):
-    """Make every random number a function of (seed, rank, epoch): a resumed run repeats it.
+    """Make random numbers depend on (seed, rank, epoch) alone, so that a resumed run matches.
 
-    mmengine seeds once at the start, so what a run draws after resuming differs from what it would
-    have drawn. Under an epoch-based loop this hook seeds this process, and the data loading
+    mmengine seeds once at the start, so a resumed run would draw other numbers than an
+    uninterrupted one. Under an epoch-based loop this hook seeds this process, and the data loading
     processes that start with the epoch, at every epoch. Under an iteration-based loop it seeds
     this process at every iteration; there the loop itself replays the data loading, exactly if it
     has processes of its own (``num_workers`` > 0).

@@ -1,4 +1,4 @@
-"""From a config file to a run of the hosts' runner."""
+"""From a config file to a run of mmengine's runner."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -19,10 +19,11 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmeffvit.checkpoints.models import fit, release_of
+from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
-from mmeffvit.checks.run import check_checkpoint, check_classes, check_data
+from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.load import open_config, resolve_work_dir
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 from mmeffvit.zoo.weights import weights_of
 
@@ -32,7 +33,13 @@ from .dump import dump_results
 from .hooks import ResumableRandomnessHook
 from .metrics import PercentHook
 from .mistakes import building, check_optimizer, complete_annotations, name_unreadable, run
-from .resume import latest_checkpoint
+from .resume import (
+    check_resumable,
+    check_sections,
+    latest_checkpoint,
+    resumable,
+    saved_checkpoints,
+)
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
 LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
@@ -40,7 +47,7 @@ LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
 
 @dataclass
 class RunOptions:
-    """What the command line says of any run.
+    """Command-line options of every run.
 
     Args:
         work_dir: Folder of the log and the checkpoints; see :func:`resolve_work_dir`.
@@ -50,7 +57,7 @@ class RunOptions:
         deterministic: Use deterministic algorithms only.
     """
 
-    work_dir: str | None = None
+    work_dir: str | Path | None = None
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
     launcher: str = 'none'
     seed: int | None = None
@@ -66,14 +73,14 @@ def train(
     auto_scale_lr: bool = False,
     check: bool = True,
 ) -> Runner:
-    """Train as a config of either host says.
+    """Train as specified by a config of mmdet or mmseg.
 
     Args:
         config_path: The config file.
         options: See :class:`RunOptions`.
         amp: Mixed precision, on an accelerator.
-        resume: A checkpoint to go on from, or 'auto' for the newest whole one in the work dir.
-        auto_scale_lr: Scale the learning rate by the batch over all processes.
+        resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
+        auto_scale_lr: Scale the learning rate with the total batch size.
         check: Look for faults of the config first, see :mod:`mmeffvit.checks.config.check`.
 
     Returns:
@@ -84,45 +91,63 @@ def train(
         mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
     """
     config = prepare(config_path, options)
+    work_dir = check_output(config.work_dir, folder=True)
     check_data(config, ('train', 'val'))
-    content = None
     if amp:
         use_mixed_precision(config)
     if auto_scale_lr:
         enable_lr_scaling(config)
-    if resume:
-        set_resume(config, resume)
-    elif config.get('load_from'):
-        content = read_run_checkpoint(config.load_from)  # one that cannot be used is reported now
+    if resume or config.get('resume'):
+        set_resume(config, resume or config.get('load_from') or 'auto')
+    start = read_run_checkpoint(config.load_from) if config.get('load_from') else None
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
-    with owned(Path(config.work_dir)):
+    with owned(work_dir):
         runner = build_runner(config)
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
-        fit_log_window(runner)
         model = unwrap(runner.model)
-        if content is not None:
-            check_start(model, content, config.load_from)
         check_optimizer(config)
         with building(config):
             loops = dict(train=runner.train_loop, val=runner.val_loop)
+        fit_log_window(runner)
         for split, loop in loops.items():
             if loop is not None:
                 check_classes(model, loop.dataloader.dataset, split)
-                name_unreadable(loop.dataloader.dataset)
+                name_unreadable(loop.dataloader.dataset, trained_on=split == 'train')
         if runner.val_loop is not None:
             complete_annotations(runner.val_loop.evaluator)
-        run(runner, runner.train, config)
+        if start is not None:
+            check_start(runner, start, config)
+        with resumable(work_dir):
+            run(runner, runner.train, config)
         leave_process_group()
     return runner
 
 
+def check_start(runner: Runner, start: Mapping[str, Any], config: Config) -> None:
+    """Compare the checkpoint that training starts from with the model, and to resume all of it.
+
+    Raises:
+        CheckpointError: If weights are of another kind, or the run cannot be resumed from it.
+        UserError: If the run to resume was one of another model or of other classes.
+    """
+    model = unwrap(runner.model)
+    if config.get('resume'):
+        check_sections(start, config.load_from)
+        check_checkpoint(model, start, config.load_from, runner.train_dataloader.dataset, 'train')
+        check_resumable(runner, start, config.load_from)
+        return
+    check_kinds(model, start, config.load_from)
+    if release_of(start):  # of other sizes, mmengine would load it in part
+        _, report = fit(model, start, config.load_from, new_classes=True)
+        print_log(str(report), logger='current')
+
+
 @contextmanager
 def owned(work_dir: Path) -> Iterator[None]:
-    """Keep other runs out of the work dir, and remove what killed ones left half-written."""
-    check_output(work_dir, folder=True)
+    """Lock the work dir against other runs, and remove partial files of killed runs."""
     if int(os.environ.get('RANK', 0)):  # the first process holds it for all
         yield
         return
@@ -136,11 +161,11 @@ def evaluate(
     checkpoint: str | None,
     options: RunOptions,
     *,
-    show_dir: str | None = None,
-    out: str | None = None,
+    show_dir: str | Path | None = None,
+    out: str | Path | None = None,
     tta: bool = False,
 ) -> tuple[Runner, dict[str, float]]:
-    """Evaluate a checkpoint as a config of either host says.
+    """Evaluate a checkpoint as specified by a config of mmdet or mmseg.
 
     Args:
         config_path: The config file.
@@ -149,7 +174,7 @@ def evaluate(
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
-        tta: Merge the predictions on flipped copies of every image.
+        tta: Test-time augmentation: merge predictions on the image and on its horizontal flip.
 
     Returns:
         The runner, with the checkpoint in its model, and the metrics by name.
@@ -160,6 +185,9 @@ def evaluate(
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     config = prepare(config_path, options)
+    check_output(config.work_dir, folder=True)
+    if show_dir:
+        check_output(show_dir, folder=True)
     check_data(config, ('test',))
     if out is not None:
         check_output(out, '.pkl', '.pickle')
@@ -179,14 +207,14 @@ def evaluate(
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
     if out is not None:
-        runner.test_evaluator.metrics.append(dump_results(config.default_scope, out))
+        runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
     metrics = run(runner, runner.test, config)
     leave_process_group()
     return runner, metrics
 
 
 def prepare(config_path: str, options: RunOptions) -> Config:
-    """Read the config, import its host, apply the command line and start the process group."""
+    """Read the config, import mmdet or mmseg, apply the options and start the process group."""
     config = open_config(config_path, options.cfg_options)
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
@@ -226,14 +254,14 @@ def prepare_launcher(config: Config, launcher: str) -> None:
 
 
 def leave_process_group() -> None:
-    """Wait for the other processes and end the group: one that leaves early breaks the others."""
+    """Wait for the other processes and destroy the group: leaving early would break the others."""
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 
 def build_runner(config: Config) -> Runner:
-    """Build the runner; what the config asks for in vain is the user's mistake.
+    """Build the runner.
 
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
@@ -268,37 +296,45 @@ def enable_lr_scaling(config: Config) -> None:
     config.auto_scale_lr.enable = True
 
 
-def read_run_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Read a checkpoint of a run or a release, before the run starts."""
-    return load_guarded(str(path))
-
-
-def check_start(model: nn.Module, content: Any, path: str) -> None:
-    """Refuse to start from a released model of other sizes, which mmengine would load in part.
+def read_run_checkpoint(path: str | Path) -> Mapping[str, Any]:
+    """Read a checkpoint of a run or a release, before the run starts.
 
     Raises:
-        mmeffvit.checkpoints.CheckpointError: If it differs in more than the number of classes.
+        mmeffvit.checkpoints.CheckpointError: If it cannot be read, or holds no state dict.
     """
-    if release_of(content):
-        _, report = fit(model, content, path, new_classes=True)
-        print_log(str(report), logger='current')
+    content = load_guarded(str(path))
+    if not isinstance(content, Mapping) or not weights_in(content):
+        raise CheckpointError(f'{path} holds no state dict, but a {type(content).__name__}')
+    return content
 
 
 def set_resume(config: Config, resume: str) -> None:
-    """Point the runner at the checkpoint to go on from."""
+    """Point the runner at the checkpoint to resume.
+
+    Raises:
+        UserError: If the work dir has checkpoints and none can be resumed.
+    """
     path = resume
     if resume == 'auto':
-        path = latest_checkpoint(Path(config.work_dir))
+        work_dir = Path(config.work_dir)
+        path = latest_checkpoint(work_dir)
+        if path is None and saved_checkpoints(work_dir):
+            raise UserError(
+                f'no checkpoint in {work_dir} can be resumed: move them away, or choose another '
+                '--work-dir; a new run would overwrite them'
+            )
         if path is None:
-            print(f'no checkpoint to resume in {config.work_dir}: starting from the beginning')
+            print(f'no checkpoint to resume in {work_dir}: starting from the beginning')
+            config.resume = False
             return
     content = read_run_checkpoint(path)
     if release_of(content):
         raise UserError(
             f'{path} is a released model, not a checkpoint of a run: there is nothing to resume. '
-            f'Start from it by --cfg-options load_from={path}'
+            f'Start from it with --cfg-options load_from={path}'
         )
-    seed = content.get('meta', {}).get('seed')
+    meta = content.get('meta')
+    seed = meta.get('seed') if isinstance(meta, Mapping) else None
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it
     config.load_from = str(path)
@@ -308,7 +344,7 @@ def set_resume(config: Config, resume: str) -> None:
 def make_interruptible(runner: Runner) -> None:
     """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
 
-    Done to the runner, not to its config: the config that a run leaves behind stays the user's.
+    This changes the runner, not its config: the config saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())
     for hook in runner.hooks:
@@ -324,13 +360,13 @@ def make_interruptible(runner: Runner) -> None:
 
 
 def fit_log_window(runner: Runner) -> None:
-    """Average the logged losses of a short run over fewer iterations: its curve would be flat."""
+    """Average the logged losses of short runs over fewer iterations: curves would be flat."""
     window = runner.log_processor.window_size
     runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))
 
 
-def draw_predictions(config: Config, show_dir: str) -> None:
-    """Switch on the host's own hook that draws predictions beside ground truth."""
+def draw_predictions(config: Config, show_dir: str | Path) -> None:
+    """Enable the hook of mmdet or mmseg that draws predictions next to the ground truth."""
     folder = str(Path(show_dir).resolve())
     if config.default_scope == 'mmdet':
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
@@ -359,7 +395,7 @@ def augment_tests(config: Config) -> None:
 
 
 def flip_pipeline(config: Config) -> list[dict]:
-    """The test pipeline of a detector, run once as it is and once flipped."""
+    """The test pipeline of a detector, run on the image and on its horizontal flip."""
     pipeline = deepcopy(config.test_dataloader.dataset.pipeline)
     pack = pipeline.pop()
     if 'meta_keys' in pack:  # they are among the default ones

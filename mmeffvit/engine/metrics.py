@@ -1,4 +1,4 @@
-"""The metrics of papers' tables, in percent, from those of mmdet and mmseg."""
+"""The metrics reported in papers, in percent, from those of mmdet and mmseg."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ MEASURED = {
 
 
 def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Those of the metrics that papers have, by their names there; COCO's -1 is no value."""
+    """The metrics that papers report, under the papers' names; COCO's -1 means undefined."""
     return {
         name: round(metrics[key] * factor, decimals)
         for key, (name, factor, decimals) in MEASURED.items()
@@ -24,7 +24,7 @@ def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 class PercentHook(Hook):
-    """Log metrics as papers have them: mmdet logs an AP of 1.2 % as 0.012."""
+    """Log metrics in percent, as in papers: mmdet logs an AP of 1.2 % as 0.012."""
 
     priority = 'VERY_LOW'  # after the line of the runner
 

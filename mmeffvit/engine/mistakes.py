@@ -1,6 +1,7 @@
-"""Exceptions of mmengine, mmdet and mmseg that a user can mend, as user errors in one line."""
+"""One-line user errors in place of exceptions of mmengine, mmdet and mmseg."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from traceback import walk_tb
@@ -13,19 +14,21 @@ from mmengine.hooks import Hook
 from mmengine.registry import OPTIMIZERS
 from mmengine.runner import Runner
 
-from mmeffvit.config.build import why
+from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import IRREGULAR, is_regular
 from mmeffvit.utils.text import reason
 
 T = TypeVar('T')
 
 LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
-KEPT = (UserError, FileNotFoundError)  # say themselves what is wrong
+FILES = ('img_path', 'seg_map_path')  # keys of an item
+KEPT = (UserError, FileNotFoundError)  # their messages are clear
 
 
 @contextmanager
 def building(config: Config) -> Iterator[None]:
-    """While objects are built from a config, what goes wrong is wrong in the config.
+    """Report exceptions while objects are built from a config as errors of the config.
 
     Raises:
         UserError: In place of any other exception.
@@ -34,12 +37,12 @@ def building(config: Config) -> Iterator[None]:
         yield
     except KEPT:
         raise
-    except Exception as error:  # whatever the classes of the config raise
-        raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
+    except Exception as error:  # classes in the config may raise anything
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
 
 
 def check_optimizer(config: Config) -> None:
-    """Look for the class of the optimizer: mmengine says of a missing one only that it is None.
+    """Check that the optimizer is registered: mmengine's own error does not name it.
 
     Raises:
         UserError: If there is none of that name.
@@ -53,20 +56,20 @@ def check_optimizer(config: Config) -> None:
 
 
 class Started(Hook):
-    """Knows whether a run is built."""
+    """Records that the run has started."""
 
     def __init__(self) -> None:
-        self.is_so = False
+        self.value = False
 
     def before_run(self, runner: Runner) -> None:
-        self.is_so = True
+        self.value = True
 
 
 def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
-    """Do ``runner.train`` or ``runner.test``.
+    """Call ``runner.train`` or ``runner.test``.
 
     Raises:
-        UserError: If something of the config cannot be built, or a file of the data not be read.
+        UserError: If an object of the config cannot be built, or a data file cannot be read.
     """
     started = Started()
     runner.register_hook(started)
@@ -78,47 +81,69 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
             raise UserError(lines[-1].partition(': ')[2]) from error
         raise
     except Exception as error:
-        if started.is_so:
+        if started.value:
             raise
-        raise UserError(f'{config.filename}: {why(error, config.to_dict())}') from error
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
 
 
-def name_unreadable(dataset: Any) -> None:
-    """Have the data sets in ``dataset`` name a file that their pipelines cannot read."""
+def name_unreadable(dataset: Any, *, trained_on: bool = False) -> None:
+    """Make the data sets in ``dataset`` name files that their pipelines cannot use.
+
+    Args:
+        dataset: Of a loader, wrapped or not.
+        trained_on: Label maps must have the size of their images.
+    """
     for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
         if inner is not None:
-            name_unreadable(inner)
+            name_unreadable(inner, trained_on=trained_on)
     if isinstance(dataset, BaseDataset):
-        dataset.prepare_data = partial(prepare, dataset)
+        dataset.prepare_data = partial(prepare, dataset, trained_on)
 
 
-def prepare(dataset: BaseDataset, index: int) -> Any:
+def prepare(dataset: BaseDataset, trained_on: bool, index: int) -> Any:
     """An item of a data set.
 
     Raises:
-        UserError: If a file of it cannot be read: the libraries' errors do not name it.
+        UserError: If a file cannot be used: the libraries' errors do not name it.
     """
+    info = dataset.get_data_info(index)
+    for path in filter(None, map(info.get, FILES)):
+        if os.path.lexists(path) and not is_regular(path):
+            raise UserError(f'{path} cannot be read: {IRREGULAR}')
     try:
-        return type(dataset).prepare_data(dataset, index)
+        item = type(dataset).prepare_data(dataset, index)
+        if trained_on:
+            check_sizes(item)
     except KEPT:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever decoders and transforms raise
         frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
         inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
-        if not inside:
-            raise
-        key = 'seg_map_path' if '_load_seg_map' in inside else 'img_path'
-        path = dataset.get_data_info(index).get(key)
+        path = info.get('seg_map_path' if '_load_seg_map' in inside else 'img_path')
         raise UserError(
-            f'{path} or its annotation cannot be read ({reason(error)}): '
-            '`tools/check_dataset.py --all` finds all such files'
+            f'{path} or its annotation cannot be {"read" if inside else "prepared"} '
+            f'({reason(error)}): `tools/check_dataset.py --all` finds all such files'
         ) from error
+    return item
+
+
+def check_sizes(item: Any) -> None:
+    """Compare the size of a label map to train on with that of its image.
+
+    Raises:
+        ValueError: If they differ: mmseg crops both alike, and fails when it makes a batch.
+    """
+    sample = item.get('data_samples') if isinstance(item, Mapping) else None
+    if 'gt_sem_seg' in (sample or ()):
+        size, labels = tuple(item['inputs'].shape[-2:]), tuple(sample.gt_sem_seg.shape)
+        if size != labels:
+            raise ValueError(f'the image has another size than its label map: {size}, {labels}')
 
 
 def complete_annotations(evaluator: Evaluator) -> None:
-    """Give the annotations of COCO metrics what pycocotools insists on and many tools do not write.
+    """Add the fields to COCO annotations that pycocotools requires and many tools do not write.
 
-    It copies ``info``, and reads ``iscrowd`` of every annotation.
+    These are ``info``, and ``iscrowd`` of every annotation.
     """
     for metric in evaluator.metrics:
         truth = getattr(metric, '_coco_api', None)

@@ -118,7 +118,7 @@ def analyze_errors(
     """Compute the seven curves of COCO's error analysis for every class and size.
 
     - C75, C50: precision at an overlap of 0.75 and 0.5.
-    - Loc: at an overlap of 0.1: errors of localisation are left out.
+    - Loc: at an overlap of 0.1: errors of localization are left out.
     - Sim: besides, detections on objects of other classes of the same supercategory are.
     - Oth: besides, detections on objects of any other class are.
     - BG: besides, all other false positives are: precision is 1 up to the largest recall.

@@ -1,6 +1,6 @@
 """Results files of detectors: COCO's JSON, and the pickles of ``tools/test.py --out``."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,15 @@ from mmeffvit.checks.data.report import Report
 from mmeffvit.errors import UserError
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import reason
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # of a detection, by type of evaluation
+MAX_SCORE = 2**63
 Detection = dict[str, Any]
 VALUES = {  # what the fields of a detection may be
     'image_id': is_id,
     'category_id': is_id,
-    'score': is_number,
+    'score': lambda value: is_number(value) and abs(value) < MAX_SCORE,
     'bbox': lambda value: value is None or is_box(value),
 }
 
@@ -85,12 +87,28 @@ def read_detections(
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise UserError(f'{path} is no results file: it must hold a list of detections')
     if not found:
-        raise UserError(f'{path} holds no detection at all: there is nothing to analyse')
-    check_references(found, truth, path)
+        raise UserError(f'{path} holds no detection at all: there is nothing to analyze')
+    check_detections(found, truth.imgs, truth.cats, path)
     return found
 
 
-def check_references(found: list[Detection], truth: COCO, path: str | Path) -> None:
+def check_detections(
+    found: Sequence[Detection],
+    images: Mapping[int, Mapping],
+    categories: Collection[int],
+    path: str | Path,
+) -> None:
+    """Look at every field of detections before pycocotools reads them.
+
+    Args:
+        found: The detections.
+        images: Records of the annotation file by id.
+        categories: Ids of the categories there may be.
+        path: The file, for messages.
+
+    Raises:
+        UserError: If a field is missing or odd, or names what the annotation file lacks.
+    """
     needed = {'image_id', 'category_id', 'score'}
     for detection in found:
         if missing := sorted(needed - set(detection)):
@@ -100,7 +118,7 @@ def check_references(found: list[Detection], truth: COCO, path: str | Path) -> N
                 f'{path} has a detection with {wrong[0]} {detection[wrong[0]]!r:.80}: correct the '
                 'program that writes it'
             )
-    for key, known in (('image_id', truth.imgs), ('category_id', truth.cats)):
+    for key, known in (('image_id', images), ('category_id', categories)):
         strangers = {detection[key] for detection in found} - set(known)
         if strangers:
             raise UserError(
@@ -109,9 +127,7 @@ def check_references(found: list[Detection], truth: COCO, path: str | Path) -> N
             )
     for detection in found:
         mask = detection.get('segmentation')
-        if mask is not None and (
-            fault := mask_fault(as_text(mask), truth.imgs[detection['image_id']])
-        ):
+        if mask is not None and (fault := mask_fault(as_text(mask), images[detection['image_id']])):
             raise UserError(f'{path} has a detection with a mask that cannot be used: {fault[1]}')
 
 
@@ -138,7 +154,13 @@ def from_samples(samples: Any, labels: Sequence[int], path: str | Path) -> list[
         isinstance(sample, dict) and 'pred_instances' in sample for sample in samples
     ):
         raise UserError(f'{path} holds no predictions of a detector: write it by `tools/test.py`')
-    found: list[Detection] = []
+    try:
+        return list(_detections(samples, labels, path))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{path} holds odd predictions ({reason(error)})') from error
+
+
+def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
     for sample in samples:
         instances = sample['pred_instances']
         corners = np.asarray(instances['bboxes'], dtype=float).reshape(-1, 4)
@@ -146,14 +168,13 @@ def from_samples(samples: Any, labels: Sequence[int], path: str | Path) -> list[
         masks = instances.get('masks', [None] * len(boxes))
         rows = zip(boxes, instances['scores'], instances['labels'], masks, strict=True)
         for box, score, label, mask in rows:
-            if label >= len(labels):
+            if not 0 <= label < len(labels):
                 raise UserError(
                     f'{path} has label {int(label)}, and there are {len(labels)} classes'
                 )
             detection = dict(image_id=sample['img_id'], category_id=labels[int(label)])
             detection |= dict(bbox=box.tolist(), score=float(score))
-            found.append(detection if mask is None else detection | dict(segmentation=mask))
-    return found
+            yield detection if mask is None else detection | dict(segmentation=mask)
 
 
 def select(found: Sequence[Detection], iou_type: str, score_thr: float = 0.0) -> list[Detection]:

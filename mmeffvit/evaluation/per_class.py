@@ -23,6 +23,8 @@ from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
 
+from .coco_results import check_detections, from_samples
+
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
 
@@ -120,8 +122,10 @@ def read_detections(
     """
     if path.suffix in ('.pkl', '.pickle'):
         samples = read_samples(path, 'pred_instances')
+        rows = from_samples(samples, category_ids, path)
     elif path.suffix == '.json':
-        samples = read_coco_results(path, category_ids, images)
+        rows = read_json(path)
+        samples = samples_of(path, rows, category_ids, images)
     else:
         raise UserError(f'results of a detector are a .pkl or a .json file, not {str(path)!r}')
     strangers = [s['img_id'] for s in samples if s['img_id'] not in images]
@@ -130,6 +134,7 @@ def read_detections(
             f'{path} has results of {len(strangers)} images that the test annotations lack, such '
             f'as id {strangers[0]}: predict on the images of the test data'
         )
+    check_detections(rows, images, category_ids, path)
     return samples
 
 
@@ -141,12 +146,11 @@ def read_samples(path: Path, key: str) -> list[dict[str, Any]]:
     return samples
 
 
-def read_coco_results(
-    path: Path, category_ids: list[int], images: Mapping[int, Mapping]
+def samples_of(
+    path: Path, rows: Any, category_ids: list[int], images: Mapping[int, Mapping]
 ) -> list[dict[str, Any]]:
     """COCO results, image by image; images without any are not in it."""
     try:
-        rows = read_json(path)
         by_image = defaultdict(list)
         for row in rows:
             by_image[row['image_id']].append(row)
@@ -155,7 +159,7 @@ def read_coco_results(
             sample_of(image_id, found, labels, images.get(image_id, {}))
             for image_id, found in by_image.items()
         ]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(f'{path} holds no COCO results of these classes ({error!r})') from error
 
 

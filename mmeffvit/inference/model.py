@@ -189,6 +189,6 @@ def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Vis
         settings.setdefault('alpha', OPACITY)
     visualizer = VISUALIZERS.build(settings)
     # a list for both hosts: mmseg knows no palette by name
-    colours = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
-    visualizer.dataset_meta = {'palette': colours, **meta}
+    colors = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
+    visualizer.dataset_meta = {'palette': colors, **meta}
     return visualizer

@@ -78,7 +78,7 @@ def predict(
     frames = read_frames(found.sources, predictor.read, report)
     frames = progress(frames, 'predicting', count_frames(found.sources))
     done = run(predictor, ids, frames, writers, options)
-    summarise(done, failures, predictor, ids, options)
+    summarize(done, failures, predictor, ids, options)
     return 1 if failures else 0
 
 
@@ -106,12 +106,13 @@ def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions
         if options.out is not None and scope == 'mmseg' and not source.is_video:
             targets.append(options.out / source.labels)
         for target in targets:
-            other = taken.setdefault(target.resolve(), source.path)
-            if target.resolve() == other or other != source.path:
+            other = taken.get(target.resolve())
+            if other is not None:
                 raise UserError(
                     f'{target} would be written for {source.path} and is of {other} already: '
                     'choose other folders for --out-dir and --out, or fewer inputs'
                 )
+            taken[target.resolve()] = source.path
 
 
 def make_writers(predictor: LoadedModel, ids: CocoIds, options: PredictOptions) -> list[Writer]:
@@ -154,9 +155,10 @@ def run(
                 for writer in writers:
                     writer.write(frame, sample, picture)
                 number += 1
-    except BaseException:
-        for writer in writers:
-            writer.abandon()
+    except BaseException as error:
+        left = [writer.abandon() for writer in writers]
+        if isinstance(error, KeyboardInterrupt):
+            error.__notes__ = [f'{number} images and frames are done: {", ".join(left)}']
         raise
     for writer in writers:
         writer.close()
@@ -177,7 +179,7 @@ def prepared(predictor: LoadedModel, ids: CocoIds, frames: Iterable[Frame]) -> I
 
 
 def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[Prepared]]:
-    """Up to ``size`` neighbours each; of one shape for a segmentor, which does not pad."""
+    """Up to ``size`` neighbors each; of one shape for a segmentor, which does not pad."""
     batch: list[Prepared] = []
     for item in items:
         shape = item[1]['inputs'].shape
@@ -190,7 +192,7 @@ def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[P
         yield batch
 
 
-def summarise(
+def summarize(
     done: int,
     failures: Sequence[str],
     predictor: LoadedModel,

@@ -25,8 +25,8 @@ class Writer(Protocol):
     def close(self) -> None:
         """Finish: everything is there."""
 
-    def abandon(self) -> None:
-        """Stop before the end: leave what is done."""
+    def abandon(self) -> str:
+        """Stop before the end: keep what is done, and say where it is."""
 
 
 class CocoWriter:
@@ -67,10 +67,11 @@ class CocoWriter:
         write_file(images, json.dumps(self.images, indent=1))
         self.partial.replace(self.path)
 
-    def abandon(self) -> None:
+    def abandon(self) -> str:
         """End the list: what is in the partial file can be read."""
         self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
         self.file.close()
+        return f'results in {self.partial}'
 
 
 def coco_results(sample: BaseDataElement, categories: list[int], score_thr: float) -> list[dict]:
@@ -101,7 +102,7 @@ def coco_results(sample: BaseDataElement, categories: list[int], score_thr: floa
 
 
 class LabelMapWriter:
-    """One grey PNG per image, with the values that the data set's own label maps have.
+    """One gray PNG per image, with the values that the data set's own label maps have.
 
     Args:
         folder: Gets them under the names of the images.
@@ -120,7 +121,9 @@ class LabelMapWriter:
     def close(self) -> None:
         """Every file is there already."""
 
-    abandon = close
+    def abandon(self) -> str:
+        """Every file is complete."""
+        return f'label maps in {self.folder}'
 
 
 class PictureWriter:
@@ -168,8 +171,10 @@ class PictureWriter:
             self.partial.replace(self.path)
             self.path = None
 
-    def abandon(self) -> None:
+    def abandon(self) -> str:
         """End the video: its partial file can be played."""
-        if self.video is not None:
-            self.video.release()
-            self.video = None
+        if self.video is None:
+            return f'pictures in {self.folder}'
+        self.video.release()
+        self.video = None
+        return f'pictures in {self.folder}, the video so far in {self.partial}'

@@ -1,1 +1,1 @@
-"""Blocks that two families share; they know torch and nothing else."""
+"""Blocks shared by several families; they depend on torch only."""

@@ -1,4 +1,4 @@
-"""Convolutions as the families use them."""
+"""Convolutions with norm and activation, and residual convolutions."""
 
 from collections import OrderedDict
 
@@ -16,11 +16,11 @@ class ConvNorm(nn.Sequential):
         out_channels: Channels of the output.
         kernel_size: Odd side of the kernel, in pixels.
         stride: Input pixels per output pixel.
-        dilation: Distance between two taps of the kernel, in pixels.
-        groups: Groups of the convolution.
-        bias: Give the convolution a bias, as some releases do although the norm follows.
-        norm_init: First value of the batch norm's factors; 0 silences a residual branch.
-        act: Class of the activation; None for none.
+        dilation: Dilation of the kernel.
+        groups: Number of groups of the convolution.
+        bias: Whether the convolution has a bias, as in some releases although a norm follows.
+        norm_init: Initial value of the batch norm's weight; 0 zero-initializes a residual branch.
+        act: Class of the activation, or None.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
@@ -65,7 +65,7 @@ class ResidualConvNorm(ConvNorm):
 
     Args:
         channels: C, channels of the input and of the output.
-        norm_init: First value of the batch norm's factors; 0 makes it start as the identity.
+        norm_init: Initial value of the batch norm's weight; 0 makes the block an identity at first.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).

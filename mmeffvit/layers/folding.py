@@ -1,6 +1,6 @@
-"""Folding of factors and norms into the convolution beside them, for inference.
+"""Folding of scales and norms into the adjacent convolution, for inference.
 
-A module that can become a smaller one has a method ``folded() -> nn.Module``, which
+A module that can be folded has a method ``folded() -> nn.Module``, which
 :func:`mmeffvit.deploy.fuse` calls on a copy in eval mode, after those of its children.
 """
 
@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 @torch.no_grad()
 def scale_output(conv: nn.Conv2d, factor: Tensor) -> None:
-    """Multiply the output channels of ``conv`` by ``factor``, of as many values."""
+    """Multiply the output channels of ``conv`` by ``factor``, one value per channel."""
     conv.weight.mul_(factor.view(-1, 1, 1, 1))
     if conv.bias is not None:
         conv.bias.mul_(factor.view(-1))
@@ -19,9 +19,9 @@ def scale_output(conv: nn.Conv2d, factor: Tensor) -> None:
 
 @torch.no_grad()
 def absorb_affine(conv: nn.Conv2d, factor: Tensor, shift: Tensor) -> None:
-    """Let ``conv`` take ``x`` in place of ``factor * x + shift``, per input channel.
+    """Fold ``factor * x + shift``, per input channel, into the ``conv`` that follows it.
 
-    Exact for a 1x1 convolution only: a padded one would have to pad with ``shift``.
+    Exact for 1x1 convolutions only: a padded convolution would have to pad with ``shift``.
     """
     if conv.kernel_size != (1, 1) or conv.groups != 1:
         raise ValueError(f'an affine map folds into a dense 1x1 convolution only, not into {conv}')
@@ -32,21 +32,21 @@ def absorb_affine(conv: nn.Conv2d, factor: Tensor, shift: Tensor) -> None:
 
 
 def absorb_batch_norm(norm: _BatchNorm, conv: nn.Conv2d) -> nn.Identity:
-    """Fold a batch norm into the 1x1 convolution after it; returns what takes the norm's place."""
+    """Fold a batch norm into the 1x1 convolution after it; returns its replacement."""
     factor = norm.weight / (norm.running_var + norm.eps).sqrt()
     absorb_affine(conv, factor.detach(), (norm.bias - norm.running_mean * factor).detach())
     return nn.Identity()
 
 
 def absorb_group_norm(norm: nn.GroupNorm, conv: nn.Conv2d) -> nn.GroupNorm:
-    """Fold the factors of a group norm into the 1x1 convolution after it; statistics stay."""
+    """Fold the affine parameters of a group norm into the 1x1 convolution after it."""
     absorb_affine(conv, norm.weight.detach(), norm.bias.detach())
     return nn.GroupNorm(norm.num_groups, norm.num_channels, norm.eps, affine=False)
 
 
 @torch.no_grad()
 def add_identity(conv: nn.Conv2d) -> nn.Conv2d:
-    """Return the depth-wise ``conv`` plus the pixels at its stride, as one plain convolution."""
+    """Return the depth-wise ``conv`` plus the (strided) identity, as one plain convolution."""
     fused = nn.Conv2d(
         conv.in_channels,
         conv.out_channels,
@@ -57,6 +57,6 @@ def add_identity(conv: nn.Conv2d) -> nn.Conv2d:
         bias=conv.bias is not None,
     ).to(conv.weight)
     fused.load_state_dict(conv.state_dict())
-    centre = tuple(side // 2 for side in conv.kernel_size)
-    fused.weight[:, 0, centre[0], centre[1]] += 1
+    center = tuple(side // 2 for side in conv.kernel_size)
+    fused.weight[:, 0, center[0], center[1]] += 1
     return fused

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 
 def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, int]) -> Tensor:
-    """Stretch the tables of all heads over another range of distances.
+    """Resize the bias tables of all heads to another range of distances.
 
-    Each head's table is an image whose axes are the distances in rows and in columns; its corners
-    stay where they are, so distance 0 keeps its bias and the largest distance of one size becomes
-    the largest of the other. At the size it has, a table is unchanged to the bit.
+    Each head's table is an image whose axes are the distances in rows and in columns, interpolated
+    with aligned corners: distance 0 keeps its bias and the largest distance of one size becomes the
+    largest of the other. At its own size a table is unchanged to the bit.
 
     Shape:
         (heads, old rows * old columns) -> (heads, new rows * new columns).
@@ -23,15 +23,15 @@ def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, 
 
 
 @dataclass(frozen=True)
-class KeptBias:
-    """Biases of the last forward pass, and what they were looked up for."""
+class CachedBias:
+    """Biases of the last forward pass, with the table and the size they are valid for."""
 
     table: Tensor
     size: tuple[int, int]
     stride: int
     biases: Tensor
 
-    def fits(self, table: Tensor, size: tuple[int, int], stride: int) -> bool:
+    def is_valid(self, table: Tensor, size: tuple[int, int], stride: int) -> bool:
         return (
             (self.size, self.stride, self.table.dtype) == (size, stride, table.dtype)
             # by value: a version counter misses what is written through ``.data``
@@ -42,45 +42,46 @@ class KeptBias:
 class PositionBias(nn.Module):
     """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
 
-    On another size than ``table_size`` the table is resized in two dimensions. In eval mode without
-    gradients, on the CPU, the biases of the last size are kept for the next forward pass, beside a
-    copy of the table they come from: however the table is changed, moved or cast, the biases
-    follow. On a GPU comparing the tables would make the host wait, so nothing is kept there.
+    For maps of another size than ``table_size`` the table is resized in two dimensions. In eval
+    mode without gradients, on the CPU, the biases of the last size are cached for the next forward
+    pass, with a copy of their table: however the table is changed, moved or cast, the biases stay
+    correct. On a GPU comparing the tables would require a synchronization, so nothing is cached
+    there.
 
     Args:
-        num_heads: Heads, each with a table of its own.
-        table_size: Rows and columns of the key map that the table is made for.
+        num_heads: Number of heads, each with its own table.
+        table_size: Rows and columns of the key map that the table is built for.
 
     Shape:
-        size (H, W) of the key map -> (heads, N', H W), N' the number of queries.
+        size (H, W) of the key map -> (heads, N', H W), with N' queries.
     """
 
     def __init__(self, num_heads: int, table_size: tuple[int, int]) -> None:
         super().__init__()
         self.table_size = table_size
         self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
-        self._kept: KeptBias | None = None
+        self._cached: CachedBias | None = None
 
     def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
         """Biases between queries at every ``stride``-th row and column and all keys."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return self._look_up(size, stride)  # a graph must not hold biases of one table
-        # what stands in for the parameter, as in torch.func, has values that are not its own
+        # a tensor that replaces the parameter, as in torch.func, may be traced or batched
         plain = type(self.table) is nn.Parameter and self.table.device.type == 'cpu'
         if self.training or torch.is_grad_enabled() or not plain:
-            self._kept = None
+            self._cached = None
             return self._look_up(size, stride)
-        kept = self._kept  # read and set at once: threads may share the module
-        if kept is None or not kept.fits(self.table, size, stride):
+        cached = self._cached  # read and set once: threads may share the module
+        if cached is None or not cached.is_valid(self.table, size, stride):
             biases = self._look_up(size, stride)
-            self._kept = kept = KeptBias(self.table.clone(), size, stride, biases)
-        return kept.biases
+            self._cached = cached = CachedBias(self.table.clone(), size, stride, biases)
+        return cached.biases
 
     def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
         rows, columns = (self._distances(side, stride) for side in size)  # (queries, keys)
         image = resize_table(self.table, self.table_size, size).unflatten(1, size)
-        # first the lines of all columns of queries, then whole lines for all rows: values picked
-        # one by one take three times as long, and ten times in backward
+        # index columns first, then whole rows: gathering single values takes three times as long,
+        # and ten times in backward
         lines = image.index_select(2, columns.flatten()).unflatten(2, columns.shape)
         lines = lines.transpose(1, 2).flatten(1, 2)  # (heads, W' H, W)
         first = torch.arange(columns.shape[0], device=rows.device) * size[0]
@@ -88,7 +89,7 @@ class PositionBias(nn.Module):
         return lines.index_select(1, index.flatten()).view(lines.shape[0], -1, size[0] * size[1])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, '_kept': None}
+        return {**self.__dict__, '_cached': None}
 
     def _distances(self, side: int, stride: int) -> Tensor:
         keys = torch.arange(side, device=self.table.device)

@@ -1,4 +1,4 @@
-"""Scaling and dropping of residual branches."""
+"""Layer scale and stochastic depth of residual branches."""
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ class LayerScale(nn.Module):
 
     Args:
         channels: C, channels of the branch.
-        init: First value of every factor.
+        init: Initial value of every factor.
 
     Shape:
         x (B, C, H, W), branch (B, C, H, W) -> (B, C, H, W).
@@ -27,13 +27,13 @@ class LayerScale(nn.Module):
         return torch.addcmul(x, branch, self.scale)
 
     def fold_into(self, conv: nn.Conv2d) -> 'ResidualSum':
-        """Scale the output of ``conv`` for good; returns what takes the place of the scale."""
+        """Fold the scale into ``conv``; returns the module that replaces this one."""
         scale_output(conv, self.scale)
         return ResidualSum()
 
 
 class ResidualSum(nn.Module):
-    """``y = x + branch``: a :class:`LayerScale` whose factors are in the branch."""
+    """``y = x + branch``: a :class:`LayerScale` whose scale is folded into the branch."""
 
     def forward(self, x: Tensor, branch: Tensor) -> Tensor:
         return x + branch

@@ -1,4 +1,4 @@
-"""Pyramids that the hosts lack."""
+"""Feature pyramids that mmdet and mmseg lack."""
 
 from .transposed_fpn import TransposedFPN
 

@@ -1,4 +1,4 @@
-"""A feature pyramid for a backbone whose finest map is coarser than the heads need."""
+"""A feature pyramid for backbones whose finest map is coarser than the heads need."""
 
 from collections.abc import Sequence
 
@@ -11,26 +11,26 @@ from mmeffvit.registry import MODELS
 
 @MODELS.register_module()
 class TransposedFPN(BaseModule):
-    """Feature pyramid (arXiv:1612.03144) whose finer levels are made by transposed convolutions.
+    """Feature pyramid (arXiv:1612.03144) with finer levels from transposed convolutions.
 
-    The neck of SHViT's authors: after the top-down path the finest level is doubled in size
-    ``num_finer`` times by 2x2 transposed convolutions with stride 2. No map of the backbone joins
-    these levels. All convolutions have a bias, none a norm or an activation.
+    The neck of SHViT's authors: after the top-down path the finest level is upsampled ``num_finer``
+    times by 2x2 transposed convolutions with stride 2. These levels get no lateral connection from
+    the backbone. All convolutions have a bias, but no norm or activation.
 
     Args:
         in_channels: Channels of the incoming maps, fine to coarse.
         out_channels: C, channels of every level.
-        num_finer: Levels made below the finest map; each halves its stride.
-        coarser: Add a level above the coarsest map: a 3x3 convolution with stride 2 on that map
-            as it comes from the backbone.
-        init_cfg: See mmengine; by default the convolutions start Xavier-uniform.
+        num_finer: Number of levels below the finest map; each halves the stride.
+        coarser: Add a level above the coarsest map: a 3x3 convolution with stride 2 on that map of
+            the backbone.
+        init_cfg: See mmengine; by default convolutions have Xavier-uniform initialization.
 
     Shape:
         Maps (B, in_channels[i], H_i, W_i) -> a tuple of (B, C, H_j, W_j), the finer levels first.
 
     Raises:
-        ValueError: If there are no maps, ``num_finer`` is negative, or the number of maps that
-            arrive is not that of ``in_channels``.
+        ValueError: If there are no maps, ``num_finer`` is negative, or the number of input maps
+            differs from ``in_channels``.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Data sets made from others."""
+"""Preparation of data sets from other data sets."""

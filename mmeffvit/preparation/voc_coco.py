@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 and COCO 2017 as one training set: COCO labelled with the classes of VOC."""
+"""PASCAL VOC 2012 and COCO 2017 as one training set: COCO labeled with the classes of VOC."""
 
 import contextlib
 import io
@@ -25,34 +25,34 @@ ANNOTATIONS = 'annotations/instances_train2017.json'
 IMAGES = 'train2017'
 LISTS = 'ImageSets/Segmentation'
 VOC_PARTS = {
-    'JPEGImages': 'the archive VOCtrainval_11-May-2012.tar has it',
-    'SegmentationClass': 'the archive VOCtrainval_11-May-2012.tar has it',
-    f'{LISTS}/train.txt': 'the archive VOCtrainval_11-May-2012.tar has it',
-    f'{LISTS}/val.txt': 'the archive VOCtrainval_11-May-2012.tar has it',
-    'SegmentationClassAug': "mmseg's tools/dataset_converters/voc_aug.py makes it from SBD",
-    f'{LISTS}/aug.txt': "mmseg's tools/dataset_converters/voc_aug.py makes it from SBD",
+    'JPEGImages': 'it is in VOCtrainval_11-May-2012.tar',
+    'SegmentationClass': 'it is in VOCtrainval_11-May-2012.tar',
+    f'{LISTS}/train.txt': 'it is in VOCtrainval_11-May-2012.tar',
+    f'{LISTS}/val.txt': 'it is in VOCtrainval_11-May-2012.tar',
+    'SegmentationClassAug': "mmseg's tools/dataset_converters/voc_aug.py creates it from SBD",
+    f'{LISTS}/aug.txt': "mmseg's tools/dataset_converters/voc_aug.py creates it from SBD",
 }
 
 
 def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
-    """Make the folder that ``configs/_base_/datasets/voc12_coco.py`` reads.
+    """Create the folder that ``configs/_base_/datasets/voc12_coco.py`` reads.
 
-    ``out`` gets ``voc`` and ``coco/images``, links to what lies elsewhere, ``coco/labels`` with
-    one PNG for each of COCO's training images and ``coco/train.txt`` with their names. A label map
-    that is there already is kept, so a run that was stopped goes on.
+    ``out`` will contain the links ``voc`` and ``coco/images``, ``coco/labels`` with one PNG for
+    each of COCO's training images and ``coco/train.txt`` with their names. Existing label maps are
+    kept, so an interrupted run can be resumed.
 
     Args:
         coco: COCO 2017, with ``train2017/`` and ``annotations/instances_train2017.json``.
-        voc: PASCAL VOC 2012 with its augmented set, the folder that holds ``JPEGImages``.
-        out: The folder to make.
+        voc: PASCAL VOC 2012 with its augmented set, the folder with ``JPEGImages``.
+        out: The folder to create.
 
     Returns:
-        How many label maps were written.
+        Number of label maps written.
 
     Raises:
-        UserError: If a part of either data set is missing, or ``out`` holds something else.
+        UserError: If a part of either data set is missing, or ``out`` contains something else.
     """
-    check_parts(coco, {IMAGES: 'it holds the images', ANNOTATIONS: 'it says what they show'})
+    check_parts(coco, {IMAGES: 'it has the images', ANNOTATIONS: 'it has their annotations'})
     check_parts(voc, VOC_PARTS)
     annotations = read_annotations(coco / ANNOTATIONS)
     images = list(annotations.imgs.values())
@@ -77,14 +77,14 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
 def draw_labels(
     instances: Iterable[dict], shape: tuple[int, int], to_mask: Callable[[dict], np.ndarray]
 ) -> np.ndarray:
-    """Classes of VOC per pixel; 0 is background, with all categories that VOC lacks.
+    """Classes of VOC per pixel; 0 is background, including all categories that VOC lacks.
 
-    Where instances overlap the first one is seen, in the order of the annotation file.
+    Where instances overlap, the first one in the order of the annotation file wins.
 
     Args:
         instances: COCO annotations of one image.
         shape: Height and width of the image, in pixels.
-        to_mask: From an annotation to its mask, ``shape`` uint8.
+        to_mask: Converts an annotation to its mask, ``shape`` uint8.
 
     Returns:
         ``shape`` uint8, values from 0 to 20.
@@ -117,7 +117,7 @@ def read_annotations(path: Path) -> Any:
     """Index an annotation file by image: pycocotools' ``COCO``.
 
     Raises:
-        UserError: If it cannot be read, or its masks cannot be drawn.
+        UserError: If it cannot be read, or its masks cannot be decoded.
     """
     report = Report('COCO', str(path))
     if file := read_coco(str(path), report):
@@ -125,19 +125,19 @@ def read_annotations(path: Path) -> Any:
     report.stop((kinds.MASK_SHORT,))
     from pycocotools.coco import COCO  # a requirement of mmdet, not of this package
 
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints how long it took
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its timing
         return COCO(str(path))
 
 
 def link(path: Path, target: Path) -> None:
-    """Make ``path`` a symbolic link to ``target``, unless it is one."""
+    """Make ``path`` a symbolic link to ``target``, unless it is already."""
     target = target.resolve()
     if path.is_symlink() and path.resolve() == target:
         return
     if path.exists() or path.is_symlink():
         raise UserError(
-            f'{str(path)!r} is there and is no link to {str(target)!r}; remove it or name another '
-            'folder to make'
+            f'{str(path)!r} exists and is not a link to {str(target)!r}; remove it or choose '
+            'another output folder'
         )
     path.symlink_to(target, target_is_directory=True)
 

@@ -1,4 +1,4 @@
-"""Segmentation heads that mmseg lacks; alone in importing mmseg."""
+"""Segmentation heads that mmseg lacks; the only module that imports mmseg."""
 
 from .heads import SlimASPPHead, SlimPSPHead
 

@@ -1,4 +1,4 @@
-"""PSPNet and DeepLabv3 heads as slim as those behind MobileViTv2 (arXiv:2206.02680)."""
+"""The slim PSPNet and DeepLabv3 heads used with MobileViTv2 (arXiv:2206.02680)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -45,25 +45,24 @@ class ResizedOnceHead(BaseDecodeHead):
 
 @MODELS.register_module()
 class SlimPSPHead(ResizedOnceHead):
-    """Pyramid pooling (arXiv:1612.01105) that shares the channels of the input among its pools.
+    """Pyramid pooling (arXiv:1612.01105) that divides the input channels among its branches.
 
-    Each pool averages the map to a small grid, reduces it to ``C / pools`` channels, rounded down
-    to a multiple of 16, and resizes it back; a 3x3 convolution joins the input and all pools.
-    mmseg's ``PSPHead`` gives every pool as many channels as the head itself: 11.2 million
-    parameters behind MobileViTv2-0.5 where this one has 2.5.
+    Each branch averages the map to a small grid, reduces it to ``C / branches`` channels, rounded
+    down to a multiple of 16, and resizes it back; a 3x3 convolution fuses the input and all
+    branches. mmseg's ``PSPHead`` gives every branch as many channels as the head itself: the model
+    has 11.2 million parameters with MobileViTv2-0.5, compared to 2.5 with this head.
 
-    In training a batch needs two images or more: the batch norm after the pool of one cell has no
-    other values.
+    In training a batch needs at least two images, because of the batch norm of the 1x1 branch.
 
     Args:
-        pool_sizes: Sides of the grids, in cells.
+        pool_sizes: Sides of the pooled grids, in cells.
         options: Those of mmseg's ``BaseDecodeHead``: `in_channels`, `channels`, `num_classes`, ...
 
     Shape:
         Maps of a backbone; (B, C, H, W) of `in_index` -> (B, num_classes, H, W).
 
     Raises:
-        ValueError: If a pool would have less than 16 channels.
+        ValueError: If a branch would have less than 16 channels.
     """
 
     def __init__(self, pool_sizes: Sequence[int] = (1, 2, 3, 6), **options: Any) -> None:
@@ -71,7 +70,7 @@ class SlimPSPHead(ResizedOnceHead):
         width = self.in_channels // len(pool_sizes) // WIDTH_DIVISOR * WIDTH_DIVISOR
         if not width:
             raise ValueError(
-                f'{self.in_channels} channels are too few for {len(pool_sizes)} pools of '
+                f'{self.in_channels} channels are too few for {len(pool_sizes)} branches of '
                 f'{WIDTH_DIVISOR} or more each'
             )
         conv = make_conv(self)
@@ -95,15 +94,14 @@ class SlimPSPHead(ResizedOnceHead):
 class SlimASPPHead(ResizedOnceHead):
     """Atrous spatial pyramid pooling (arXiv:1706.05587), fused by a 1x1 convolution.
 
-    A 1x1 convolution, one dilated 3x3 convolution per rate and the mean over the image stand side
-    by side. mmseg's ``ASPPHead`` fuses by a 3x3 convolution: 15.7 million parameters behind
-    MobileViTv2-0.5 where this one has 5.2.
+    The branches are a 1x1 convolution, one dilated 3x3 convolution per rate and global average
+    pooling. mmseg's ``ASPPHead`` fuses with a 3x3 convolution: the model has 15.7 million
+    parameters with MobileViTv2-0.5, compared to 5.2 with this head.
 
-    In training a batch needs two images or more: the batch norm after the mean over the image has
-    no other values.
+    In training a batch needs at least two images, because of the batch norm after global pooling.
 
     Args:
-        dilations: Distances between two taps of the 3x3 convolutions, in cells.
+        dilations: Dilations of the 3x3 convolutions.
         options: Those of mmseg's ``BaseDecodeHead``: `in_channels`, `channels`, `num_classes`, ...
 
     Shape:
@@ -135,5 +133,5 @@ class SlimASPPHead(ResizedOnceHead):
 
 
 def make_conv(head: BaseDecodeHead) -> partial[ConvModule]:
-    """A convolution with the norm and the activation that the config of ``head`` names."""
+    """A convolution with the norm and the activation of ``head``'s config."""
     return partial(ConvModule, conv_cfg=head.conv_cfg, norm_cfg=head.norm_cfg, act_cfg=head.act_cfg)

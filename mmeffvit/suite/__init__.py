@@ -1,1 +1,1 @@
-"""Parts of a suite: commands, processes of their own, and the results table."""
+"""Train and test many configs: their commands, their processes and the results table."""

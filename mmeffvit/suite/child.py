@@ -1,4 +1,4 @@
-"""A command in a process of its own: its output in a file, its progress on the screen."""
+"""A command in a separate process: its output in a file, its progress on the screen."""
 
 import ctypes
 import re
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,8 +15,8 @@ from pathlib import Path
 PROGRESS = re.compile(
     r'(?:Epoch|Iter)\((?P<mode>\w+)\)\s+(?P<step>(?:\[[^]]*\])+).*?eta: (?P<eta>.+?)(?:  |$)'
 )
-EVERY = 30.0  # seconds between lines of progress
-PR_SET_PDEATHSIG = 1  # of Linux' prctl
+INTERVAL = 30.0  # seconds between lines of progress
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Outcome:
     """How a command ended.
 
     Args:
-        code: Its exit code; negative for the signal that ended it.
+        code: Its exit code; negative if a signal ended it.
         reason: Why it failed, in one line; empty if it did not.
     """
 
@@ -33,43 +33,60 @@ class Outcome:
 
 
 def run_logged(
-    command: list[str], log: Path, say: Callable[[str], None], every: float = EVERY
+    command: list[str], log: Path, say: Callable[[str], None], interval: float = INTERVAL
 ) -> Outcome:
-    """Run a command to its end. It is ended with this process, however that ends.
+    """Run a command until it exits. It is terminated when this process ends, however that happens.
 
     Args:
         command: The program and its arguments.
-        log: Gets the command and its whole output, after what the file has.
-        say: Gets a line of progress, with the time left as the runner expects it.
-        every: Seconds between two such lines.
+        log: The command and its complete output are appended to this file.
+        say: Called with a line of progress, with the runner's estimate of the time left.
+        interval: Seconds between two such lines.
     """
     start = time.monotonic()
     due = start
-    complaint = last = ''
+    message = last = ''
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open('a') as file, start_bound(command) as process:
+    with log.open('a') as file, start_tied(command) as process:
         file.write(f'$ {" ".join(command)}\n')
-        for line in process.stdout:
+        for line in read_lines(process):
             file.write(line)
             file.flush()
             last = line.strip() or last
             if last.startswith('error: '):
-                complaint = last
+                message = last
             progress = progress_in(line)
             if progress and time.monotonic() >= due:
-                due = time.monotonic() + every
+                due = time.monotonic() + interval
                 say(f'{progress}, {elapsed(start)} elapsed')
     if process.returncode == 0:
         return Outcome(0)
     if process.returncode < 0:
-        return Outcome(process.returncode, f'ended by {signal.Signals(-process.returncode).name}')
-    return Outcome(process.returncode, complaint.removeprefix('error: ') or last)
+        return Outcome(process.returncode, f'ended by {signal_name(-process.returncode)}')
+    return Outcome(process.returncode, message.removeprefix('error: ') or last)
 
 
-def start_bound(command: list[str]) -> subprocess.Popen[str]:
-    """Start a process that gets a signal to end when this one dies, even by SIGKILL.
+def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Its output; whatever stops this process stops that one."""
+    try:
+        yield from process.stdout
+    except BaseException:
+        process.terminate()
+        raise
 
-    It would go on alone else, and meet the next call of the suite in the same work dir.
+
+def signal_name(number: int) -> str:
+    """Such as SIGKILL; most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f'signal {number}'
+
+
+def start_tied(command: list[str]) -> subprocess.Popen[str]:
+    """Start a process that is sent SIGTERM when this one dies, even by SIGKILL.
+
+    Otherwise it would keep running, and collide with the next call of the suite in its work dir.
     """
     return subprocess.Popen(
         command,
@@ -87,7 +104,7 @@ def end_with_parent() -> None:
 
 
 def progress_in(line: str) -> str | None:
-    """The step and the time left of a line in the runner's log."""
+    """The step and the time left in a line of the runner's log."""
     match = PROGRESS.search(line)
     return match and f'{match["mode"]} {match["step"]}, {match["eta"].strip()} left'
 

@@ -1,4 +1,4 @@
-"""The commands of a suite: run here, or printed for a cluster."""
+"""The commands of a suite, to run here or to print for a cluster."""
 
 import shlex
 import sys
@@ -11,7 +11,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 
 PRINTED = ('slurm', 'torchrun')
-CPUS_PER_GPU = 5  # as in the hosts' own scripts
+CPUS_PER_GPU = 5  # as in the scripts of mmdet and mmseg
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,15 @@ class SuiteOptions:
     """How a suite runs.
 
     Args:
-        work_dir: Gets one folder per leaf, and the results table.
-        cfg_options: Dotted keys and values that replace those of every config.
+        work_dir: Holds one folder per config, and the results table.
+        cfg_options: Dotted keys and values that override those of every config.
         amp: Train in mixed precision.
-        auto_scale_lr: Scale the learning rate by the batch over all processes.
-        test_only: Test the checkpoints that are there.
+        auto_scale_lr: Scale the learning rate with the total batch size of all processes.
+        test_only: Test existing checkpoints.
         released: Test the models that the authors released, and train none.
-        gpus: Processes of a run.
-        gpus_per_node: Processes on one machine at most.
-        partition: Of slurm.
+        gpus: Number of processes of a run, one per GPU.
+        gpus_per_node: Largest number of processes on one machine.
+        partition: Slurm partition.
     """
 
     work_dir: Path = Path('work_dirs')
@@ -60,35 +60,37 @@ class SuiteOptions:
         return max(1, self.gpus // self.gpus_per_node)
 
 
-def train_command(leaf: Path, options: SuiteOptions, launcher: str) -> list[str]:
-    """Train a leaf, or go on where a run of it stopped.
+def train_command(config_file: Path, options: SuiteOptions, launcher: str) -> list[str]:
+    """The command that trains a config, or resumes an interrupted run of it.
 
     Args:
-        leaf: The config file.
+        config_file: The config file.
         options: See :class:`SuiteOptions`.
         launcher: 'none', 'pytorch' or 'slurm'.
     """
-    arguments = [str(resource_dir('tools') / 'train.py'), str(leaf), '--resume']
-    arguments += ['--work-dir', str(options.work_dir / leaf.stem)]
+    arguments = [str(resource_dir('tools') / 'train.py'), str(config_file), '--resume']
+    arguments += ['--work-dir', str(options.work_dir / config_file.stem)]
     arguments += ['--amp'] * options.amp + ['--auto-scale-lr'] * options.auto_scale_lr
-    return launch(arguments, leaf, options, launcher)
+    return launch(arguments, config_file, options, launcher)
 
 
 def evaluation_command(
-    leaf: Path, checkpoint: str | Path, options: SuiteOptions, launcher: str
+    config_file: Path, checkpoint: str | Path, options: SuiteOptions, launcher: str
 ) -> list[str]:
-    """Test a checkpoint of a leaf; see :func:`train_command`."""
-    arguments = [str(resource_dir('tools') / 'test.py'), str(leaf), str(checkpoint)]
-    arguments += ['--work-dir', str(evaluation_dir(leaf, options))]
-    return launch(arguments, leaf, options, launcher)
+    """The command that tests a checkpoint of a config; see :func:`train_command`."""
+    arguments = [str(resource_dir('tools') / 'test.py'), str(config_file), str(checkpoint)]
+    arguments += ['--work-dir', str(evaluation_dir(config_file, options))]
+    return launch(arguments, config_file, options, launcher)
 
 
-def evaluation_dir(leaf: Path, options: SuiteOptions) -> Path:
-    return options.work_dir / leaf.stem / 'evaluation'
+def evaluation_dir(config_file: Path, options: SuiteOptions) -> Path:
+    return options.work_dir / config_file.stem / 'evaluation'
 
 
-def launch(arguments: list[str], leaf: Path, options: SuiteOptions, launcher: str) -> list[str]:
-    """Put in front of a tool what starts its processes, and after it what all commands share."""
+def launch(
+    arguments: list[str], config_file: Path, options: SuiteOptions, launcher: str
+) -> list[str]:
+    """Add the launcher before a command, and the options that all commands share after it."""
     per_node = min(options.gpus, options.gpus_per_node)
     prefix = [sys.executable, '-u']
     if launcher == 'pytorch':
@@ -99,7 +101,7 @@ def launch(arguments: list[str], leaf: Path, options: SuiteOptions, launcher: st
         prefix += ['-m', 'torch.distributed.run', *nodes, f'--nproc_per_node={per_node}']
     elif launcher == 'slurm':
         partition = [f'--partition={options.partition}'] if options.partition else []
-        prefix = ['srun', *partition, f'--job-name={leaf.stem}', f'--gres=gpu:{per_node}']
+        prefix = ['srun', *partition, f'--job-name={config_file.stem}', f'--gres=gpu:{per_node}']
         prefix += [f'--ntasks={options.gpus}', f'--ntasks-per-node={per_node}']
         prefix += [f'--cpus-per-task={CPUS_PER_GPU}', '--kill-on-bad-exit=1']
         prefix += [sys.executable, '-u']
@@ -121,24 +123,26 @@ def as_text(cfg_options: Mapping[str, Any]) -> dict[str, str]:
     return {key: text(value) for key, value in cfg_options.items()}
 
 
-def printed(leaf: Path, options: SuiteOptions, system: str) -> str:
-    """One line of shell that trains a leaf and tests what it ended with.
+def printed(config_file: Path, options: SuiteOptions, system: str) -> str:
+    """One shell line that trains a config and tests its last checkpoint.
 
     Args:
-        leaf: The config file.
+        config_file: The config file.
         options: See :class:`SuiteOptions`.
         system: 'slurm' or 'torchrun'.
     """
     launcher = 'slurm' if system == 'slurm' else 'pytorch'
-    last = f'$(cat {shlex.quote(str(options.work_dir / leaf.stem / "last_checkpoint"))})'
-    test = [quote(part) for part in evaluation_command(leaf, 'CHECKPOINT', options, launcher)]
+    last = f'$(cat {shlex.quote(str(options.work_dir / config_file.stem / "last_checkpoint"))})'
+    test = [
+        quote(part) for part in evaluation_command(config_file, 'CHECKPOINT', options, launcher)
+    ]
     test[test.index('CHECKPOINT')] = f'"{last}"'
     lines = [' '.join(test)]
     if not options.test_only:
-        lines.insert(0, ' '.join(map(quote, train_command(leaf, options, launcher))))
+        lines.insert(0, ' '.join(map(quote, train_command(config_file, options, launcher))))
     return ' && '.join(lines)
 
 
 def quote(part: str) -> str:
-    """Quote for the shell, but leave variables that it must fill in."""
+    """Quote for the shell, except variables that it must expand."""
     return part if part.startswith(('--node_rank=$', '--master_')) else shlex.quote(part)

@@ -1,4 +1,4 @@
-"""The results table of a suite, as JSON to read on and as Markdown to look at."""
+"""The results table of a suite, as JSON for programs and as Markdown for people."""
 
 import json
 import re
@@ -19,22 +19,22 @@ STACK = ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
 
 @dataclass
 class Row:
-    """What is known of one leaf.
+    """One row of the table: a config, its state and its results.
 
     Args:
-        config: The file.
+        config: The config file.
         status: 'waiting', 'training', 'testing', 'done' or 'failed'.
         reason: Why it failed.
-        source: Who published ``paper``.
+        source: Where the numbers of ``paper`` were published.
         paper: Published metrics in percent.
         ours: Our metrics in percent.
-        metrics: All that the host measured, under its names.
-        parameters: Of the model, trained or not.
-        work_dir: Folder of the log and the checkpoints.
-        checkpoint: The file that was tested.
-        date: When it was tested, ISO 8601 with the offset from UTC.
-        options: What the training was started with.
-        versions: Of the stack, by import name.
+        metrics: All metrics of mmdet or mmseg, under their names.
+        parameters: Number of parameters of the model, trained or frozen.
+        work_dir: Folder with the log and the checkpoints.
+        checkpoint: The tested file.
+        date: Time of the test, ISO 8601 with the offset from UTC.
+        options: The options that the training was started with.
+        versions: Versions of the installed packages, by import name.
     """
 
     config: str
@@ -57,13 +57,13 @@ class Row:
 
 
 class Table:
-    """The rows of a suite by the name of the leaf, and the two files they are kept in.
+    """The rows of a suite by the name of the config, and the two files they are stored in.
 
     Args:
-        folder: Has ``suite.json`` and ``suite.md``.
+        folder: Holds ``suite.json`` and ``suite.md``.
 
     Raises:
-        UserError: If ``suite.json`` is there and is not one of ours.
+        UserError: If ``suite.json`` exists and is not such a table.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +74,9 @@ class Table:
                 content = read_json(self.json)
                 self.rows = {name: Row(**row) for name, row in content.items()}
             except (UserError, AttributeError, TypeError) as error:
-                raise UserError(f'{self.json} is no results table ({error}): move it') from error
+                raise UserError(
+                    f'{self.json} is not a results table ({error}); move it away'
+                ) from error
 
     def save(self) -> None:
         content = {name: asdict(row) for name, row in self.rows.items()}
@@ -97,7 +99,7 @@ class Table:
         return '\n\n'.join(['# Results', text, *self.footnotes()]) + '\n'
 
     def footnotes(self) -> list[str]:
-        """Reasons of failures, and which versions of the stack measured what."""
+        """Reasons of failures, and the package versions of each measurement."""
         notes = [
             escaped(f'{name} failed: {row.reason}') for name, row in self.rows.items() if row.reason
         ]
@@ -113,12 +115,12 @@ class Table:
 
 
 def escaped(text: str) -> str:
-    """A text of others in one line of Markdown, with nothing in it that means something there."""
+    """Untrusted text as one line of Markdown, with all markup escaped."""
     return re.sub(r'([\\`*\[\]|<>&~])', r'\\\1', ' '.join(text.split()))
 
 
 def stack_versions() -> dict[str, str]:
-    """Installed versions by import name; a fork counts under the name it is imported by."""
+    """Installed versions by import name; a fork is listed under the name it is imported by."""
     distributions = packages_distributions()
     found = {name: version(distributions[name][0]) for name in STACK if name in distributions}
     return {'python': python_version(), 'mmeffvit': __version__, **found}

@@ -1,4 +1,4 @@
-"""Train and test many leaf configs one after another, and keep one table of what they reached."""
+"""Train and test many configs one after another, and keep one table of their results."""
 
 import json
 import time
@@ -23,49 +23,55 @@ from .child import Outcome, elapsed, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
 from .results import Row, Table, stack_versions
 
-INTERRUPTED = 130  # the shell's exit code for Ctrl-C
-
 
 def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
-    """Train and test every leaf in processes of its own; what fails does not stop the others.
+    """Train and test every config in its own processes; a failure does not stop the others.
 
-    ``suite.json`` and ``suite.md`` in ``options.work_dir`` are written after every step. A leaf
-    that is done is passed over; one that was interrupted or failed goes on from its newest whole
-    checkpoint.
+    ``suite.json`` and ``suite.md`` in ``options.work_dir`` are written after every step. Finished
+    configs are skipped; interrupted or failed ones resume from their latest valid checkpoint.
 
     Args:
-        patterns: Leaf configs, see :func:`find_leaves`.
+        patterns: Configs, see :func:`find_configs`.
         options: See :class:`SuiteOptions`.
 
     Returns:
-        The exit code: 0 if all leaves are done, 1 if some failed, 130 after Ctrl-C.
+        The exit code: 0 if all configs are done, 1 if some failed.
 
     Raises:
-        UserError: If there is no such leaf, a leaf was begun with other options, or another suite
-            works in the same folder.
+        UserError: If there is no such config, a config was started with other options, or another
+            suite runs in the same folder.
     """
-    leaves = chosen(patterns, options)
+    config_files = select_configs(patterns, options)
     with locked(options.work_dir, 'a suite'):
         table = Table(options.work_dir)
-        enter(leaves, table, options)
+        enter(config_files, table, options)
         try:
-            for number, leaf in enumerate(leaves, 1):
-                Job(leaf, table, options, f'[{number}/{len(leaves)}] {leaf.stem}').run()
-        except KeyboardInterrupt:
-            print('interrupted: the same command goes on from here')
-            return INTERRUPTED
-    failed = [leaf.stem for leaf in leaves if table.rows[leaf.stem].status != 'done']
-    print(f'{len(leaves) - len(failed)} of {len(leaves)} done, see {table.markdown}')
+            for number, config_file in enumerate(config_files, 1):
+                Job(
+                    config_file,
+                    table,
+                    options,
+                    f'[{number}/{len(config_files)}] {config_file.stem}',
+                ).run()
+        except KeyboardInterrupt as error:
+            error.__notes__ = [f'{table.markdown} has what is done: run the same command to resume']
+            raise
+    failed = [
+        config_file.stem
+        for config_file in config_files
+        if table.rows[config_file.stem].status != 'done'
+    ]
+    print(f'{len(config_files) - len(failed)} of {len(config_files)} done, see {table.markdown}')
     for name in failed:
         print(f'failed: {name}: {table.rows[name].reason}')
     return 1 if failed else 0
 
 
 def print_commands(patterns: Iterable[str], options: SuiteOptions, system: str) -> int:
-    """Print one line of shell per leaf, for a cluster.
+    """Print one shell line per config, for a cluster.
 
     Args:
-        patterns: Leaf configs, see :func:`find_leaves`.
+        patterns: Configs, see :func:`find_configs`.
         options: See :class:`SuiteOptions`.
         system: 'slurm' or 'torchrun'.
 
@@ -73,37 +79,37 @@ def print_commands(patterns: Iterable[str], options: SuiteOptions, system: str) 
         The exit code 0.
 
     Raises:
-        UserError: If there is no such leaf.
+        UserError: If there is no such config.
     """
     if options.released:
         raise UserError('--print is for training: --released tests here')
-    for leaf in find_leaves(patterns):
-        print(printed(leaf, options, system))
+    for config_file in find_configs(patterns):
+        print(printed(config_file, options, system))
     return 0
 
 
-def chosen(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
-    """The configs that patterns stand for; with ``released``, by default all that have weights.
+def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
+    """The configs that match the patterns; with ``released``, by default all with weights.
 
     Raises:
-        UserError: If one stands for nothing, there is none, or no weights are released for one.
+        UserError: If a pattern matches nothing, there is none, or a config has no released weights.
     """
     patterns = list(patterns)
     if options.released and not patterns:
         return [m.config for m in read_models().values() if m.config and m.weights]
     if not patterns:
         raise UserError('give a CONFIG, or --released')
-    leaves = find_leaves(patterns)
-    for leaf in leaves if options.released else ():
-        weights_of(leaf)
-    return leaves
+    config_files = find_configs(patterns)
+    for config_file in config_files if options.released else ():
+        weights_of(config_file)
+    return config_files
 
 
-def find_leaves(patterns: Iterable[str]) -> list[Path]:
-    """The configs that paths, globs and names of our own configs stand for, each once, in order.
+def find_configs(patterns: Iterable[str]) -> list[Path]:
+    """Configs matched by paths, globs or names of our own configs, without duplicates, in order.
 
     Raises:
-        UserError: If one stands for nothing, or two files share a name, and so a work dir.
+        UserError: If a pattern matches nothing, or two files share a name and so a work dir.
     """
     found: dict[str, Path] = {}
     for pattern in patterns:
@@ -115,56 +121,56 @@ def find_leaves(patterns: Iterable[str]) -> list[Path]:
             raise UserError(f'no config matches {pattern!r}')
         for path in map(Path, paths):
             if path.suffix != '.py' or not path.is_file():
-                raise UserError(f'{str(path)!r} is no config file')
+                raise UserError(f'{str(path)!r} is not a config file')
             if found.setdefault(path.stem, path).resolve() != path.resolve():
                 raise UserError(f'{found[path.stem]} and {path} would share a work dir: rename one')
     return list(found.values())
 
 
-def enter(leaves: list[Path], table: Table, options: SuiteOptions) -> None:
-    """Give every leaf its row, with today's published numbers.
+def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None:
+    """Give every config its row, with the current published numbers.
 
     Raises:
-        UserError: If a leaf was begun with other options: its numbers would be of neither.
+        UserError: If a config was started with other options: the results would mix both.
     """
-    begun = as_json(
+    started = as_json(
         dict(cfg_options=options.cfg_options, amp=options.amp, auto_scale_lr=options.auto_scale_lr)
     )
-    for leaf in leaves:
-        row = table.rows.setdefault(leaf.stem, Row(str(leaf)))
+    for config_file in config_files:
+        row = table.rows.setdefault(config_file.stem, Row(str(config_file)))
         if not (options.test_only or options.released):
-            if row.options not in ({}, begun):
+            if row.options not in ({}, started):
                 raise UserError(
-                    f'{leaf.stem} was begun with {row.options}, not with {begun}: choose another '
-                    f'--work-dir, or remove {options.work_dir / leaf.stem} and its row in '
-                    f'{table.json}'
+                    f'{config_file.stem} was started with {row.options}, not with {started}: '
+                    f'choose another --work-dir, or remove '
+                    f'{options.work_dir / config_file.stem} and its row in {table.json}'
                 )
-            row.options = begun
-        row.config, model = str(leaf), read_models().get(leaf.stem)
+            row.options = started
+        row.config, model = str(config_file), read_models().get(config_file.stem)
         row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
-        row.work_dir = str(options.work_dir / leaf.stem)
+        row.work_dir = str(options.work_dir / config_file.stem)
     table.save()
 
 
 def as_json(value: Any) -> Any:
-    """What becomes of a value in a file: tuples turn to lists."""
+    """A value as it is read back from JSON: tuples become lists."""
     return json.loads(json.dumps(value, default=str))
 
 
 class Job:
-    """One leaf of a suite.
+    """Training and testing of one config of a suite.
 
     Args:
-        leaf: The config file.
-        table: Its row is kept up to date there.
+        config_file: The config file.
+        table: The table whose row is updated.
         options: See :class:`SuiteOptions`.
-        title: What its lines on the screen begin with.
+        title: Prefix of its lines on the screen.
     """
 
-    def __init__(self, leaf: Path, table: Table, options: SuiteOptions, title: str) -> None:
-        self.leaf, self.table, self.options, self.title = leaf, table, options, title
-        self.row = table.rows[leaf.stem]
-        self.work_dir = options.work_dir / leaf.stem
+    def __init__(self, config_file: Path, table: Table, options: SuiteOptions, title: str) -> None:
+        self.config_file, self.table, self.options, self.title = config_file, table, options, title
+        self.row = table.rows[config_file.stem]
+        self.work_dir = options.work_dir / config_file.stem
         self.launcher = 'pytorch' if options.gpus > 1 else 'none'
 
     def say(self, text: str) -> None:
@@ -176,15 +182,17 @@ class Job:
         self.say(f'{status} {reason}'.strip())
 
     def run(self) -> None:
-        """Train and test the leaf, unless that is done."""
+        """Train and test the config, unless it is done."""
         if self.is_done():
-            self.say('was done before')
+            self.say('already done')
             return
         start = time.monotonic()
-        self.row.forget_results()  # of another checkpoint, if there are any
+        self.row.forget_results()  # they may be of another checkpoint
         try:
             if not (self.options.test_only or self.options.released):
-                self.execute('training', train_command(self.leaf, self.options, self.launcher))
+                self.execute(
+                    'training', train_command(self.config_file, self.options, self.launcher)
+                )
             self.test()
         except UserError as error:
             self.enter('failed', str(error))
@@ -193,15 +201,15 @@ class Job:
             self.say(f'{self.row.ours}, {elapsed(start)} elapsed')
 
     def is_done(self) -> bool:
-        """Whether there is a result; if only testing is asked for, of the newest checkpoint."""
+        """Whether there is a result; with ``test_only``, of the latest checkpoint."""
         if self.options.released:
-            return self.row.status == 'done' and self.row.checkpoint == weights_of(self.leaf)
+            return self.row.status == 'done' and self.row.checkpoint == weights_of(self.config_file)
         if self.row.status != 'done' or not self.options.test_only:
             return self.row.status == 'done'
-        newest = latest_checkpoint(self.work_dir)
+        latest = latest_checkpoint(self.work_dir, to_resume=False)
         tested = datetime.fromisoformat(self.row.date).timestamp()
-        return newest is not None and (
-            str(newest) == self.row.checkpoint and newest.stat().st_mtime <= tested
+        return latest is not None and (
+            str(latest) == self.row.checkpoint and latest.stat().st_mtime <= tested
         )
 
     def execute(self, status: str, command: list[str]) -> None:
@@ -220,43 +228,47 @@ class Job:
         return lambda progress: self.say(f'{status}, {progress}')
 
     def test(self) -> None:
-        """Test the newest checkpoint, or the released weights, and fill the row.
+        """Test the latest valid checkpoint, or the released weights, and fill in the row.
 
         Raises:
-            UserError: If there is none, or its test fails or measures nothing.
+            UserError: If there is none, or its test fails or writes no metrics.
         """
-        checkpoint: str | Path | None = latest_checkpoint(self.work_dir)
+        checkpoint: str | Path | None
         if self.options.released:
-            checkpoint = weights_of(self.leaf)
+            checkpoint = weights_of(self.config_file)
+        else:
+            checkpoint = latest_checkpoint(self.work_dir, to_resume=False)
         if checkpoint is None:
-            raise UserError(f'no whole checkpoint in {self.work_dir}')
+            raise UserError(f'no valid checkpoint in {self.work_dir}')
         before = time.time()
         self.execute(
-            'testing', evaluation_command(self.leaf, checkpoint, self.options, self.launcher)
+            'testing', evaluation_command(self.config_file, checkpoint, self.options, self.launcher)
         )
-        metrics = measured_since(before, evaluation_dir(self.leaf, self.options))
+        metrics = measured_since(before, evaluation_dir(self.config_file, self.options))
         row = self.row
         row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)
         row.date = datetime.now().astimezone().isoformat(timespec='seconds')
         row.versions = stack_versions()
-        row.parameters = count_parameters(self.leaf, self.options)
+        row.parameters = count_parameters(self.config_file, self.options)
 
 
 def measured_since(start: float, folder: Path) -> dict[str, Any]:
-    """The metrics that a test wrote, in the runner's file ``<time>/<time>.json``.
+    """The metrics of a test, from the runner's file ``<time>/<time>.json``.
 
     Raises:
         UserError: If there is none.
     """
     files = {path: path.stat().st_mtime for path in folder.glob('*/*.json')}
-    fresh = [path for path, written in files.items() if written >= start - 1]  # coarse clocks
+    fresh = [
+        path for path, written in files.items() if written >= start - 1
+    ]  # clocks of file systems are coarse
     if not fresh:
-        raise UserError(f'the test left no metrics in {folder}')
+        raise UserError(f'the test wrote no metrics to {folder}')
     return read_json(max(fresh, key=files.__getitem__))
 
 
-def count_parameters(leaf: Path, options: SuiteOptions) -> int:
-    config = open_config(leaf, options.cfg_options)
+def count_parameters(config_file: Path, options: SuiteOptions) -> int:
+    config = open_config(config_file, options.cfg_options)
     with isolated(config.default_scope):
         model = build_model(own_model_config(config))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,1 +1,1 @@
-"""Helpers that several rooms need, one of each."""
+"""Helpers shared by several packages."""

@@ -1,4 +1,4 @@
-"""Boxes that overlap, and objects that two forms of one model both find."""
+"""IoU of boxes, and matching of the objects of two predictions."""
 
 from collections.abc import Mapping
 
@@ -20,14 +20,14 @@ def pairwise_iou(boxes: NDArray, others: NDArray) -> NDArray:
 def match_objects(
     expected: Mapping[str, NDArray], found: Mapping[str, NDArray], allowed: NDArray
 ) -> list[tuple[int, int]]:
-    """Pairs of objects of one image with one label that overlap by :data:`MATCH_IOU` or more.
+    """Pairs of objects of one image with the same label and an IoU of at least :data:`MATCH_IOU`.
 
-    As in evaluation, the best scored choose first, and an object is chosen once.
+    As in evaluation, matching is greedy in the order of scores, and every object is matched once.
 
     Args:
         expected: ``boxes`` (N, 4), ``scores`` (N,) and ``labels`` (N,).
-        found: The same of M objects.
-        allowed: Which pairs may be, as a shape that broadcasts to (N, M).
+        found: The same for M objects.
+        allowed: Which pairs are allowed, broadcastable to (N, M).
     """
     overlaps = pairwise_iou(expected['boxes'], found['boxes'])
     overlaps[expected['labels'][:, None] != found['labels'][None]] = 0

@@ -1,4 +1,4 @@
-"""Outputs that are either complete or absent, and that replace nothing but an earlier file."""
+"""Atomic output files: complete or absent, and replacing nothing but an earlier file."""
 
 import fcntl
 import os
@@ -10,36 +10,36 @@ from pathlib import Path
 
 from mmeffvit.errors import UserError
 
-# of a file that is being written: hidden, beside its target, of a name that nobody else has
+# suffix of the hidden temporary folder next to the target; its name is unique
 PARTIAL = '.mmeffvit-partial'
 
 
 def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) -> Path:
-    """Check before the work that ``path`` can be written, without creating anything.
+    """Check in advance that ``path`` can be written, without creating anything.
 
     Args:
         path: The output.
-        suffixes: Endings that its name may have; none accepts any.
-        folder: The output is a folder, which may exist; else a file.
+        suffixes: Allowed suffixes; any if none are given.
+        folder: Whether the output is a folder, which may exist, or a file.
 
     Returns:
         The path.
 
     Raises:
-        UserError: If the ending is another, a folder lies where the file goes (or the reverse), or
-            the folder around it is no folder or cannot be written.
+        UserError: If the suffix is not allowed, the file is an existing folder (or the reverse), or
+            the parent is not a writable folder.
     """
     out = Path(path).expanduser()
     if suffixes and out.suffix not in suffixes:
         raise UserError(f'output {str(path)!r} must end in {" or ".join(suffixes)}')
     try:
-        if out.exists() and out.is_dir() != folder:
-            kind = 'file' if folder else 'folder'
+        if os.path.lexists(out) and not (out.is_dir() if folder else out.is_file()):
+            kind = 'folder' if out.is_dir() else 'file' if out.is_file() else 'device or dead link'
             raise UserError(
                 f'output {str(path)!r} is a {kind} that exists already: choose another name; '
                 'nothing was changed'
             )
-        above = out.absolute().parents  # a loop of links is there, though it does not "exist"
+        above = out.absolute().parents  # a cycle of links does not "exist", but is there
         nearest = out if out.exists() else next(p for p in above if os.path.lexists(p))
     except OSError as error:  # a name too long, a loop of links
         raise UserError(f'output {str(path)!r} cannot be written: {error.strerror}') from error
@@ -52,20 +52,20 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
 
 @contextmanager
 def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
-    """Yield a place to write a file or a folder, which takes its name when the block ends well.
+    """Yield a temporary path for a file or a folder, which is renamed to ``out`` on success.
 
-    Two writers of one name never mix: each works in a folder of its own beside the target, and the
-    last one to finish wins. After an error nothing has changed.
+    Concurrent writers never mix: each works in its own folder next to the target, and the last one
+    to finish wins. After an error nothing has changed.
 
     Args:
-        out: The name; the folders above it are created.
+        out: The output path; its parent folders are created.
 
     Yields:
-        A path of the same name in a temporary folder. Whatever else is written beside it moves
-        along, before it.
+        A path of the same name in a temporary folder. Other files written next to it are moved too,
+        before it.
 
     Raises:
-        UserError: If a folder has the name of what was written: nothing is removed for it.
+        UserError: If a folder with the name of an output exists: it is not removed.
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -86,39 +86,39 @@ def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_file(path: str | os.PathLike, content: bytes | str) -> None:
-    """Write a file at once: complete under its name, or absent.
+    """Write a file atomically.
 
     Raises:
-        UserError: If a folder has that name.
+        UserError: If a folder with that name exists.
     """
     with atomic_output(path) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def partial_name(name: str) -> str:
-    """A temporary name for ``name``, one that no other writer has."""
+    """A unique temporary name for ``name``."""
     return f'.{name[:200]}.{secrets.token_hex(4)}{PARTIAL}'
 
 
 def partial_path(path: Path) -> Path:
-    """A place beside ``path`` for results that grow, and are of use if they are interrupted.
+    """A unique path next to ``path``, with its suffix, for results that are written incrementally.
 
-    No other writer has it, and its ending is that of ``path``.
+    They remain usable if the run is interrupted.
     """
     return path.with_name(f'{path.stem}.partial-{secrets.token_hex(4)}{path.suffix}')
 
 
 @contextmanager
 def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold ``folder`` for this process; the system gives it back however the process ends.
+    """Lock ``folder`` for this process; the system releases the lock when the process ends.
 
     Args:
-        folder: Created if need be.
-        job: What works there, for the message of the other.
-        wait: Until another process is done, in place of the error.
+        folder: The folder; created if missing.
+        job: Name of the job, for the error message of other processes.
+        wait: Wait for another process instead of raising an error.
 
     Raises:
-        UserError: If another process holds it; the message names it.
+        UserError: If another process holds the lock; the message names it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / '.mmeffvit-lock'
@@ -138,13 +138,13 @@ def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what killed writers left in ``folder``; only for one who holds its lock."""
+    """Remove temporary files of killed writers in ``folder``; requires its lock."""
     for path in folder.glob(f'.*{PARTIAL}'):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _synchronize(path: Path) -> None:
-    """Have the system put a file, or the list of a folder, on the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

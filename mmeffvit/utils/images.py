@@ -1,4 +1,4 @@
-"""Pictures on the disk: read to their end or refused, written whole or not at all."""
+"""Image files: decoded completely or rejected, and written atomically."""
 
 import os
 import warnings
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
-IRREGULAR = 'no regular file, but a pipe, a device or a link that leads nowhere'
+IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
-TURNED = (5, 6, 7, 8)  # its values for a quarter turn
+ROTATED = (5, 6, 7, 8)  # its values for rotations by 90 degrees
 
 
-class Unreadable(Exception):  # noqa: N818  it is an answer, not a fault of the program
-    """An image that does not decode to its end."""
+class Unreadable(Exception):  # noqa: N818  a result, not an error of the program
+    """An image that cannot be decoded completely."""
 
 
 def is_image(path: Path) -> bool:
-    """Whether the name is that of an image."""
+    """Whether the suffix is that of an image."""
     return path.suffix.lower() in SUFFIXES
 
 
 def is_regular(path: str | Path) -> bool:
-    """Whether it is a file: a pipe would be waited for, a loop of links leads nowhere."""
+    """Whether it is a regular file: reading from a pipe would block."""
     try:
         return Path(path).is_file()
     except OSError:
@@ -43,10 +43,10 @@ def is_regular(path: str | Path) -> bool:
 
 
 def read_image(path: str | Path) -> NDArray:
-    """Read an image as OpenCV does: (H, W, 3) uint8 BGR, turned as its EXIF says.
+    """Read an image with OpenCV: (H, W, 3) uint8 BGR, rotated according to its EXIF orientation.
 
     Raises:
-        UserError: If there is none, or it would take more memory than any photograph.
+        UserError: If it does not exist, cannot be decoded, or is larger than any photograph.
     """
     if not is_regular(path):
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
@@ -54,7 +54,7 @@ def read_image(path: str | Path) -> NDArray:
     try:
         _check_size(path)
         pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    except Exception as error:  # whatever the decoders raise
+    except Exception as error:  # decoders raise various exceptions
         raise UserError(f'{str(path)!r} cannot be read as an image: {reason(error)}') from error
     if pixels is None:
         raise UserError(f'{str(path)!r} cannot be read as an image')
@@ -62,7 +62,7 @@ def read_image(path: str | Path) -> NDArray:
 
 
 def _check_size(path: str | Path) -> None:
-    """Look at the size that the file tells, before anything is decoded."""
+    """Check the size in the header of the file before decoding it."""
     from PIL import Image  # as below
 
     with warnings.catch_warnings(), suppress(Image.UnidentifiedImageError):
@@ -71,22 +71,22 @@ def _check_size(path: str | Path) -> None:
 
 
 def read_size(path: Path) -> tuple[int, int]:
-    """Height and width in pixels, as mmdet and mmseg read the image: turned as its EXIF says.
+    """Height and width in pixels as in mmdet and mmseg: rotated according to the EXIF orientation.
 
     Raises:
-        Unreadable: If it does not decode to its end.
+        Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
         width, height = image.size
-        turned = image.getexif().get(ORIENTATION) in TURNED
-    return (width, height) if turned else (height, width)
+        rotated = image.getexif().get(ORIENTATION) in ROTATED
+    return (width, height) if rotated else (height, width)
 
 
 def read_labels(path: Path) -> NDArray:
-    """The values of a label map; of one with a palette its indices: (H, W) or (H, W, channels).
+    """The values of a label map, or its palette indices: (H, W) or (H, W, channels).
 
     Raises:
-        Unreadable: If it does not decode to its end.
+        Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
         return np.asarray(image)
@@ -94,7 +94,7 @@ def read_labels(path: Path) -> NDArray:
 
 @contextmanager
 def _decoded(path: Path) -> 'Iterator[Image.Image]':
-    from PIL import Image  # heavy: not for those who only ask for names
+    from PIL import Image  # imported late, since it is slow
 
     if not is_regular(path):
         raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
@@ -102,12 +102,12 @@ def _decoded(path: Path) -> 'Iterator[Image.Image]':
         with Image.open(path) as image:
             image.load()
             yield image
-    except Exception as error:  # whatever the decoders raise
+    except Exception as error:  # decoders raise various exceptions
         raise Unreadable(f'{path} ({error})') from error
 
 
 def write_image(path: str | Path, image: NDArray) -> None:
-    """Write an image as OpenCV has it, (H, W, 3) BGR or (H, W); complete or absent."""
+    """Write an image, (H, W, 3) BGR or (H, W), atomically."""
     done, content = cv2.imencode(Path(path).suffix, image)
     assert done, path
     write_file(path, content.tobytes())

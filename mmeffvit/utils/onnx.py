@@ -10,15 +10,15 @@ from .optional import require
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-ERRORS = 3  # least severity that is logged: a shape that is not known beforehand is a warning
+ERRORS = 3  # lowest severity that is logged: unknown shapes are warnings
 
 
 def open_session(model: str | os.PathLike | bytes, threads: int = 0) -> 'InferenceSession':
-    """Load a file, or the bytes of one, with every optimization of the graph.
+    """Load a file, or its bytes, with all graph optimizations.
 
     Args:
-        model: The file.
-        threads: 0 is one per core.
+        model: The file, or its content.
+        threads: Number of threads; 0 for one per core.
 
     Raises:
         UserError: If onnxruntime is not installed.
@@ -32,7 +32,7 @@ def open_session(model: str | os.PathLike | bytes, threads: int = 0) -> 'Inferen
 
 
 def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArray]:
-    """Outputs by name on images (B, 3, H, W)."""
+    """Outputs by name for images (B, 3, H, W)."""
     names = [output.name for output in session.get_outputs()]
     values = session.run(names, {session.get_inputs()[0].name: images})
     return dict(zip(names, values, strict=True))
@@ -41,5 +41,5 @@ def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArr
 def run_onnx(
     model: str | os.PathLike | bytes, images: NDArray, threads: int = 0
 ) -> dict[str, NDArray]:
-    """Outputs by name of a file on images (B, 3, H, W)."""
+    """Outputs by name of a file for images (B, 3, H, W)."""
     return run_session(open_session(model, threads), images)

@@ -1,4 +1,4 @@
-"""Packages that only some jobs need: looked for when something needs them, never at import."""
+"""Optional packages, imported on demand."""
 
 from contextlib import nullcontext
 from importlib import import_module
@@ -8,7 +8,7 @@ from mmeffvit.errors import UserError
 
 from .quiet import quiet
 
-CURES = {  # by package
+INSTALL_COMMANDS = {  # by package
     'mmdet': "pip install 'mmeffvit[det]'",
     'mmseg': "pip install 'mmeffvit[seg]'",
     'mmcv': "pip install 'setuptools<82' wheel ninja && "
@@ -29,13 +29,14 @@ def require(name: str, purpose: str = '') -> ModuleType:
     """Import a module of an optional package, or say how to install it.
 
     Args:
-        name: Of the module, with its package: a row of :data:`CURES`. For mmcv, ask for
-            'mmcv.ops', which fails where its operators do not fit the installed torch.
-        purpose: What needs it, in words that begin the message; what the package prints at its
-            import is held back then.
+        name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. For mmcv use
+            'mmcv.ops', which fails if its operators do not match the installed torch.
+        purpose: What needs it, as the beginning of the message; if given, output of the package
+            during its import is suppressed.
 
     Raises:
-        UserError: If it is not installed, or does not load; the message has the command.
+        UserError: If it is not installed or cannot be imported; the message has the command to
+            install it.
     """
     package = name.partition('.')[0]
     try:
@@ -46,4 +47,4 @@ def require(name: str, purpose: str = '') -> ModuleType:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         state = 'is not installed' if absent else f'does not work in this environment ({reason})'
         what = f'{purpose} needs {package}, which' if purpose else package
-        raise UserError(f'{what} {state}: `{CURES[package]}`') from error
+        raise UserError(f'{what} {state}: `{INSTALL_COMMANDS[package]}`') from error

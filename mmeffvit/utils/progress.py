@@ -1,4 +1,4 @@
-"""Long loops with a progress bar."""
+"""Progress bars for long loops."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,12 +13,12 @@ R = TypeVar('R')
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """Go through the items behind a progress bar on standard error.
+    """Iterate over the items with a progress bar on standard error.
 
     Args:
-        items: What is gone through.
-        description: Stands before the bar.
-        total: How many items; None asks them.
+        items: What to iterate over.
+        description: Text in front of the bar.
+        total: Number of items; None for their length.
     """
     console = Console(stderr=True)
     return track(
@@ -27,11 +27,11 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
         total=total,
         console=console,
         transient=True,
-        disable=not console.is_terminal,  # a file would get empty lines
+        disable=not console.is_terminal,  # it would write empty lines to a file
     )
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], description: str) -> Iterator[R]:
-    """Results in the order of the items; decoding lets other threads run."""
+    """Map in threads, with results in the order of the items; for work that releases the GIL."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield from progress(pool.map(function, items), description, len(items))

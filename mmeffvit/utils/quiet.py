@@ -1,4 +1,4 @@
-"""What other packages say of their own work, held back."""
+"""Suppressing the output of other packages."""
 
 import io
 import logging
@@ -9,16 +9,16 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back output, warnings, progress bars and the log below errors; errors come through.
+    """Suppress output, warnings, progress bars and log messages below errors, but not exceptions.
 
-    For converters, exporters and pycocotools: what they say, of versions not tried and of the time
-    they take, no user could mend.
+    For converters, exporters and pycocotools: users cannot act on their messages about untested
+    versions and timings.
     """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
-    unheard = io.StringIO()
+    discarded = io.StringIO()
     try:
-        with warnings.catch_warnings(), redirect_stdout(unheard), redirect_stderr(unheard):
+        with warnings.catch_warnings(), redirect_stdout(discarded), redirect_stderr(discarded):
             warnings.simplefilter('ignore')
             yield
     finally:

@@ -1,4 +1,4 @@
-"""Where the configs and the tools lie: in a checkout beside the package, installed inside it."""
+"""Where configs and tools are: next to the package in a checkout, inside it when installed."""
 
 from pathlib import Path
 
@@ -16,4 +16,4 @@ def resource_dir(name: str) -> Path:
     for folder in (package / '.mim' / name, package.parent / name):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f'no {name} beside {package} or in it: install mmeffvit with pip')
+    raise FileNotFoundError(f'no {name} next to or inside {package}: install mmeffvit with pip')

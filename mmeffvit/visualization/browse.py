@@ -59,8 +59,8 @@ class BrowseOptions:
 def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     """Draw what the model gets from the data loader and its data preprocessor.
 
-    Pictures are cut, padded, resized and mixed as in training; their colours are those before
-    normalisation. Padding is what the model takes for zero: the mean colour.
+    Pictures are cut, padded, resized and mixed as in training; their colors are those before
+    normalization. Padding is what the model takes for zero: the mean color.
 
     Args:
         config_path: The config, of either host.
@@ -137,7 +137,7 @@ def fed(
 
 
 def to_picture(image: Tensor, preprocessor: nn.Module) -> np.ndarray:
-    """Undo normalisation: (3, H, W) float -> (H, W, 3) uint8 RGB."""
+    """Undo normalization: (3, H, W) float -> (H, W, 3) uint8 RGB."""
     if getattr(preprocessor, '_enable_normalize', False):
         image = image * preprocessor.std + preprocessor.mean
     # the hosts name the flag with and without an underscore

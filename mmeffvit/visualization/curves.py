@@ -13,6 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
+from mmeffvit.utils.reading import read_file
 
 from .figures import put_figure
 
@@ -21,6 +23,7 @@ NOT_METRICS = re.compile(r'^(step|epoch|iter|(data_)?time|memory)$|_(s|m|l)$')
 MAIN_METRICS = re.compile(r'(mAP|mIoU)$')
 STYLES = ('-', '--', ':', '-.')
 FEW = 20  # points that are marked
+MAX_STEP = 2**53  # that a float can count to
 SMOOTHED_TO = 50  # means that a curve of many points is told by
 WIDE = 10  # a range that needs a logarithmic axis
 MANY = 12  # lines that a legend can name
@@ -62,7 +65,8 @@ def read_history(work_dir: Path) -> History:
     history = History(configs[0].stem if len(configs) == 1 else work_dir.resolve().name)
     paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folders are named by their time
     for path in paths:
-        rows = [row for row in map(parse, path.read_text().splitlines()) if row]
+        text = read_file(path).decode(errors='replace')
+        rows = [row for row in map(parse, text.splitlines()) if row]
         train = [row for row in rows if 'loss' in row or 'lr' in row]
         val = [row for row in rows if row not in train]
         history.train = continued(history.train, train)
@@ -81,7 +85,9 @@ def parse(line: str) -> dict | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) and 'step' in row else None
+    if not isinstance(row, dict) or type(row.get('step')) is not int or row['step'] > MAX_STEP:
+        return None
+    return {key: value for key, value in row.items() if type(value) in (int, float)}
 
 
 def continued(before: list[dict], after: list[dict]) -> list[dict]:
@@ -97,8 +103,9 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
         out: The PNG.
 
     Raises:
-        UserError: If one holds no scalars.
+        UserError: If one holds no scalars, or the name is not that of a PNG.
     """
+    check_output(out, '.png')
     histories = [read_history(work_dir) for work_dir in work_dirs]
     if len({history.name for history in histories}) < len(histories):
         for history, work_dir in zip(histories, work_dirs, strict=True):
@@ -151,9 +158,9 @@ def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
     A mean of the past alone would lie above a loss that falls.
     """
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    centres = np.arange(len(values))
-    reach = np.minimum(half, np.minimum(centres, centres[::-1]))
-    return (sums[centres + reach + 1] - sums[centres - reach]) / (2 * reach + 1)
+    centers = np.arange(len(values))
+    reach = np.minimum(half, np.minimum(centers, centers[::-1]))
+    return (sums[centers + reach + 1] - sums[centers - reach]) / (2 * reach + 1)
 
 
 def draw_parts(axes: Axes, history: History, style: str, *, named: bool) -> None:

@@ -15,7 +15,7 @@ from mmeffvit.utils.progress import progress
 
 from .figures import put_figure
 
-COLOURS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
+COLORS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
 
 
 def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) -> None:
@@ -42,13 +42,13 @@ def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) ->
 
 
 def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:
-    """Fill between neighbours of (7, N) curves, and give their areas in the legend."""
+    """Fill between neighbors of (7, N) curves, and give their areas in the legend."""
     recalls = np.linspace(0, 1, curves.shape[1])
     below = np.zeros_like(recalls)
-    for curve, area, label, colour in zip(curves, areas, CURVES, COLOURS, strict=True):
+    for curve, area, label, color in zip(curves, areas, CURVES, COLORS, strict=True):
         edge = dict(edgecolor='black', linewidth=0.5)
         text = f'{area:.3f} {label}'
-        axes.fill_between(recalls, below, curve, facecolor=colour, label=text, **edge)
+        axes.fill_between(recalls, below, curve, facecolor=color, label=text, **edge)
         below = curve
     axes.legend(loc='lower left', fontsize='small', framealpha=0.9)
 
@@ -64,7 +64,7 @@ def analyze_and_print(
     score_thr: float = 0.0,
     per_class: bool = False,
 ) -> list[ErrorAnalysis]:
-    """Analyse a results file, write tables and curves, and print the tables.
+    """Analyze a results file, write tables and curves, and print the tables.
 
     Args:
         results: COCO's JSON or a pickle of mmdet; see :func:`read_detections`.

@@ -13,7 +13,7 @@ GRADIENT_SIZE = (96, 160)
 TOLERANCE = 1e-4  # relative to the largest value, in float32
 
 
-def randomised(model: nn.Module) -> nn.Module:
+def randomized(model: nn.Module) -> nn.Module:
     """Random weights and statistics everywhere: a wrong key or a skipped branch shows."""
     for name, buffer in model.named_buffers():
         if name.endswith('running_mean'):

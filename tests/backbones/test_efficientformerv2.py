@@ -7,7 +7,7 @@ import torch
 
 from mmeffvit.backbones import EfficientFormerV2
 from mmeffvit.backbones.efficientformerv2 import VARIANTS
-from mmeffvit.layers.attention import MobileAttention, TalkingHeadAttention
+from mmeffvit.layers.attention import MobileAttention, TalkingHeadsAttention
 from mmeffvit.layers.position_bias import PositionBias
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from tests.backbones.parity import (
@@ -15,7 +15,7 @@ from tests.backbones.parity import (
     assert_same_gradients,
     assert_same_maps,
     load_from,
-    randomised,
+    randomized,
 )
 
 TINY = dict(channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narrow=((0, 1), (1, 2)))
@@ -41,24 +41,24 @@ def last_map(backbone: EfficientFormerV2, height: int = 96, width: int = 160) ->
 
 @pytest.mark.parametrize('arch', VARIANTS)
 def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    theirs = randomised(timm.create_model(f'efficientformerv2_{arch}'))
+    theirs = randomized(timm.create_model(f'efficientformerv2_{arch}'))
     assert_same_maps(EfficientFormerV2(arch), theirs, tmp_path, [(224, 224)])
 
 
 @pytest.mark.parametrize('size', [(256, 256), (192, 320)])
 def test_maps_equal_those_of_timm_made_for_another_size(timm, tmp_path, size):
-    theirs = randomised(timm.create_model('efficientformerv2_s0', img_size=size))
+    theirs = randomized(timm.create_model('efficientformerv2_s0', img_size=size))
     assert_same_maps(EfficientFormerV2('s0', resolution=size), theirs, tmp_path, [size])
 
 
 def test_gradients_equal_those_of_timm(timm, tmp_path):
-    theirs = randomised(timm.create_model('efficientformerv2_s0', img_size=GRADIENT_SIZE))
+    theirs = randomized(timm.create_model('efficientformerv2_s0', img_size=GRADIENT_SIZE))
     ours = EfficientFormerV2('s0', resolution=GRADIENT_SIZE)
     assert_same_gradients(ours, theirs, tmp_path)
 
 
 def test_weights_for_224_serve_any_size_and_their_tables_are_used(timm, tmp_path):
-    theirs = randomised(timm.create_model('efficientformerv2_s0'))
+    theirs = randomized(timm.create_model('efficientformerv2_s0'))
     backbone = load_from(EfficientFormerV2('s0'), theirs, tmp_path)
     flat = copy.deepcopy(backbone)
     for module in flat.modules():
@@ -71,7 +71,7 @@ def test_weights_for_224_serve_any_size_and_their_tables_are_used(timm, tmp_path
 
 
 def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
-    theirs = randomised(timm.create_model('efficientformerv2_s0'))
+    theirs = randomized(timm.create_model('efficientformerv2_s0'))
     ours = EfficientFormerV2('s0', resolution=(256, 448))
     load_from(ours, theirs, tmp_path)
     table = ours.stages[3].blocks[-1].attention.mixer.position_bias
@@ -111,7 +111,7 @@ def test_no_bias_is_left_behind_by_a_move_a_size_or_training():
     before = last_map(backbone)
     with torch.no_grad():
         for table in tables:
-            table.add_(1 + torch.arange(table.shape[1]))  # what an optimiser's step does
+            table.add_(1 + torch.arange(table.shape[1]))  # what an optimizer's step does
     assert not torch.equal(last_map(backbone), before)
 
 
@@ -134,31 +134,33 @@ def test_initial_values_are_the_official_ones():
 
 
 def mixers(backbone: EfficientFormerV2) -> list[type]:
-    found = [m for m in backbone.modules() if isinstance(m, TalkingHeadAttention | MobileAttention)]
+    found = [
+        m for m in backbone.modules() if isinstance(m, TalkingHeadsAttention | MobileAttention)
+    ]
     return [type(m) for m in found]
 
 
 def test_mobile_attention_replaces_that_of_the_blocks_and_on_request_of_the_step_down():
-    assert mixers(EfficientFormerV2('s0')) == [TalkingHeadAttention] * 5
+    assert mixers(EfficientFormerV2('s0')) == [TalkingHeadsAttention] * 5
     mobile = EfficientFormerV2('s0', attention='mobile')
     # the step from the third stage to the fourth comes after the two blocks of the third
-    assert mixers(mobile) == [MobileAttention] * 2 + [TalkingHeadAttention] + [MobileAttention] * 2
+    assert mixers(mobile) == [MobileAttention] * 2 + [TalkingHeadsAttention] + [MobileAttention] * 2
     whole = EfficientFormerV2('s0', attention='mobile', downsampling='mobile')
     assert mixers(whole) == [MobileAttention] * 5
     assert not any('table' in key for key in whole.state_dict())
 
 
 def test_arguments_of_mobile_attention_arrive():
-    options = dict(normaliser='head', competition=False)
+    options = dict(normalizer='head', competition=False)
     backbone = EfficientFormerV2(TINY, attention='mobile', **options)
     found = [m for m in backbone.modules() if isinstance(m, MobileAttention)]
-    assert all((m.normaliser, m.competition, m.head_channels) == ('head', False, 4) for m in found)
+    assert all((m.normalizer, m.competition, m.head_channels) == ('head', False, 4) for m in found)
     assert len(found) == 2
 
 
 @pytest.mark.parametrize(('downsampling', 'dropped'), [('local_global', 20), ('mobile', 21)])
 def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsampling, dropped):
-    theirs = randomised(timm.create_model('efficientformerv2_s0'))
+    theirs = randomized(timm.create_model('efficientformerv2_s0'))
     ours = EfficientFormerV2('s0', attention='mobile', downsampling=downsampling)
     load_from(ours, theirs, tmp_path)
     value = ours.stages[3].blocks[-1].attention.value.conv.weight
@@ -169,12 +171,12 @@ def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsa
 
 def test_a_map_of_mobile_attention_does_not_grow_with_the_image():
     sizes = {}
-    for normaliser in ('token', 'head'):
-        layer = MobileAttention(normaliser=normaliser)
+    for normalizer in ('token', 'head'):
+        layer = MobileAttention(normalizer=normalizer)
         query = torch.randn(1, 64, 8, 8)
         value = torch.ones(1, 64, 8, 8)
         tiled = (m.repeat(1, 1, 4, 4) for m in (query, query, value))
-        sizes[normaliser] = layer(*tiled).mean() / layer(query, query, value).mean()
+        sizes[normalizer] = layer(*tiled).mean() / layer(query, query, value).mean()
     assert sizes['token'] == pytest.approx(1, rel=1e-3)
     assert sizes['head'] == pytest.approx(16, rel=1e-3)
 
@@ -187,9 +189,9 @@ def test_a_map_of_mobile_attention_does_not_grow_with_the_image():
             r"attention is 'flow'; choose one of \('local_global', 'mobile'\)",
         ),
         (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
-        (dict(attention='mobile', normaliser='x'), "normaliser is 'x'; choose one of"),
-        (dict(normaliser='head'), "normaliser is 'head' .* only attention='mobile'"),
-        (dict(competition=False), "competition False: only attention='mobile'"),
+        (dict(attention='mobile', normalizer='x'), "normalizer is 'x'; choose one of"),
+        (dict(normalizer='head'), "normalizer is 'head' .* attention='mobile' only"),
+        (dict(competition=False), "competition False: they apply to attention='mobile' only"),
         (dict(resolution=0), r'resolution is \(0, 0\)'),
         (dict(arch=dict(TINY, attended=(3, 0))), 'got EfficientFormerV2Arch'),
         (dict(arch=dict(TINY, depths=(1, 1, 2))), 'got EfficientFormerV2Arch'),

@@ -6,7 +6,7 @@ from mmengine.registry import MODELS
 
 from mmeffvit.backbones import MobileViTv2
 from mmeffvit.backbones.mobilevitv2 import VARIANTS
-from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomised
+from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomized
 
 # stem, maps and attention of the released models: width tables of the official code
 # fmt: off
@@ -29,19 +29,19 @@ def sides(backbone: MobileViTv2, height: int, width: int) -> list[tuple[int, int
 
 @pytest.mark.parametrize('arch', VARIANTS)
 def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    theirs = randomised(timm.create_model(f'mobilevitv2_{arch}'))
+    theirs = randomized(timm.create_model(f'mobilevitv2_{arch}'))
     assert_same_maps(MobileViTv2(arch), theirs, tmp_path, [(224, 224), (250, 333), (65, 97)])
 
 
 @pytest.mark.parametrize('output_stride', [16, 8])
 def test_dilated_maps_equal_those_of_timm(timm, tmp_path, output_stride):
-    theirs = randomised(timm.create_model('mobilevitv2_050', output_stride=output_stride))
+    theirs = randomized(timm.create_model('mobilevitv2_050', output_stride=output_stride))
     ours = MobileViTv2('050', output_stride=output_stride)
     assert_same_maps(ours, theirs, tmp_path, [(128, 192)])
 
 
 def test_gradients_equal_those_of_timm(timm, tmp_path):
-    theirs = randomised(timm.create_model('mobilevitv2_050'))
+    theirs = randomized(timm.create_model('mobilevitv2_050'))
     assert_same_gradients(MobileViTv2('050'), theirs, tmp_path)
 
 

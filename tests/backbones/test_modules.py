@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchmarks.memory import allocations
 from tests.backbones import sharded
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.backbones.test_contract import TINIEST, TINY, build, total
 from tests.conftest import run_python
 
@@ -126,7 +126,7 @@ def adapt(module: nn.Module) -> None:
 @pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_a_low_rank_term_beside_every_convolution_trains(family, arch):
     torch.manual_seed(0)
-    backbone = randomised(build(family, arch, norm_eval=True)).requires_grad_(False)
+    backbone = randomized(build(family, arch, norm_eval=True)).requires_grad_(False)
     for module in backbone.modules():  # a factor of zero lets no gradient through
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)

@@ -5,16 +5,16 @@ import torch
 
 from mmeffvit.backbones import SHViT
 from mmeffvit.backbones.shvit import VARIANTS, Downsample, SHViTBlock
-from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomised
+from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomized
 
 
 @pytest.mark.parametrize('arch', VARIANTS)
 def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    assert_same_maps(SHViT(arch), randomised(timm.create_model(f'shvit_{arch}')), tmp_path)
+    assert_same_maps(SHViT(arch), randomized(timm.create_model(f'shvit_{arch}')), tmp_path)
 
 
 def test_gradients_equal_those_of_timm(timm, tmp_path):
-    assert_same_gradients(SHViT('s1'), randomised(timm.create_model('shvit_s1')), tmp_path)
+    assert_same_gradients(SHViT('s1'), randomized(timm.create_model('shvit_s1')), tmp_path)
 
 
 def test_blocks_start_as_the_identity_and_downsampling_does_not():

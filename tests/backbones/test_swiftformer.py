@@ -5,17 +5,17 @@ import pytest
 from mmeffvit.backbones import SwiftFormer
 from mmeffvit.backbones.swiftformer import VARIANTS
 from mmeffvit.layers.regularization import DropPath, LayerScale
-from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomised
+from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomized
 
 
 @pytest.mark.parametrize('arch', VARIANTS)
 def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    theirs = randomised(timm.create_model(f'swiftformer_{arch}'))
+    theirs = randomized(timm.create_model(f'swiftformer_{arch}'))
     assert_same_maps(SwiftFormer(arch, output_norm=False), theirs, tmp_path)
 
 
 def test_gradients_equal_those_of_timm(timm, tmp_path):
-    theirs = randomised(timm.create_model('swiftformer_xs'))
+    theirs = randomized(timm.create_model('swiftformer_xs'))
     assert_same_gradients(SwiftFormer('xs', output_norm=False), theirs, tmp_path)
 
 

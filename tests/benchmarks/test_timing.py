@@ -72,6 +72,6 @@ def test_rounds_that_do_not_pair_are_refused():
 
 
 @pytest.mark.parametrize(('share', 'value'), [(0, 1), (0.5, 2.5), (1, 4)])
-def test_quantiles_lie_between_neighbours(share, value):
+def test_quantiles_lie_between_neighbors(share, value):
     assert quantile([4, 1, 3, 2], share) == value
     assert quantile([7], share) == 7

@@ -1,4 +1,4 @@
-"""Annotation files that pass the check before a run are read, loaded and drawn by mmdet."""
+"""Annotation files that pass the check before a run can be read, loaded and drawn by mmdet."""
 
 import contextlib
 import io
@@ -79,10 +79,10 @@ def config_of(folder: Path, content: Any) -> Config:
 
 
 def use(config: Config) -> int:
-    """Read and draw everything as training and the metric do; the number of images."""
+    """Read and draw everything as in training and in the metric; returns the number of images."""
     with isolated('mmdet'), contextlib.redirect_stdout(io.StringIO()):
         dataset = DATASETS.build(config.train_dataloader.dataset)
-        if len(dataset.cat_ids) < 2:  # said by check_classes, before the first step
+        if len(dataset.cat_ids) < 2:  # reported by check_classes, before the first step
             return len(dataset)
         truth = COCO(dataset.ann_file)
     for i in range(len(dataset)):
@@ -94,7 +94,7 @@ def use(config: Config) -> int:
 
 
 def places(value: Any, path: tuple = ()) -> list[tuple]:
-    """The way to every value inside of ``value``."""
+    """The path to every value inside ``value``."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     return [path, *(
         place
@@ -121,7 +121,7 @@ VALUES = st.one_of(
 
 @st.composite
 def mutated(draw: Callable) -> Any:
-    """The content with up to three values replaced, taken out or doubled."""
+    """The content with up to three values replaced, removed or duplicated."""
     content = deepcopy(CONTENT)
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.sampled_from(places(content)[1:] or [()]))
@@ -149,7 +149,7 @@ def mutated(draw: Callable) -> Any:
 @given(content=mutated())
 @example(content=CONTENT)
 @example(content=[])
-def test_any_file_is_refused_in_words_or_can_be_used(content, folder):
+def test_any_file_is_refused_with_a_message_or_can_be_used(content, folder):
     config = config_of(folder, content)
     (report,) = check_dataset(config, ('train',), Sample(None))
     str(report).encode()
@@ -160,8 +160,8 @@ def test_any_file_is_refused_in_words_or_can_be_used(content, folder):
         refused = str(error)
     assert '\n' not in refused
     if refused:
-        assert report.broken, refused
-    elif kinds.IMAGE_MISSING not in report.counts:  # those are named when they are read
+        assert report.faults, refused
+    elif kinds.IMAGE_MISSING not in report.counts:  # those are reported when they are read
         assert use(config) <= 2
 
 
@@ -180,7 +180,7 @@ def test_any_file_is_refused_in_words_or_can_be_used(content, folder):
         (lambda c: c['annotations'][2].update(segmentation=[[1, 1]]), 'annotation 3'),
     ],
 )
-def test_what_is_wrong_is_named_with_its_file_and_entry(change, named, folder):
+def test_faults_are_reported_with_file_and_entry(change, named, folder):
     content = deepcopy(CONTENT)
     change(content)
     with pytest.raises(UserError) as caught:
@@ -190,12 +190,12 @@ def test_what_is_wrong_is_named_with_its_file_and_entry(change, named, folder):
 
 
 @pytest.mark.parametrize('text', [b'', b'{"images": [', b'\xff\xfe\xff', b'[' * 200_000, b'5'])
-def test_what_is_no_annotation_file_is_named(text, folder):
+def test_an_invalid_annotation_file_is_reported(text, folder):
     with pytest.raises(UserError, match=r'train\.json'):
         check_data(config_of(folder, text), ('train',))
 
 
-def test_polygons_that_leave_their_image_a_little_are_used(folder):
+def test_polygons_slightly_outside_their_image_are_used(folder):
     content = deepcopy(CONTENT)
     content['annotations'][0]['segmentation'] = [[-3, -3, SIDE + 5, -3, 9, SIDE + 9.5]]
     config = config_of(folder, content)

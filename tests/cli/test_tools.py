@@ -160,3 +160,17 @@ def test_unflipping_undoes_a_flip():
     instances = unflip(view)
     assert instances.bboxes.tolist() == [[6, 1, 8, 3]]
     assert np.argwhere(instances.masks[0].numpy())[[0, -1]].tolist() == [[1, 6], [2, 7]]
+
+
+@pytest.mark.slow
+def test_diverged_weights_are_refused_unless_forced(trained, shapes, tmp_path):
+    content = load_torch_file(trained / 'epoch_1.pth')
+    key = 'rpn_head.rpn_cls.bias'
+    content['state_dict'][key][0] = float('nan')
+    path = tmp_path / 'diverged.pth'
+    torch.save(content, path)
+    run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run')
+    assert run.returncode == 2
+    assert f'NaN or infinite values in 1 tensors: {key}' in run.stdout
+    run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run', '--allow-non-finite')
+    assert run.returncode == 0, run.stdout

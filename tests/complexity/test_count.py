@@ -81,7 +81,7 @@ def test_a_mask_rcnn_is_counted_with_the_boxes_asked_for():
     per_box = 256 * 7 * 7 * 1024 + 1024 * 1024 + 1024 * (81 + 4 * 80)
     assert rows(fifty)['roi_head.bbox_head'] == 50 * per_box
     assert rows(thousand)['roi_head.mask_head'] == 2 * rows(fifty)['roi_head.mask_head']
-    assert 'the second stage gets 50 boxes, a mask head 100 at most' in str(fifty)
+    assert 'the second stage gets 50 boxes, a mask head at most 100' in str(fifty)
 
 
 def test_frozen_parameters_are_not_trainable():

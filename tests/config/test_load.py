@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmeffvit.config.load import load_config, require_host_of, resolve_work_dir
+from mmeffvit.config.load import load_config, require_scope, resolve_work_dir
 from mmeffvit.errors import UserError
 
 
@@ -28,7 +28,7 @@ def test_the_work_dir_is_the_options_then_the_configs_then_the_name(config_file)
 
 @pytest.mark.parametrize('text', ['a = 1', "data_root = ''", "data_root = '/'"])
 def test_data_root_needs_one_to_replace(config_file, text):
-    with pytest.raises(UserError, match='nothing to replace'):
+    with pytest.raises(UserError, match='cannot be replaced'):
         load_config(config_file(text + "\nname = 'kept'"), {'data_root': 'x'})
 
 
@@ -56,7 +56,7 @@ def test_a_custom_import_that_fails_is_named(config_file):
         ('a = 1 / 0\n', ('line 1', 'ZeroDivisionError')),
         ('import sys\nsys.exit(0)\n', ('line 2', 'SystemExit')),
         ("_base_ = 'gone.py'\n", ('gone.py',)),
-        ("_base_ = 'some_config.py'\n", ('in a circle', 'some_config.py -> ')),
+        ("_base_ = 'some_config.py'\n", ('form a cycle', 'some_config.py -> ')),
         (b'a = 1\0', ('null byte',)),
         ('_base_ = 5', ()),
     ],
@@ -75,10 +75,10 @@ def test_a_config_that_cannot_be_read_is_one_line_with_its_place(tmp_path, text,
             assert part in str(caught.value)
 
 
-def test_bases_in_a_circle_are_named_in_their_order(tmp_path):
+def test_a_cycle_of_bases_is_reported_in_order(tmp_path):
     for name, base in (('a', 'b'), ('b', 'c'), ('c', 'a')):
         (tmp_path / f'{name}.py').write_text(f"_base_ = '{base}.py'\n")
-    with pytest.raises(UserError, match=r'a\.py -> .*b\.py -> .*c\.py -> .*a\.py; take one out'):
+    with pytest.raises(UserError, match=r'a\.py -> .*b\.py -> .*c\.py -> .*a\.py; remove one'):
         load_config(tmp_path / 'a.py')
 
 
@@ -100,4 +100,4 @@ def test_an_option_that_does_not_fit_is_one_line(config_file, key):
 @pytest.mark.parametrize('scope', ['', "default_scope = 'mmpose'"])
 def test_a_config_of_no_host_is_named(config_file, scope):
     with pytest.raises(UserError, match="default_scope = 'mmdet'"):
-        require_host_of(load_config(config_file(scope)))
+        require_scope(load_config(config_file(scope)))

@@ -153,14 +153,14 @@ def theirs_of(comparison: Comparison) -> Config:
     return Config.fromfile(path, import_custom_modules=False)
 
 
-def leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+def scalars(value: Any, key: str) -> Iterator[tuple[str, Any]]:
     """Every value that is no dict, with its dotted key."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
-            yield from leaves(inner, f'{key}.{name}')
+            yield from scalars(inner, f'{key}.{name}')
     elif isinstance(value, list | tuple) and any(isinstance(v, dict | list | tuple) for v in value):
         for index, inner in enumerate(value):
-            yield from leaves(inner, f'{key}.{index}')
+            yield from scalars(inner, f'{key}.{index}')
     else:
         yield key, list(value) if isinstance(value, tuple) else value
 
@@ -169,7 +169,7 @@ def section(config: Config, key: str) -> dict[str, Any]:
     value = config.to_dict()
     for name in key.split('.'):
         value = value.get(name) or {}
-    return dict(leaves(value, key))
+    return dict(scalars(value, key))
 
 
 def differences(ours: Config, theirs: Config, sections: tuple[str, ...]) -> set[str]:

@@ -66,7 +66,7 @@ def test_any_size_trains_and_predicts_at_its_own_size(name):
 
 
 @pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_ade20k', 'semfpn_swiftformer_l1_ade20k'])
-def test_the_loss_is_the_mean_over_labelled_pixels_for_mobilevitv2_only(name):
+def test_the_loss_is_the_mean_over_labeled_pixels_for_mobilevitv2_only(name):
     model = build(load(name))
     batch = random_batch(150, (64, 64))
     labels = torch.stack([sample.gt_sem_seg.data[0] for sample in batch['data_samples']])

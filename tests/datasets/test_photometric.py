@@ -21,11 +21,11 @@ from mmeffvit.datasets.transforms.photometric import (
     change_contrast,
     change_saturation,
     permute_channels,
-    turn_hue,
+    shift_hue,
 )
 from mmeffvit.registry import TRANSFORMS
 
-GREY = np.array([0.114, 0.587, 0.299])  # of blue, green and red
+GRAY = np.array([0.114, 0.587, 0.299])  # of blue, green and red
 
 
 @pytest.fixture(autouse=True)
@@ -60,21 +60,21 @@ def test_brightness_is_a_factor(image, factor):
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
 def test_contrast_is_the_distance_to_the_mean_grey(image, factor):
-    expected = blend(image, (image @ GREY).mean(), factor)
+    expected = blend(image, (image @ GRAY).mean(), factor)
     changed = distort(image, change_contrast, dict(contrast=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
 def test_saturation_is_the_distance_to_the_grey_of_the_pixel(image, factor):
-    expected = blend(image, (image @ GREY)[..., None], factor)
+    expected = blend(image, (image @ GRAY)[..., None], factor)
     changed = distort(image, change_saturation, dict(saturation=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('turn', [-0.05, 0.05])
 def test_hue_turns_on_the_circle_and_the_brightest_channel_keeps_its_value(image, turn):
-    changed = distort(image, turn_hue, dict(hue=(turn, turn)))
+    changed = distort(image, shift_hue, dict(hue=(turn, turn)))
     assert changed.max(axis=2) == pytest.approx(image.max(axis=2), abs=1)
     for before, after in zip(image.reshape(-1, 3), changed.reshape(-1, 3), strict=True):
         hue, saturation, value = colorsys.rgb_to_hsv(*before[::-1] / 255)
@@ -85,8 +85,8 @@ def test_hue_turns_on_the_circle_and_the_brightest_channel_keeps_its_value(image
 
 def test_blue_weighs_as_blue_although_the_hosts_load_bgr():
     blue = np.full((2, 2, 3), (255, 0, 0), np.uint8)
-    grey = distort(blue, change_saturation, dict(saturation=(0.0, 0.0)))
-    assert grey[0, 0].tolist() == [29, 29, 29]  # 0.114 of 255
+    gray = distort(blue, change_saturation, dict(saturation=(0.0, 0.0)))
+    assert gray[0, 0].tolist() == [29, 29, 29]  # 0.114 of 255
 
 
 def test_the_channels_take_all_six_orders(image):
@@ -110,7 +110,7 @@ def test_each_change_happens_half_the_time_and_contrast_comes_first_or_last():
             before = steps.index('change_contrast') < steps.index('change_saturation')
             positions[before] += 1
         fixed = [name for name in steps if name != 'change_contrast']
-        order = ['change_brightness', 'change_saturation', 'turn_hue', 'permute_channels']
+        order = ['change_brightness', 'change_saturation', 'shift_hue', 'permute_channels']
         assert fixed == [name for name in order if name in fixed]
     assert len(names) == 5
     # five standard deviations of a fair coin
@@ -121,7 +121,7 @@ def test_each_change_happens_half_the_time_and_contrast_comes_first_or_last():
 def test_the_amounts_fill_the_ranges_of_the_recipe():
     transform = PhotometricDistortion(prob=1.0)
     drawn = {name: [] for name in ('change_brightness', 'change_contrast', 'change_saturation')}
-    drawn['turn_hue'] = []
+    drawn['shift_hue'] = []
     for _ in range(500):
         for step in transform.draw()[:-1]:
             drawn[step.func.__name__].append(step.keywords['amount'])
@@ -129,7 +129,7 @@ def test_the_amounts_fill_the_ranges_of_the_recipe():
         'change_brightness': (0.875, 1.125),
         'change_contrast': (0.5, 1.5),
         'change_saturation': (0.5, 1.5),
-        'turn_hue': (-0.05, 0.05),
+        'shift_hue': (-0.05, 0.05),
     }
     for name, (low, high) in ranges.items():
         margin = 0.02 * (high - low)
@@ -174,7 +174,7 @@ def test_an_image_for_testing_shrinks_to_a_multiple_and_never_grows():
     assert results['img'].shape == (512, 688, 3)
     assert results['img_shape'] == (512, 688)
     assert FloorToMultiple(8).transform(dict(img=image[:512, :688]))['img'].dtype == np.uint8
-    with pytest.raises(ValueError, match='no multiple of 32'):
+    with pytest.raises(ValueError, match='smaller than 32'):
         FloorToMultiple(32).transform(dict(img=image[:31]))
 
 
@@ -211,7 +211,7 @@ def test_impossible_ranges_are_named(arguments):
         PhotometricDistortion(**arguments)
 
 
-def test_normalised_images_are_refused(image):
+def test_normalized_images_are_refused(image):
     for transform in (PhotometricDistortion(), RandomGaussianBlur()):
         with pytest.raises(ValueError, match='float32'):
             transform.transform(dict(img=image.astype(np.float32)))

@@ -90,7 +90,7 @@ def test_a_finished_set_is_kept_and_foreign_files_are_not_overwritten(folder, tm
     generate(folder, SPEC)
     assert (folder / 'spec.json').stat().st_mtime_ns == before
     (tmp_path / 'photo.jpg').touch()
-    with pytest.raises(UserError, match='holds other files'):
+    with pytest.raises(UserError, match='contains other files'):
         generate(tmp_path, SPEC)
 
 

@@ -35,7 +35,7 @@ def overlap(a, b) -> float:
     return shared / (sum(areas) - shared)
 
 
-def centre_is_inside(part, box) -> bool:
+def center_is_inside(part, box) -> bool:
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     return part[0] < x < part[2] and part[1] < y < part[3]
 
@@ -56,7 +56,7 @@ def naive_draw(boxes, thresholds=(0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)) -> tuple | Non
             part = (left, top, left + width, top + height)
             if max(overlap(part, box) for box in boxes) < threshold:
                 continue
-            if any(centre_is_inside(part, box) for box in boxes):
+            if any(center_is_inside(part, box) for box in boxes):
                 return part
 
 
@@ -93,7 +93,7 @@ def test_a_part_shows_one_box_well_and_has_the_sides_it_may_have(threshold):
         overlaps = [overlap(part, box) for box in boxes]
         assert max(overlaps) >= threshold
         weaker += min(overlaps) < threshold
-        assert any(centre_is_inside(part, box) for box in boxes)
+        assert any(center_is_inside(part, box) for box in boxes)
         width, height = part[2:] - part[:2]
         assert 0.5 <= height / width <= 2
         assert min(width, height) >= 100
@@ -150,7 +150,7 @@ def test_everything_annotated_is_cut_as_the_image_is(masks):
         assert (results['img'] == whole['img'][window]).all()
         assert (results['gt_seg_map'] == whole['gt_seg_map'][window]).all()
         part = np.array([left, top, left + width, top + height])
-        kept = [i for i, box in enumerate(boxes) if centre_is_inside(part, box)]
+        kept = [i for i, box in enumerate(boxes) if center_is_inside(part, box)]
         assert results['gt_bboxes_labels'].tolist() == kept
         assert len(results['gt_ignore_flags']) == len(results['gt_masks']) == len(kept)
         expected = (boxes[kept] - np.tile(part[:2], 2)).clip(0, np.tile((width, height), 2))
@@ -162,7 +162,7 @@ def test_everything_annotated_is_cut_as_the_image_is(masks):
     assert cropped > 20
 
 
-def test_crowds_count_towards_no_rule_and_stay_with_their_centre():
+def test_crowds_count_toward_no_rule_and_stay_with_their_center():
     boxes = np.array([[10, 10, 110, 110], [200, 100, 390, 290]], np.float32)
     seen = set()
     for _ in range(100):
@@ -194,6 +194,6 @@ def test_a_config_builds_it_with_the_values_of_the_recipe():
 
 
 @pytest.mark.parametrize('thresholds', [(0.1, 0.5), (0, 1.5), (-0.1, 0)])
-def test_thresholds_without_an_end_or_out_of_range_are_named(thresholds):
-    with pytest.raises(ValueError, match='it must have a 0'):
+def test_thresholds_without_zero_or_out_of_range_are_rejected(thresholds):
+    with pytest.raises(ValueError, match='it must include 0'):
         MaxIoURandomCrop(thresholds=thresholds)

@@ -19,7 +19,7 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import export_graph
 from mmeffvit.deploy.onnx.metadata import config_metadata
 from mmeffvit.utils.onnx import run_onnx
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 
 CHANNELS = (16, 24, 32, 40)
@@ -80,16 +80,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def config_of(leaf: str) -> Config:
-    config = load(leaf)
-    config.merge_from_dict(OPTIONS[leaf])
+def config_of(config_name: str) -> Config:
+    config = load(config_name)
+    config.merge_from_dict(OPTIONS[config_name])
     return config
 
 
-def tiny(leaf: str) -> nn.Module:
-    """The model of a leaf, shrunk, with random weights that find objects and classes."""
+def tiny(config_name: str) -> nn.Module:
+    """The model of a config, shrunk, with random weights that find objects and classes."""
     torch.manual_seed(0)
-    model = randomised(build(config_of(leaf))).eval()
+    model = randomized(build(config_of(config_name))).eval()
     for name, module in model.named_modules():
         if name.endswith(('retina_cls', 'conv_seg')) or '.rtm_cls.' in name:
             # small, so that no two scores are 1 in float32
@@ -117,11 +117,11 @@ def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any)
 
 
 @cache
-def file_for_any_size(leaf: str) -> Path:
-    """The tiny model of a leaf in a file."""
-    model = tiny(leaf)
-    metadata = config_metadata(config_of(leaf), model, dict(classes=CLASSES))
-    return file_of(leaf, model, metadata)
+def file_for_any_size(config_name: str) -> Path:
+    """The tiny model of a config in a file."""
+    model = tiny(config_name)
+    metadata = config_metadata(config_of(config_name), model, dict(classes=CLASSES))
+    return file_of(config_name, model, metadata)
 
 
 def file_of(name: str, model: nn.Module, metadata: Mapping[str, str] | None = None) -> Path:

@@ -113,7 +113,7 @@ def test_an_image_of_the_config_is_taken_where_none_is_given(trained, picture, t
         if found:
             assert f'largest errors on {picture}' in call()
         else:
-            with pytest.raises(UserError, match=r'no image to compare .*--image FILE'):
+            with pytest.raises(UserError, match=r'no image found to compare .*--image FILE'):
                 call()
 
 

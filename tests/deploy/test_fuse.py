@@ -13,7 +13,7 @@ from mmeffvit.backbones.base import Backbone
 from mmeffvit.deploy import fuse
 from mmeffvit.layers.folding import absorb_affine
 from mmeffvit.layers.regularization import LayerScale
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.backbones.test_contract import CASES, TINY, build
 from tests.conftest import ROOT
 from tests.docs.pages import code_blocks
@@ -26,9 +26,9 @@ def assert_equal_maps(fused: nn.Module, model: nn.Module, size: tuple[int, int])
             assert (ours - other).abs().max() <= 1e-4 * other.abs().max()
 
 
-def randomise(model: nn.Module) -> nn.Module:
+def randomize(model: nn.Module) -> nn.Module:
     """Statistics and layer scales that would show a wrong fold."""
-    randomised(model)
+    randomized(model)
     for module in model.modules():
         if isinstance(module, _BatchNorm | nn.GroupNorm) and module.affine:
             nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -40,7 +40,7 @@ def randomise(model: nn.Module) -> nn.Module:
 
 @pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_fused_maps_equal_the_others_and_no_batch_norm_is_left(family, arch):
-    backbone = randomise(build(family, arch))
+    backbone = randomize(build(family, arch))
     before = copy.deepcopy(backbone.state_dict())
     fused = fuse(backbone)
     for size in [(97, 71), (128, 64)]:
@@ -59,15 +59,15 @@ def test_a_fused_backbone_is_for_inference_whatever_the_mode_of_its_source():
     assert backbone.training
 
 
-@pytest.mark.parametrize('leaf', ['maskrcnn_swiftformer_xs_shapes', 'retinanet_shvit_s4'])
-def test_a_fused_detector_finds_the_same(leaf):
+@pytest.mark.parametrize('config_name', ['maskrcnn_swiftformer_xs_shapes', 'retinanet_shvit_s4'])
+def test_a_fused_detector_finds_the_same(config_name):
     from mmdet.registry import MODELS
     from mmdet.structures import DetDataSample
 
-    config = Config.fromfile(ROOT / 'configs' / f'{leaf}.py')
+    config = Config.fromfile(ROOT / 'configs' / f'{config_name}.py')
     init_default_scope(config.default_scope)
     config.model.backbone.init_cfg = None
-    model = randomise(MODELS.build(config.model))
+    model = randomize(MODELS.build(config.model))
     fused = fuse(model)
     in_neck = [m for m in fused.neck.modules() if isinstance(m, _BatchNorm)]
     assert in_neck == []
@@ -96,7 +96,7 @@ def test_convolutions_that_levels_share_are_folded_with_each_norm_apart():
             anchor_generator=dict(type='mmdet.MlvlPointGenerator', offset=0, strides=[8, 16, 32]),
         )
     )  # fmt: skip
-    head = randomise(head)
+    head = randomize(head)
     assert head.cls_convs[0][0].conv is head.cls_convs[1][0].conv
     fused = fuse(head)
     levels = [torch.randn(1, 8, side, side) for side in (8, 4, 2)]
@@ -116,7 +116,7 @@ def test_a_shift_does_not_fold_into_a_padded_convolution():
 @pytest.mark.slow
 def test_the_compiled_model_of_the_documentation_gives_the_same_maps():
     code = next(c for c in code_blocks(ROOT / 'docs' / 'deploy.md', 'python') if 'compile' in c)
-    model = randomise(build('SHViT', TINY['SHViT']))
+    model = randomize(build('SHViT', TINY['SHViT']))
     names = dict(model=model, images=torch.randn(1, 3, 80, 96))
     exec(code, names)
     with torch.no_grad():

@@ -9,7 +9,7 @@ from torch import Tensor
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.registry import MODELS
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.deploy.models import once_a_session
 
 SIZE = (64, 96)
@@ -22,7 +22,7 @@ SWIFTFORMER = dict(
 
 def build(config: dict) -> torch.nn.Module:
     torch.manual_seed(0)
-    return randomised(MODELS.build(config))
+    return randomized(MODELS.build(config))
 
 
 def graph(config: dict = SWIFTFORMER) -> BackboneGraph:

@@ -26,7 +26,7 @@ def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def randomise(module: nn.Module) -> nn.Module:
+def randomize(module: nn.Module) -> nn.Module:
     """Give every weight a value: fresh ones look the same way whatever the query is."""
     for parameter in module.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5)
@@ -90,7 +90,7 @@ def found_by_one_head(
 @pytest.mark.parametrize('queries', [1, 7])
 def test_projected_attention_is_its_equation(queries):
     module = ProjectedDeformableAttention(16, 8, num_levels=2, num_points=3)
-    module = randomise(module.double()).eval()
+    module = randomize(module.double()).eval()
     given = inputs(16, queries)
     expected = given['query'] + module.output_proj(found_by_one_head(module, given['value'], given))
     torch.testing.assert_close(module(**given), expected, rtol=1e-10, atol=1e-12)
@@ -100,7 +100,7 @@ def test_projected_attention_is_its_equation(queries):
 @pytest.mark.parametrize('queries', [1, 7])
 def test_split_attention_is_its_equation(queries):
     module = SplitDeformableAttention(16, 8, num_levels=2, num_points=3)
-    module = randomise(module.double()).eval()
+    module = randomize(module.double()).eval()
     given = inputs(16, queries)
     found = found_by_one_head(module.attention, given['value'][..., :8], given)
     joined = torch.cat([found, given['query'][..., 8:]], dim=-1)
@@ -111,7 +111,7 @@ def test_split_attention_is_its_equation(queries):
 @torch.no_grad()
 def test_self_attention_samples_the_queries_without_their_position():
     module = SplitDeformableAttention(16, 8, num_levels=2, num_points=3)
-    module = randomise(module.double()).eval()
+    module = randomize(module.double()).eval()
     given = inputs(16, CELLS)
     given['value'] = None
     found = module(**given)
@@ -120,7 +120,7 @@ def test_self_attention_samples_the_queries_without_their_position():
 
 @pytest.mark.parametrize('attention', ATTENTIONS)
 def test_every_weight_learns_and_dropout_is_that_of_training(attention):
-    module = randomise(attention(16, 8, num_levels=2, num_points=3, dropout=0.5).double())
+    module = randomize(attention(16, 8, num_levels=2, num_points=3, dropout=0.5).double())
     given = inputs(16, 7)
     module(**given).square().sum().backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in module.parameters())
@@ -231,9 +231,9 @@ def test_without_a_choice_the_layers_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize('attention', ['split', 'projected'])
-def test_initialising_the_detector_keeps_the_spread(attention):
+def test_initializing_the_detector_keeps_the_spread(attention):
     detector = small_detector(encoder=[1], decoder=[1], attended=8, attention=attention)
-    randomise(detector.encoder)
+    randomize(detector.encoder)
     detector.init_weights()
     replaced = detector.encoder.layers[1].self_attn
     module = getattr(replaced, 'attention', replaced)

@@ -64,7 +64,7 @@ def make_head(in_channels=(8, 6, 4, 4, 4, 2), feat_channels=(6, 6, 4, 4, 4, 2)) 
 
 
 def naive_anchors(cells, clamped: bool = True) -> torch.Tensor:
-    """Centre, width and height in parts of the image, one anchor after the other."""
+    """Center, width and height in parts of the image, one anchor after the other."""
     anchors = []
     for k, ((height, width), ratios) in enumerate(zip(cells, RATIOS, strict=True)):
         size, following = (0.1 + (1.05 - 0.1) * j / 6 for j in (k, k + 1))
@@ -210,7 +210,7 @@ def test_a_list_that_misses_a_level_is_named(key):
 
 def test_ratios_and_sizes_of_anchors_are_above_zero():
     for ratios, sizes in [((), (0.1, 1.0)), (((2, -3),), (0.1, 1.0)), (((2,),), (0.0, 1.0))]:
-        with pytest.raises(ValueError, match='not above 0'):
+        with pytest.raises(ValueError, match='must be positive'):
             SSDLiteAnchorGenerator(ratios, sizes)
 
 
@@ -342,7 +342,7 @@ def test_predictions_are_the_best_of_each_class_over_all_levels(
     )
 
 
-def test_outputs_that_minimise_the_losses_are_the_boxes_and_their_classes():
+def test_outputs_that_minimize_the_losses_are_the_boxes_and_their_classes():
     head = make_head()
     outputs = random_outputs(num_images=1)
     levels = [level.requires_grad_() for kind in outputs for level in kind]

@@ -20,7 +20,7 @@ pytest.importorskip('mkdocs', reason='the documentation is built with mkdocs')
 PAGES = [ROOT / 'README.md', ROOT / 'CHANGELOG.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 CODE = re.compile(r'^ *```.*?^ *```|`[^`\n]+`', re.DOTALL | re.MULTILINE)
 LINK = re.compile(r'\]\(([^)\s]+)\)')
-HEADS = {  # page: how the names of its leaves begin
+HEADS = {  # page: how the names of its configs begin
     'maskrcnn': 'maskrcnn',
     'retinanet': 'retinanet',
     'ssdlite': 'ssdlite',
@@ -89,24 +89,24 @@ def holds(config: Mapping, wanted: Mapping) -> bool:
 
 
 @pytest.mark.parametrize('page', HEADS)
-def test_a_set_up_on_the_page_of_a_head_is_that_of_a_leaf(page):
+def test_a_set_up_on_the_page_of_a_head_is_that_of_a_config(page):
     blocks = code_blocks(ROOT / 'docs' / 'heads' / f'{page}.md', 'python')
     shown = [part for part in map(run_code, blocks) if 'model' in part]
-    leaves = sorted((ROOT / 'configs').glob(f'{HEADS[page]}_*.py'))
+    configs = sorted((ROOT / 'configs').glob(f'{HEADS[page]}_*.py'))
     assert shown
     for part in shown:
-        found = (path for path in leaves if holds(read_model(path), part['model']))
+        found = (path for path in configs if holds(read_model(path), part['model']))
         assert next(found, None), part['model']
 
 
-def test_every_leaf_is_named_on_the_page_of_its_head():
+def test_every_config_is_named_on_the_page_of_its_head():
     for page, prefix in HEADS.items():
         text = (ROOT / 'docs' / 'heads' / f'{page}.md').read_text()
         named = {
             name for pattern in re.findall(r'`(\w+_[\w{},]+)`', text) for name in spell(pattern)
         }
-        leaves = {path.stem for path in (ROOT / 'configs').glob(f'{prefix}_*.py')}
-        assert leaves <= named, leaves - named
+        configs = {path.stem for path in (ROOT / 'configs').glob(f'{prefix}_*.py')}
+        assert configs <= named, configs - named
 
 
 def spell(pattern: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A hook for configs of tests: the process kills itself in the middle of an epoch."""
+"""A hook for configs of tests: the process gets a signal in the middle of an epoch."""
 
 import os
 import signal
@@ -11,4 +11,4 @@ from mmengine.registry import HOOKS
 class KillHook(Hook):
     def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
         if runner.iter + 1 == int(os.environ.get('KILL_AFTER', -1)):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), int(os.environ.get('KILL_SIGNAL', signal.SIGKILL)))

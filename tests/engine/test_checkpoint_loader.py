@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner import load_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
 import mmeffvit  # noqa: F401
-from mmeffvit.engine.checkpoint_loader import load_guarded
+from mmeffvit.engine.checkpoint_loader import load_guarded, sets_values
 from mmeffvit.errors import CheckpointError
-from tests.conftest import run_tool
+from tests.conftest import ROOT, run_tool
 
 
 class Payload:
@@ -164,3 +165,43 @@ def test_a_file_is_compared_with_the_hash_in_its_name(served):
 def test_addresses_of_no_file_are_named(name):
     with pytest.raises(CheckpointError, match='is no address'):
         load_guarded(name)
+
+
+def test_the_configs_that_runs_save_set_values():
+    for path in ('detection/retinanet', 'datasets/coco_instance', 'schedules/adamw_1x'):
+        text = Config.fromfile(ROOT / 'configs' / '_base_' / f'{path}.py').pretty_text
+        assert sets_values(text), path
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'import os',
+        'a = print()',
+        'a = dict(b=[print])',
+        'a = dict(**b)',
+        'a = {**b}',
+        "_base_ = '/tmp/base.py'",
+        'dict = 1',
+        'a.b = 1',
+        'a[0] = 1',
+        '[a for a in b]',
+        "a = f'{b}'",
+        "a = '{{ $HOME:1 }}'",
+        'a = lambda: 1',
+        '(' * 1000 + ')' * 1000,
+        'a = ' + '-' * 100_000 + '1',
+        'a = 1 +',
+        '\0',
+        None,
+        b'a = 1',
+    ],
+)
+def test_a_config_inside_a_checkpoint_that_does_more_is_left_out(text, tmp_path):
+    assert not sets_values(text)
+    hub = dict(runtime_info=dict(cfg=text, seed=1))
+    content = dict(meta=dict(config=text, cfg='a = 1'), message_hub=hub, state_dict={})
+    torch.save(content, tmp_path / 'file.pth')
+    loaded = load_guarded(str(tmp_path / 'file.pth'))
+    assert loaded['meta'] == dict(cfg='a = 1')
+    assert loaded['message_hub']['runtime_info'] == dict(seed=1)

@@ -171,7 +171,7 @@ def test_label_maps_that_cannot_be_read_are_named(ade_shapes, tmp_path):
         'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
         'train_dataloader.batch_size=2', 'model.backbone.init_cfg=None',
     )  # fmt: skip
-    assert_one_line(done, 'annotations/training/ADE_val_0000000', '.png', 'cannot be read')
+    assert_one_line(done, 'annotations/training/ADE_train_0000000', '.png', 'cannot be read')
 
 
 def test_a_picture_that_is_no_rgb_is_no_mistake(copy, tmp_path):

@@ -1,6 +1,11 @@
 """A run that is killed and resumed ends where an uninterrupted one does."""
 
+import os
+import pickle
+import re
+import signal
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -44,8 +49,11 @@ def command(config: Path, work_dir: Path, data: Path, *arguments: object) -> lis
     ]  # fmt: skip
 
 
-def train(*arguments: object, kill_after: int = -1) -> CompletedProcess[str]:
-    env = {'KILL_AFTER': str(kill_after), 'PYTHONPATH': str(Path(__file__).parent)}
+def train(
+    *arguments: object, kill_after: int = -1, by: int = signal.SIGKILL
+) -> CompletedProcess[str]:
+    env = {'KILL_AFTER': str(kill_after), 'KILL_SIGNAL': str(int(by))}
+    env['PYTHONPATH'] = str(Path(__file__).parent)
     return run_tool(*command(*arguments), env=env)
 
 
@@ -109,8 +117,121 @@ def test_naming_a_truncated_checkpoint_ends_in_one_message(
     assert 'Traceback' not in run.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(('number', 'code'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
+    config, shapes, tmp_path, number, code
+):
+    run = train(config, tmp_path, shapes, kill_after=5, by=number)
+    assert run.returncode == code, run.stdout
+    last = run.stdout.strip().splitlines()[-2:]
+    assert last[0] == 'interrupted'
+    assert f'{tmp_path}/epoch_1.pth' in last[1]
+    assert '--resume' in last[1]
+    assert 'Traceback' not in run.stdout
+
+
+def make_unreadable(work_dir: Path, valid: bytes) -> None:
+    """Candidates for a resume that are of no use, all later than ``epoch_2.pth``."""
+    places = {name: work_dir / f'epoch_{number}.pth' for number, name in enumerate(UNREADABLE, 3)}
+    places['folder'].mkdir()
+    places['loop'].symlink_to(places['loop'])
+    places['dangling link'].symlink_to(work_dir / 'gone')
+    places['empty'].touch()
+    places['one byte'].write_bytes(b'\x80')
+    places['flipped directory'].write_bytes(valid[:-200] + bytes(255 - b for b in valid[-200:]))
+    places['refused'].write_bytes(pickle.dumps(os.system, 2))
+    os.mkfifo(places['pipe'])
+    torch.save({'weight': torch.ones(1)}, places['bare state dict'])
+    torch.save([torch.ones(1)], places['list'])
+    torch.save(torch.ones(1), places['tensor'])
+
+
+UNREADABLE = (
+    'folder', 'loop', 'dangling link', 'empty', 'one byte', 'flipped directory', 'refused', 'pipe',
+    'bare state dict', 'list', 'tensor',
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tmp_path, log):
+    valid = (uninterrupted / 'epoch_2.pth').read_bytes()
+    (tmp_path / 'epoch_2.pth').write_bytes(valid)
+    make_unreadable(tmp_path, valid)
+    assert latest_checkpoint(tmp_path) == tmp_path / 'epoch_2.pth'
+    for number, name in enumerate(UNREADABLE, 3):
+        assert f'epoch_{number}.pth' in log.text, name
+
+
+@pytest.mark.slow
+def test_a_run_without_a_valid_checkpoint_overwrites_nothing(config, shapes, tmp_path, train_here):
+    (tmp_path / 'epoch_2.pth').write_bytes(b'mine')
+    run = train_here(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 2
+    assert 'can be resumed: move them away' in run.stdout
+    assert (tmp_path / 'epoch_2.pth').read_bytes() == b'mine'
+
+
+def without(content: dict, section: str) -> None:
+    del content[section]
+
+
+def change_weight(content: dict, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    state = content['state_dict']
+    key = next(key for key in state if key.endswith('.weight'))
+    state[key] = change(state[key])
+
+
+def rename_weight(content: dict) -> None:
+    state = content['state_dict']
+    state['other'] = state.pop(next(iter(state)))
+
+
+MISFITS = {
+    'shape': (lambda content: change_weight(content, lambda w: w[:1]), 'size mismatch'),
+    'integers': (lambda content: change_weight(content, torch.Tensor.int), 'torch.int32'),
+    'not finite': (lambda content: change_weight(content, lambda w: w / 0), 'NaN or infinite'),
+    'keys': (rename_weight, r'Unexpected key|unexpected key'),
+    'no optimizer': (lambda content: without(content, 'optimizer'), 'it lacks optimizer'),
+    'no epoch': (lambda content: content['meta'].pop('epoch'), 'it lacks meta.epoch'),
+    'another optimizer': (
+        lambda content: content['optimizer']['param_groups'][0].pop('betas'), 'its optimizer has'),
+    'fewer parameters': (
+        lambda content: content['optimizer']['param_groups'][0]['params'].pop(),
+        'its optimizer has'),
+    'no schedulers': (lambda content: without(content, 'param_schedulers'), '0 parameter sched'),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', MISFITS)
+def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, train_here, name):
+    misfit, words = MISFITS[name]
+    content = deepcopy(load_torch_file(uninterrupted / 'epoch_2.pth'))
+    misfit(content)
+    torch.save(content, tmp_path / 'epoch_2.pth')
+    run = train_here(config, tmp_path / 'run', shapes, '--resume', tmp_path / 'epoch_2.pth')
+    assert run.returncode == 2, run.stdout
+    error = run.stdout[run.stdout.rindex('error: ') :]
+    assert re.search(words, error), error
+    assert 'Traceback' not in run.stdout
+
+
+@pytest.mark.slow
+def test_the_config_inside_a_checkpoint_is_not_run(config, shapes, uninterrupted, tmp_path):
+    content = load_torch_file(uninterrupted / 'epoch_2.pth')
+    trace = tmp_path / 'trace'
+    content['meta']['config'] = f'__import__("pathlib").Path({str(trace)!r}).touch()'
+    torch.save(content, tmp_path / 'epoch_2.pth')
+    run = train(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 0, run.stdout
+    assert 'the config inside, meta.config, is left out' in run.stdout
+    assert not trace.exists()
+
+
 def test_numbers_decide_which_checkpoint_is_newest(tmp_path):
+    content = {'meta': dict(epoch=1, iter=1), 'state_dict': {}, 'message_hub': {}, 'optimizer': {}}
     for name in ('epoch_9', 'epoch_10', 'best_coco_bbox_mAP_epoch_11'):
-        torch.save({}, tmp_path / f'{name}.pth')
+        torch.save(content, tmp_path / f'{name}.pth')
     assert latest_checkpoint(tmp_path).name == 'epoch_10.pth'
     assert latest_checkpoint(tmp_path / 'empty') is None

@@ -251,7 +251,7 @@ class Malicious:
         ('image.json', json.dumps([thing(CAT, LEFT, 0.5, 7)]).encode(), 'image_id 7'),
         ('class.json', json.dumps([thing(4, LEFT, 0.5)]).encode(), 'category_id 4'),
         ('score.json', json.dumps([thing(CAT, LEFT)]).encode(), 'without score'),
-        ('deep.json', b'[' * 100_000, 'nested too deep'),
+        ('deep.json', b'[' * 100_000, 'nested too deeply'),
         ('nan.json', json.dumps([thing(CAT, LEFT, math.nan)]).encode(), 'score nan'),
         ('box.json', json.dumps([thing(CAT, LEFT, 0.5) | dict(bbox=[1])]).encode(), r'bbox \[1\]'),
         ('key.json', json.dumps([thing(CAT, LEFT, 0.5, [])]).encode(), r'image_id \[\]'),

@@ -20,7 +20,7 @@ def run_of(head: str, folder: Path) -> tuple[str, str]:
     (case,) = [case for case in CASES if case.head == head]
     scale = {'test_dataloader.dataset.pipeline.1.scale': (case.side, case.side)}
     overfit(replace(case, options={**case.options, **scale}), folder, iterations=0)
-    return str(folder / 'run' / f'{case.leaf}.py'), str(folder / 'run' / 'iter_1.pth')
+    return str(folder / 'run' / f'{case.config_name}.py'), str(folder / 'run' / 'iter_1.pth')
 
 
 @pytest.mark.slow

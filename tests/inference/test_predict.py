@@ -236,7 +236,7 @@ def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tm
     printed = capsys.readouterr()
     assert '1 images and frames, 3 skipped' in printed.out
     for name in ('loop.png', 'gone.png', 'pipe.png'):
-        assert f'{name}: no regular file' in printed.err
+        assert f'{name}: not a regular file' in printed.err
     assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
     with pytest.raises(UserError, match='no image or video'):
         run(files, photos / 'pipe.png', pictures=tmp_path / 'pictures')
@@ -265,7 +265,7 @@ def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes
     options = dict(out=tmp_path / 'found.json', cfg_options=other)
     assert run(untrained('RetinaNet'), image, **options) == 0
     assert 'category ids: label + 1 (' in (printed := capsys.readouterr().out)
-    assert 'nested too deep' in printed
+    assert 'nested too deeply' in printed
 
 
 def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def save_untrained(case: Case, folder: Path, data_root: Path) -> Untrained:
         data_root: What the config's own data root is replaced by.
     """
     options = {'data_root': str(data_root), 'model.backbone.init_cfg': None, **case.options}
-    config = load_config(ROOT / 'configs' / f'{case.leaf}.py', options)
+    config = load_config(ROOT / 'configs' / f'{case.config_name}.py', options)
     dataset = config.test_dataloader.dataset
     for step in dataset.pipeline:
         if step['type'] == 'Resize':

@@ -1,4 +1,4 @@
-"""Local-global attention and its talking heads against their equations."""
+"""Local-global attention and talking-heads attention against their equations."""
 
 import pytest
 import torch
@@ -8,11 +8,11 @@ from torch import nn
 from mmeffvit.layers.attention import (
     DownsamplingAttention,
     LocalGlobalAttention,
-    TalkingHeadAttention,
+    TalkingHeadsAttention,
 )
 
 
-def randomise(module: nn.Module) -> nn.Module:
+def randomize(module: nn.Module) -> nn.Module:
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_floating_point():
             low, high = (0.5, 1.5) if name.endswith('var') else (-0.5, 0.5)
@@ -20,7 +20,7 @@ def randomise(module: nn.Module) -> nn.Module:
     return module.double().eval()
 
 
-def naive(layer: TalkingHeadAttention, query, key, value) -> torch.Tensor:
+def naive(layer: TalkingHeadsAttention, query, key, value) -> torch.Tensor:
     """One head and one query at a time; the heads meet in M_1 and M_2 only."""
     batch, heads = query.shape[0], layer.num_heads
     bias = layer.position_bias(tuple(key.shape[2:]), layer.stride)
@@ -38,11 +38,11 @@ def naive(layer: TalkingHeadAttention, query, key, value) -> torch.Tensor:
     return mixed.reshape(batch, -1, *query.shape[2:])
 
 
-@pytest.mark.parametrize('talking', [True, False])
+@pytest.mark.parametrize('mix_heads', [True, False])
 @pytest.mark.parametrize('stride', [1, 2])
 @pytest.mark.parametrize('size', [(4, 4), (3, 5)])
-def test_attention_equals_its_equation(size, stride, talking):
-    layer = randomise(TalkingHeadAttention(2, (4, 4), stride=stride, talking=talking))
+def test_attention_equals_its_equation(size, stride, mix_heads):
+    layer = randomize(TalkingHeadsAttention(2, (4, 4), stride=stride, mix_heads=mix_heads))
     queries = [-(-side // stride) for side in size]
     query = torch.randn(2, 6, *queries, dtype=torch.float64)
     key, value = torch.randn(2, 6, *size).double(), torch.randn(2, 8, *size).double()
@@ -52,7 +52,7 @@ def test_attention_equals_its_equation(size, stride, talking):
 
 @pytest.mark.parametrize('size', [(6, 8), (7, 5)])
 def test_mixing_at_half_the_resolution_goes_back_before_the_activation(size):
-    layer = randomise(LocalGlobalAttention(4, 6, 8, TalkingHeadAttention(2, (3, 3)), stride=2))
+    layer = randomize(LocalGlobalAttention(4, 6, 8, TalkingHeadsAttention(2, (3, 3)), stride=2))
     x = torch.randn(1, 4, *size, dtype=torch.float64)
     half = layer.reduce(x)
     assert half.shape[2:] == tuple(-(-side // 2) for side in size)
@@ -68,8 +68,8 @@ def test_mixing_at_half_the_resolution_goes_back_before_the_activation(size):
 
 @pytest.mark.parametrize('size', [(6, 8), (7, 5), (1, 3)])
 def test_downsampling_halves_any_size(size):
-    mixer = TalkingHeadAttention(2, (4, 4), stride=2, talking=False)
-    layer = randomise(DownsamplingAttention(4, 10, 6, 8, mixer))
+    mixer = TalkingHeadsAttention(2, (4, 4), stride=2, mix_heads=False)
+    layer = randomize(DownsamplingAttention(4, 10, 6, 8, mixer))
     x = torch.randn(2, 4, *size, dtype=torch.float64)
     half = tuple(-(-side // 2) for side in size)
     assert layer(x).shape == (2, 10, *half)

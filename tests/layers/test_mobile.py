@@ -47,16 +47,16 @@ def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
     for n in range(num_tokens):
         similarity = torch.einsum('bhd,bhdm->bhm', q[..., n], k)
         total = torch.einsum('bhm,bhcm->bhc', similarity * weights, v)
-        divisor = incoming[..., n] if layer.normaliser == 'head' else similarity.sum(-1)
+        divisor = incoming[..., n] if layer.normalizer == 'head' else similarity.sum(-1)
         out[..., n] = total / divisor[..., None] * gate[..., n, None]
     return out.reshape(value.shape)
 
 
-@pytest.mark.parametrize('normaliser', GOLDEN)
-def test_recorded_values_are_met(normaliser):
+@pytest.mark.parametrize('normalizer', GOLDEN)
+def test_recorded_values_are_met(normalizer):
     x = golden_input()
-    out = MobileAttention(2, normaliser=normaliser)(x, x, x)[0, :, 0].T
-    assert (out - torch.tensor(GOLDEN[normaliser]).double()).abs().max() < 6e-7  # six digits
+    out = MobileAttention(2, normalizer=normalizer)(x, x, x)[0, :, 0].T
+    assert (out - torch.tensor(GOLDEN[normalizer]).double()).abs().max() < 6e-7  # six digits
 
 
 def test_recorded_weights_are_met():
@@ -71,9 +71,9 @@ def test_recorded_weights_are_met():
 
 
 @pytest.mark.parametrize('competition', [True, False])
-@pytest.mark.parametrize('normaliser', ['token', 'head'])
-def test_attention_equals_its_equations(normaliser, competition):
-    layer = MobileAttention(4, normaliser=normaliser, competition=competition)
+@pytest.mark.parametrize('normalizer', ['token', 'head'])
+def test_attention_equals_its_equations(normalizer, competition):
+    layer = MobileAttention(4, normalizer=normalizer, competition=competition)
     query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
     value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
     expected = naive(layer, query, key, value)
@@ -103,7 +103,7 @@ def test_half_precision_stays_finite_over_many_tokens(dtype, offset):
 @pytest.mark.parametrize(
     ('options', 'named'),
     [
-        (dict(normaliser='row'), r"'row'; choose one of \('token', 'head'\)"),
+        (dict(normalizer='row'), r"'row'; choose one of \('token', 'head'\)"),
         (dict(head_channels=0), '0; it starts at 1'),
     ],
 )

@@ -102,7 +102,7 @@ def train(bias: PositionBias) -> None:
 
 @pytest.mark.parametrize('change', [load, load_by_assignment, average, move, step, train])
 def test_kept_biases_follow_the_table(used, change):
-    before = used._kept.biases.clone()
+    before = used._cached.biases.clone()
     with torch.enable_grad():
         change(used)
     with torch.no_grad():
@@ -132,7 +132,7 @@ def test_biases_with_a_gradient_are_never_kept_ones(used, training):
     used.train(training)
     used(SIZE).sum().backward()
     assert used.table.grad.abs().sum() > 0
-    assert used._kept is None
+    assert used._cached is None
 
 
 def test_biases_kept_in_inference_mode_serve_without_gradients():
@@ -148,12 +148,12 @@ def test_copies_and_files_hold_no_kept_biases(used):
     file = io.BytesIO()
     torch.save(used, file)
     sizes = [len(file.getvalue())]
-    used._kept, file = None, io.BytesIO()
+    used._cached, file = None, io.BytesIO()
     torch.save(used, file)
     assert sizes == [len(file.getvalue())]
     with torch.no_grad():
         used(SIZE)
-    assert copy.deepcopy(used)._kept is None
+    assert copy.deepcopy(used)._cached is None
     assert list(used.state_dict()) == ['table']
 
 
@@ -171,7 +171,7 @@ def test_other_weights_of_a_functional_call_have_biases_of_their_own(used):
 
 
 def test_biases_made_inside_a_transform_serve_outside(used):
-    used._kept = None
+    used._cached = None
     x = torch.randn(1)
     with torch.no_grad():
         jvp(lambda x: x * used(SIZE), (x,), (x,))

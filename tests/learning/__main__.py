@@ -12,10 +12,10 @@ from tests.learning.overfit import overfit
 def main() -> int:
     """Run the cases and print a row after each; the exit status is 1 if a floor was missed."""
     missed = False
-    print('| head | leaf | iterations | seconds | metric | reached | floor | |')
+    print('| head | config | iterations | seconds | metric | reached | floor | |')
     print('|---|---|---|---|---|---|---|---|', flush=True)
     for case in CASES:
-        row = f'| {case.head} | {case.leaf} | {case.long_iterations} '
+        row = f'| {case.head} | {case.config_name} | {case.long_iterations} '
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
             outcome = overfit(case, Path(folder), iterations=case.long_iterations)
         reached = outcome.value >= case.floor

@@ -1,4 +1,4 @@
-"""Train a leaf config on a handful of images and evaluate it on the same ones."""
+"""Train a config on a handful of images and evaluate it on the same ones."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Case:
 
     Args:
         head: The name of the head in words.
-        leaf: The config, in ``configs/``.
+        config_name: The config, in ``configs/``.
         metric: As the config's evaluator names it; mIoU is that of a segmentor.
         options: Dotted keys of the config and their values, beside those all cases share.
         chance: What is reached without learning, as is or rounded up.
@@ -33,7 +33,7 @@ class Case:
     """
 
     head: str
-    leaf: str
+    config_name: str
     metric: str
     options: Mapping[str, Any]
     _: KW_ONLY
@@ -77,7 +77,7 @@ def overfit(case: Case, folder: Path, *, iterations: int, seed: int = 0) -> Outc
         **deepcopy(dict(case.options)),  # merging takes marks out of it
     }
     runner = train(
-        str(ROOT / 'configs' / f'{case.leaf}.py'),
+        str(ROOT / 'configs' / f'{case.config_name}.py'),
         RunOptions(work_dir=str(folder / 'run'), cfg_options=options, seed=seed),
         check=False,  # the check of configs has tests of its own, and takes seconds
     )
@@ -123,12 +123,12 @@ def loaders(train: dict[str, Any], val: dict[str, Any]) -> dict[str, Any]:
 
 
 def detection_data(case: Case, folder: Path) -> dict[str, Any]:
-    """Generated shapes as they are, with masks where the leaf has them; none is held out."""
+    """Generated shapes as they are, with masks where the config has them; none is held out."""
     data_root = folder / f'shapes_{case.side}'
     generate(data_root, ShapesSpec(num_train=NUM_IMAGES, num_val=1, side=case.side))
     load = [
         dict(type='LoadImageFromFile'),
-        dict(type='LoadAnnotations', with_bbox=True, with_mask=case.leaf.startswith('maskrcnn')),
+        dict(type='LoadAnnotations', with_bbox=True, with_mask='maskrcnn' in case.config_name),
     ]
     resize = dict(type='Resize', scale=(case.side, case.side))  # gives the scale, which is 1
     keys = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')

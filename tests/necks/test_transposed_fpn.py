@@ -58,7 +58,7 @@ def test_finer_levels_come_from_the_finest_lateral_after_the_sum():
     torch.testing.assert_close(levels[0], neck.output[0](neck.upsample[1](finer)))
 
 
-def test_every_parameter_is_initialised_and_used():
+def test_every_parameter_is_initialized_and_used():
     neck = TransposedFPN((8, 12, 16), 4, num_finer=1, coarser=True)
     neck.init_weights()
     assert neck.lateral[0].weight.abs().max() <= (6 / (8 + 4)) ** 0.5  # Xavier's bound

@@ -1,4 +1,4 @@
-"""COCO labelled with the classes of VOC: which pixels, which files, what stops a run."""
+"""COCO labeled with the classes of VOC: which pixels, which files, what stops a run."""
 
 import json
 import shutil
@@ -185,7 +185,7 @@ def test_an_incomplete_coco_is_refused(coco, voc, tmp_path):
 
 def test_a_folder_in_the_way_is_left_alone(coco, voc, tmp_path):
     (tmp_path / 'out' / 'voc').mkdir(parents=True)
-    with pytest.raises(UserError, match='is there and is no link'):
+    with pytest.raises(UserError, match='exists and is not a link'):
         prepare_voc_coco(coco, voc, tmp_path / 'out')
 
 

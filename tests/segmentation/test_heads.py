@@ -117,5 +117,5 @@ def test_norms_of_other_kinds_are_taken_from_the_config():
 
 
 def test_too_few_channels_for_the_pools_are_named():
-    with pytest.raises(ValueError, match='32 channels are too few for 4 pools'):
+    with pytest.raises(ValueError, match='32 channels are too few for 4 branches'):
         MODELS.build(dict(type='mmeffvit.SlimPSPHead', in_channels=32, channels=8, num_classes=3))

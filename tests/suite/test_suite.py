@@ -1,4 +1,4 @@
-"""A suite finishes what it can, goes on where it was killed, and keeps one true table."""
+"""A suite survives failures, resumes after being killed, and keeps one consistent table."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from mmeffvit.suite import commands
 from mmeffvit.suite.child import progress_in, run_logged
 from mmeffvit.suite.commands import SuiteOptions
 from mmeffvit.suite.results import Row, Table
-from mmeffvit.suite.run import find_leaves, print_commands, run_suite
+from mmeffvit.suite.run import find_configs, print_commands, run_suite
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
 from tests.conftest import ROOT, run_tool_here
@@ -32,7 +32,7 @@ _base_ = BASE
 model = dict(
     backbone=dict(arch=dict(_delete_=True, channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))),
     neck=dict(in_channels=[8, 8, 16, 16]),
-    test_cfg=dict(rcnn=dict(score_thr=0.0)),  # so early no box may be sure, and none is no AP
+    test_cfg=dict(rcnn=dict(score_thr=0.0)),  # after so short a training scores are low
 )
 train_dataloader = dict(batch_size=2)
 train_cfg = dict(max_epochs=EPOCHS, val_interval=99)
@@ -42,9 +42,9 @@ default_hooks = dict(logger=dict(interval=1))
 
 
 @pytest.fixture(scope='module')
-def leaves(tmp_path_factory) -> dict[str, Path]:
+def configs(tmp_path_factory) -> dict[str, Path]:
     """A long run, a config whose model does not exist, and a short run."""
-    folder = tmp_path_factory.mktemp('leaves')
+    folder = tmp_path_factory.mktemp('configs')
     base = repr(str(CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'))
     written = {}
     for name, epochs in ((FIRST, 3), ('second', 2), ('third', 1)):
@@ -56,8 +56,8 @@ def leaves(tmp_path_factory) -> dict[str, Path]:
     return written
 
 
-def start(leaves: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Popen[str]:
-    arguments = [*leaves.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
+def start(configs: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Popen[str]:
+    arguments = [*configs.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
     return subprocess.Popen(
         [sys.executable, str(TOOL), *map(str, arguments)],
         cwd=ROOT,
@@ -70,7 +70,7 @@ def start(leaves: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Pop
 def wait_until(condition, seconds: float) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, 'waited in vain'
+        assert time.monotonic() < end, 'timed out'
         time.sleep(0.05)
 
 
@@ -81,17 +81,17 @@ def running_in(work_dir: Path) -> list[int]:
         try:
             command = Path('/proc', entry, 'cmdline').read_bytes().decode(errors='replace')
         except OSError:
-            continue  # it ended in between
+            continue  # it has just exited
         if str(work_dir) in command:
             found.append(int(entry))
     return found
 
 
 @pytest.fixture(scope='module')
-def killed(leaves, shapes, tmp_path_factory) -> Path:
+def killed(configs, shapes, tmp_path_factory) -> Path:
     """The work dir of a suite that was killed in the middle of its first training."""
     work_dir = tmp_path_factory.mktemp('suite')
-    suite = start(leaves, work_dir, shapes)
+    suite = start(configs, work_dir, shapes)
     wait_until(lambda: (work_dir / FIRST / 'epoch_1.pth').exists(), 300)
     suite.send_signal(signal.SIGKILL)
     suite.communicate()
@@ -99,19 +99,19 @@ def killed(leaves, shapes, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope='module')
-def finished(killed, leaves, shapes) -> tuple[Path, str, int]:
+def finished(killed, configs, shapes) -> tuple[Path, str, int]:
     """The same call again: work dir, output and exit code."""
-    wait_until(lambda: not running_in(killed), 30)  # the training ends with its suite
+    wait_until(lambda: not running_in(killed), 30)  # the training is killed with its suite
     rows = json.loads((killed / 'suite.json').read_text())
     assert rows[FIRST]['status'] == 'training'
     assert rows['third']['status'] == 'waiting'
-    suite = start(leaves, killed, shapes)
+    suite = start(configs, killed, shapes)
     output, _ = suite.communicate(timeout=600)
     return killed, output, suite.returncode
 
 
 @pytest.mark.slow
-def test_a_killed_suite_goes_on_and_a_failing_leaf_does_not_stop_the_others(finished):
+def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_others(finished):
     work_dir, output, code = finished
     assert code == 1, output
     assert f'[1/3] {FIRST}: training, train [2][' in output
@@ -125,7 +125,7 @@ def test_a_killed_suite_goes_on_and_a_failing_leaf_does_not_stop_the_others(fini
 
 
 @pytest.mark.slow
-def test_the_table_has_papers_numbers_and_ours(finished):
+def test_the_table_has_the_numbers_of_the_paper_and_ours(finished):
     work_dir, _, _ = finished
     rows = json.loads((work_dir / 'suite.json').read_text())
     assert {name: row['status'] for name, row in rows.items()} == {
@@ -146,30 +146,30 @@ def test_the_table_has_papers_numbers_and_ours(finished):
     parameters = f'{first["parameters"] / 1e6:.2f} M'
     numbers = f'{paper["box AP"]} | {box} | {paper["mask AP"]} | {mask} | {source}'
     assert f'| {FIRST} | done | {parameters} | {numbers} | {first["date"][:10]}' in text
-    assert '| second | failed |  |  |  |  |  |  |  | ' in text  # nobody published it
+    assert '| second | failed |  |  |  |  |  |  |  | ' in text  # not published
     assert not list(work_dir.rglob('*.partial'))
 
 
 @pytest.mark.slow
-def test_what_is_done_is_passed_over(finished, leaves, shapes, capsys):
+def test_finished_configs_are_skipped(finished, configs, shapes, capsys):
     work_dir, _, _ = finished
-    done = [str(leaves[name]) for name in (FIRST, 'third')]
+    done = [str(configs[name]) for name in (FIRST, 'third')]
     options = SuiteOptions(work_dir, {'data_root': f'{shapes}/'})
     assert run_suite(done, options) == 0
-    assert capsys.readouterr().out.count('was done before') == 2
+    assert capsys.readouterr().out.count('already done') == 2
     assert run_suite(done, SuiteOptions(work_dir, test_only=True)) == 0
-    assert capsys.readouterr().out.count('was done before') == 2
-    with pytest.raises(UserError, match=r'begun with .*data_root'):
+    assert capsys.readouterr().out.count('already done') == 2
+    with pytest.raises(UserError, match=r'started with .*data_root'):
         run_suite(done, SuiteOptions(work_dir, {'data_root': 'elsewhere/'}))
 
 
-def test_only_testing_reports_a_checkpoint_that_is_not_there(tmp_path, capsys):
+def test_testing_alone_reports_a_missing_checkpoint(tmp_path, capsys):
     name = 'maskrcnn_shvit_s4'
     table = Table(tmp_path)
     table.rows[name] = Row(name, ours={'box AP': 1.0}, checkpoint='of an earlier run, since gone')
     table.save()
     assert run_suite([name], SuiteOptions(tmp_path, test_only=True)) == 1
-    assert 'no whole checkpoint' in capsys.readouterr().out
+    assert 'no valid checkpoint' in capsys.readouterr().out
     row = Table(tmp_path).rows[name]
     assert (row.status, row.paper) == ('failed', find_model(name).published()[1])
     assert (row.ours, row.checkpoint) == ({}, '')
@@ -177,26 +177,26 @@ def test_only_testing_reports_a_checkpoint_that_is_not_there(tmp_path, capsys):
 
 def test_commands_for_a_cluster(capsys):
     options = SuiteOptions(Path('out'), dict(a=(1, 2)), amp=True, gpus=16, partition='gpu')
-    leaf = 'configs/retinanet_shvit_s4.py'
-    assert print_commands([str(ROOT / leaf)], options, 'slurm') == 0
+    config_file = 'configs/retinanet_shvit_s4.py'
+    assert print_commands([str(ROOT / config_file)], options, 'slurm') == 0
     (line,) = capsys.readouterr().out.splitlines()
     train, test = line.split(' && ')
     assert train.startswith('srun --partition=gpu --job-name=retinanet_shvit_s4 --gres=gpu:8 ')
     assert '--ntasks=16 --ntasks-per-node=8' in train
     assert '--resume --work-dir out/retinanet_shvit_s4 --amp --launcher slurm' in train
     assert train.endswith("--cfg-options 'a=(1,2)'")
-    assert f'{leaf} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
+    assert f'{config_file} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
     assert '--amp' not in test
-    print_commands([str(ROOT / leaf)], options, 'torchrun')
+    print_commands([str(ROOT / config_file)], options, 'torchrun')
     assert '--nnodes=2 --node_rank=$NODE_RANK' in capsys.readouterr().out
     options = SuiteOptions(gpus=4, test_only=True)
-    print_commands([str(ROOT / leaf)], options, 'torchrun')
+    print_commands([str(ROOT / config_file)], options, 'torchrun')
     output = capsys.readouterr().out
     assert '--standalone --nproc_per_node=4' in output
     assert 'train.py' not in output
 
 
-def test_options_reach_the_runs_as_they_were_given():
+def test_options_reach_the_runs_unchanged():
     values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
     parser = argparse.ArgumentParser()
     parser.add_argument('--cfg-options', nargs='+', action=DictAction)
@@ -219,11 +219,11 @@ def test_options_reach_the_runs_as_they_were_given():
         ('Epoch(test) [4/4]    coco/bbox_mAP: 0.1', None),
     ],
 )
-def test_progress_is_that_of_the_runner(line, progress):
+def test_progress_is_read_from_the_log_of_the_runner(line, progress):
     assert progress_in(line) == progress
 
 
-def test_the_reason_of_a_failure_is_its_message(tmp_path):
+def test_the_reason_for_a_failure_is_its_message(tmp_path):
     def fail(code: str):
         return run_logged([sys.executable, '-c', code], tmp_path / 'log', print)
 
@@ -234,28 +234,28 @@ def test_the_reason_of_a_failure_is_its_message(tmp_path):
     assert 'no data' in (tmp_path / 'log').read_text()
 
 
-def test_two_suites_do_not_share_a_folder_nor_two_leaves_a_name(tmp_path):
+def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
     other = tmp_path / 'maskrcnn_shvit_s4.py'
     other.touch()
     with locked(tmp_path, 'a suite'), pytest.raises(UserError, match='in use by a suite'):
         run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
     with pytest.raises(UserError, match='share a work dir'):
-        find_leaves(['maskrcnn_shvit_s4', str(other)])
+        find_configs(['maskrcnn_shvit_s4', str(other)])
     with pytest.raises(UserError, match='no config matches'):
-        find_leaves(['nothing_*'])
+        find_configs(['nothing_*'])
     with pytest.raises(UserError, match='does not fill nodes'):
         SuiteOptions(gpus=12)
-    names = [path.stem for path in find_leaves(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
+    names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
 
 
-def test_a_damaged_table_is_not_written_over(tmp_path):
+def test_a_damaged_table_is_not_overwritten(tmp_path):
     (tmp_path / 'suite.json').write_text('[1')
-    with pytest.raises(UserError, match='no results table'):
+    with pytest.raises(UserError, match='not a results table'):
         Table(tmp_path)
 
 
-def test_text_of_others_is_text_in_the_table(tmp_path):
+def test_untrusted_text_is_escaped_in_the_table(tmp_path):
     table = Table(tmp_path)
     hostile = '# | `x` <script>alert(1)</script>\n\n| [a](javascript:b) ![c](d) &lt; \\| **e**'
     table.rows[hostile] = Row('own.py', source=hostile, reason=hostile, versions={'torch': hostile})
@@ -269,9 +269,9 @@ def test_text_of_others_is_text_in_the_table(tmp_path):
         assert (len(before) - len(before.rstrip('\\'))) % 2 == 1, before[-20:]
 
 
-def test_a_table_nested_too_deep_is_named(tmp_path):
+def test_a_table_nested_too_deeply_is_reported(tmp_path):
     (tmp_path / 'suite.json').write_text('[' * 100_000)
-    with pytest.raises(UserError, match='nested too deep'):
+    with pytest.raises(UserError, match='nested too deeply'):
         Table(tmp_path)
 
 

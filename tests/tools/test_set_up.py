@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,14 +73,37 @@ def test_progress_without_a_terminal_is_a_line_every_tenth(set_up, capsys):
         bar.show(done, 77)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 11
+    assert 'estimating' in lines[0]
     assert '77/77 files' in lines[-1]
     assert '0:00 left' in lines[-1]
 
 
 def test_ruff_is_the_same_in_the_stack_and_before_a_commit():
     (stack,) = re.findall(
-        r'^ruff==(.+)$', (ROOT / 'tools' / 'environment' / 'stack.txt').read_text(), re.MULTILINE
+        r'^ruff==(.+)$', (ROOT / 'tools' / 'environment' / 'full.txt').read_text(), re.MULTILINE
     )
     hooks = yaml.safe_load((ROOT / '.pre-commit-config.yaml').read_text())['repos']
     (revision,) = [hook['rev'] for hook in hooks if hook['repo'].endswith('/ruff-pre-commit')]
     assert revision == f'v{stack}'
+
+
+def test_an_environment_of_others_is_left_alone(set_up, monkeypatch, tmp_path):
+    venv = tmp_path / 'venv'
+    for name, path in (
+        ('VENV', ''),
+        ('PYTHON', 'bin/python'),
+        ('STAMP', 'stack'),
+        ('MARK', 'made'),
+    ):
+        monkeypatch.setattr(set_up, name, venv / path)
+    venv.mkdir()
+    (venv / 'notes').write_text('mine')
+    with pytest.raises(set_up.SetUpError, match='was not made by this script'):
+        set_up.create_venv()
+    assert (venv / 'notes').read_text() == 'mine'
+    shutil.rmtree(venv)
+    monkeypatch.setattr(set_up, 'run', lambda *command: (venv / 'bin').mkdir())
+    set_up.create_venv()
+    assert (venv / 'made').is_file()
+    set_up.create_venv()  # an interrupted one is made again
+    assert (venv / 'bin').is_dir()

@@ -6,11 +6,11 @@ import pytest
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils import optional
-from mmeffvit.utils.optional import CURES, require
+from mmeffvit.utils.optional import INSTALL_COMMANDS, require
 from tests.conftest import ROOT
 
 
-@pytest.mark.parametrize('package', sorted(CURES))
+@pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))
 def test_a_missing_package_comes_with_its_cure(monkeypatch, package):
     # None in sys.modules is how Python itself marks a module that cannot be imported
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:
@@ -18,14 +18,14 @@ def test_a_missing_package_comes_with_its_cure(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=f'^{package} is not installed: `pip install ') as caught:
         require(package)
-    assert CURES[package] in str(caught.value)
+    assert INSTALL_COMMANDS[package] in str(caught.value)
     with pytest.raises(UserError, match=f'^Such a job needs {package}, which is not installed'):
         require(package, 'Such a job')
 
 
 @pytest.mark.parametrize('extra', ['det', 'seg', 'onnx', 'openvino', 'executorch', 'coreml'])
 def test_every_extra_of_a_cure_is_one_of_the_setup(extra):
-    assert f"pip install 'mmeffvit[{extra}]'" in CURES.values()
+    assert f"pip install 'mmeffvit[{extra}]'" in INSTALL_COMMANDS.values()
     assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()
 
 

@@ -78,8 +78,8 @@ def test_a_sheet_repeats_with_its_seed(shapes, tmp_path):
 
 def test_label_maps_lie_beside_their_images(ade_shapes, tmp_path):
     (sheet,) = draw(ADE, ade_shapes, tmp_path, number=1, original=True)
-    colours = np.unique(sheet.reshape(-1, 3), axis=0)
-    assert len(colours) > 1000  # as many as the noise of an image, not the few of a label map
+    colors = np.unique(sheet.reshape(-1, 3), axis=0)
+    assert len(colors) > 1000  # as many as the noise of an image, not the few of a label map
     assert sheet.shape[1] >= 4 * SIDE  # two columns of pairs
 
 

@@ -32,9 +32,9 @@ def test_a_resumed_run_replaces_what_was_lost(tmp_path):
         tail='{"step": 10, "lo',
     )  # fmt: skip
     write_run(tmp_path, '20260102_000000', [*losses(5, 9, 2.0), dict(step=2, **{metric: 0.2})])
-    (tmp_path / 'leaf.py').touch()
+    (tmp_path / 'config.py').touch()
     history = read_history(tmp_path)
-    assert history.name == 'leaf'
+    assert history.name == 'config'
     assert [row['step'] for row in history.train] == list(range(1, 9))
     assert [row['loss'] for row in history.train] == [3.0] * 4 + [2.0] * 4
     assert [row[metric] for row in history.val] == [0.1, 0.2]
@@ -67,7 +67,7 @@ def test_several_runs_share_one_picture(tmp_path):
 
 
 def has_orange(picture: np.ndarray) -> bool:
-    """Whether the panel of the loss has the colour of a second run, #ff7f0e."""
+    """Whether the panel of the loss has the color of a second run, #ff7f0e."""
     panel = picture[: picture.shape[0] // 2, : picture.shape[1] // 2].astype(int)  # BGR
     return bool((np.abs(panel - (14, 127, 255)).max(axis=-1) < 30).any())  # lines are smoothed
 

@@ -10,23 +10,23 @@ from matplotlib.colors import to_rgb
 from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import ErrorAnalysis
-from mmeffvit.visualization.error_curves import COLOURS, analyze_and_print, draw_curves
+from mmeffvit.visualization.error_curves import COLORS, analyze_and_print, draw_curves
 from tests.conftest import run_tool_here
 
 
-def colours_in(path) -> set[tuple[int, ...]]:
+def colors_in(path) -> set[tuple[int, ...]]:
     picture = cv2.imread(str(path))[..., ::-1]
-    return {tuple(colour) for colour in np.unique(picture.reshape(-1, 3), axis=0).tolist()}
+    return {tuple(color) for color in np.unique(picture.reshape(-1, 3), axis=0).tolist()}
 
 
-def test_every_error_has_its_colour_in_the_picture(tmp_path):
+def test_every_error_has_its_color_in_the_picture(tmp_path):
     steps = np.linspace(0.1, 1.0, 7)[:, None, None, None]
     precision = np.broadcast_to(steps, (7, 101, 1, 4))
     analysis = ErrorAnalysis('bbox', ('cat',), np.ones((1, 4), int), precision)
     draw_curves(analysis, tmp_path / 'cat.png', 'cat')
-    wanted = {tuple(round(255 * part) for part in to_rgb(colour)) for colour in COLOURS}
+    wanted = {tuple(round(255 * part) for part in to_rgb(color)) for color in COLORS}
     assert len(wanted) == 7
-    assert wanted <= colours_in(tmp_path / 'cat.png')
+    assert wanted <= colors_in(tmp_path / 'cat.png')
 
 
 @pytest.fixture

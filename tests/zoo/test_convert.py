@@ -9,7 +9,7 @@ from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.checkpoints.models import read_model
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.checkpoints.spelling import official_keys
 from tests.conftest import run_tool_here
 
@@ -26,7 +26,7 @@ def states(timm):
     """Weights of timm's models, by family."""
     torch.manual_seed(0)
     return {
-        family: randomised(timm.create_model(f'{family}_{arch}')).state_dict()
+        family: randomized(timm.create_model(f'{family}_{arch}')).state_dict()
         for family, arch, _ in CASES
     }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Create .venv with the stack that the tests and the demo run on; nothing if it is there.
+"""Create .venv with the tested stack; nothing if it is there.
 
 mmcv has no wheel for today's torch: its operators are built here once, and the wheel is kept
 outside the checkout under a name that has the Python, torch and mmcv versions in it.
@@ -7,12 +7,14 @@ outside the checkout under a name that has the Python, torch and mmcv versions i
 Runs on a bare Python: standard library only.
 """
 
+import argparse
 import contextlib
 import fcntl
 import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,7 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 VENV = ROOT / '.venv'
 PYTHON = VENV / 'bin' / 'python'
-STAMP = VENV / 'mmeffvit-stack'
+STAMP = VENV / 'mmeffvit-stack'  # what is installed for training
+FULL_STAMP = VENV / 'mmeffvit-full'  # what is installed for tests and exports
+MARK = VENV / 'mmeffvit-made'  # nothing without it is removed
 PARITY = VENV / 'parity'
 TORCH = 'torch==2.13.0'
 MMCV = '2.1.0'
@@ -33,36 +37,87 @@ SUPPORTED = ((3, 10), (3, 12))
 
 
 class SetUpError(Exception):
-    """Something that the user must mend; the message says how."""
+    """An error that the user can fix; the message says how."""
+
+
+def check_venv() -> bool:
+    """Whether there is a .venv.
+
+    Raises:
+        SetUpError: If it was not made here.
+    """
+    there = VENV.is_symlink() or VENV.exists()
+    if there and not MARK.is_file() and not STAMP.is_file():
+        raise SetUpError(f'{VENV} was not made by this script: move it, or use another checkout')
+    return there
+
+
+def create_venv() -> None:
+    """Create .venv, anew if it has another Python."""
+    there = check_venv()
+    if PYTHON.exists() and venv_version() == sys.version_info[:2]:
+        MARK.touch()
+        return
+    if there:
+        say(f'.venv is incomplete, or of another Python than {sys.executable}: recreating it')
+        shutil.rmtree(VENV)
+    say(f'creating .venv with Python {platform.python_version()}')
+    VENV.mkdir()
+    MARK.touch()
+    run(sys.executable, '-m', 'venv', str(VENV))
 
 
 def main() -> None:
-    check_machine()
-    if STAMP.is_file() and STAMP.read_text() == fingerprint():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        '--full', action='store_true', help='what tests, exports and docs need, too'
+    )
+    parser.add_argument('--remove', action='store_true', help='remove .venv, if it was made here')
+    arguments = parser.parse_args()
+    if arguments.remove:
+        if check_venv():
+            shutil.rmtree(VENV)
         return
+    check_machine()
     start = time.monotonic()
-    if (VENV / 'bin').exists() and venv_version() != sys.version_info[:2]:
-        say(f'.venv has another Python than {sys.executable}: creating it anew')
-        shutil.rmtree(VENV)
-    if not PYTHON.exists():
-        say(f'creating .venv with Python {platform.python_version()}')
-        run(sys.executable, '-m', 'venv', '--clear', str(VENV))
+    if not is_stamped(STAMP):
+        install_stack()
+        say(f'.venv is ready after {clock(time.monotonic() - start)}')
+    if arguments.full and not is_stamped(FULL_STAMP):
+        install_full()
+        say(f'the rest is ready after {clock(time.monotonic() - start)}')
+
+
+def is_stamped(stamp: Path) -> bool:
+    return stamp.is_file() and stamp.read_text() == fingerprint()
+
+
+def install_stack() -> None:
+    """Install what training and its pictures need."""
+    create_venv()
     STAMP.unlink(missing_ok=True)
+    FULL_STAMP.unlink(missing_ok=True)
     say(f'installing {TORCH}')
     pip('install', *BUILD_TOOLS, TORCH)
     wheel = mmcv_wheel()
     say('installing the stack')
     pip('install', '--force-reinstall', '--no-deps', str(wheel))
     pip('install', '-r', str(HERE / 'stack.txt'), str(wheel))
-    say('installing timm and torchvision for parity tests, apart from the rest')
-    shutil.rmtree(PARITY, ignore_errors=True)
-    pip('install', '--no-deps', '--target', str(PARITY), '-r', str(HERE / 'parity.txt'))
     say('installing mmeffvit from this checkout')
     pip('install', '--no-deps', '--no-build-isolation', '-e', str(ROOT))
     check_opencv()
     run(str(PYTHON), '-c', 'import mmcv.ops, mmdet, mmseg, mmeffvit')
     STAMP.write_text(fingerprint())
-    say(f'.venv is ready after {clock(time.monotonic() - start)}')
+
+
+def install_full() -> None:
+    """Install what tests, exporters, runtimes and the documentation need."""
+    say('installing test tools, exporters, runtimes and documentation tools')
+    pip('install', '-r', str(HERE / 'stack.txt'), '-r', str(HERE / 'full.txt'))
+    say('installing timm and torchvision for parity tests, apart from the rest')
+    shutil.rmtree(PARITY, ignore_errors=True)
+    pip('install', '--no-deps', '--target', str(PARITY), '-r', str(HERE / 'parity.txt'))
+    FULL_STAMP.write_text(fingerprint())
 
 
 def check_machine() -> None:
@@ -76,7 +131,7 @@ def check_machine() -> None:
 def fingerprint() -> str:
     """All that .venv depends on; a change of any makes it be set up again."""
     digest = hashlib.sha256()
-    for path in (HERE / 'stack.txt', HERE / 'parity.txt', Path(__file__)):
+    for path in (*sorted(HERE.glob('*.txt')), *sorted(HERE.glob('*.py'))):
         digest.update(path.read_bytes())
     return f'{wheel_key()} {ROOT} {digest.hexdigest()}'
 
@@ -139,12 +194,13 @@ def locked(path: Path) -> Iterator[None]:
 def build_mmcv(target: Path, log: Path) -> None:
     """Build the wheel into ``target``, showing how far the compiler is."""
     jobs = os.environ.get('MAX_JOBS') or str(len(os.sched_getaffinity(0)))
-    say(f'building the operators of mmcv {MMCV} with {jobs} jobs, 6 to 15 minutes on 2 cores')
+    say(f'building the operators of mmcv {MMCV} with {jobs} jobs, 4 to 8 minutes on 2 cores')
     command = [str(PYTHON), '-m', 'pip', 'wheel', '-v', '--no-deps', '--no-build-isolation']
     command += ['--no-cache-dir', '--no-binary', 'mmcv', '-w', str(target), f'mmcv=={MMCV}']
     # pip must find the ninja and the compiler wrappers of .venv
     path = f'{VENV / "bin"}{os.pathsep}{os.environ["PATH"]}'
     environment = {**os.environ, 'MMCV_WITH_OPS': '1', 'MAX_JOBS': jobs, 'PATH': path}
+    environment |= compiler_of(target)
     with log.open('w') as file:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
@@ -161,11 +217,28 @@ def build_mmcv(target: Path, log: Path) -> None:
     bar.close()
 
 
+def compiler_of(folder: Path) -> dict[str, str]:
+    """Environment variables for a compiler that parses torch's headers once: see compiler.py.
+
+    GCC alone reads compiled headers this way; with another compiler there are none.
+    """
+    compiler = os.environ.get('CXX', 'c++')
+    said = subprocess.run([compiler, '--version'], capture_output=True, text=True).stdout
+    if 'Free Software Foundation' not in said:
+        return {}
+    folder.mkdir(parents=True, exist_ok=True)
+    wrapper = folder.absolute() / 'g++'  # torch knows compilers by their names
+    call = f'exec {shlex.quote(str(PYTHON))} -S {shlex.quote(str(HERE / "compiler.py"))} "$@"'
+    wrapper.write_text(f'#!/bin/sh\n{call}\n')
+    wrapper.chmod(0o755)
+    return {'CXX': str(wrapper), 'MMEFFVIT_CXX': compiler}
+
+
 class ProgressBar:
     """A bar with the time left: redrawn on a terminal, a line every tenth elsewhere."""
 
     def __init__(self) -> None:
-        self.start = time.monotonic()
+        self.start = self.first = time.monotonic()
         self.tenth = -1
         self.live = sys.stdout.isatty()
 
@@ -174,10 +247,13 @@ class ProgressBar:
         if not self.live and tenth == self.tenth:
             return
         self.tenth = tenth
-        elapsed = time.monotonic() - self.start
+        now = time.monotonic()
+        if done == 1:  # it took the headers of all others along: the rate is that of the rest
+            self.first = now
+        rest = (now - self.first) / max(done - 1, 1) * (total - done)
+        left = f'{clock(rest)} left' if done > 1 else 'estimating'
         bar = ('#' * (30 * done // total)).ljust(30, '.')
-        left = clock(elapsed / done * (total - done))
-        text = f'  [{bar}] {done}/{total} files, {clock(elapsed)} elapsed, {left} left'
+        text = f'  [{bar}] {done}/{total} files, {clock(now - self.start)} elapsed, {left}'
         print(text, end='\r' if self.live else '\n', flush=True)
 
     def close(self) -> None:

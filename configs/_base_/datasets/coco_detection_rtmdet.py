@@ -7,7 +7,7 @@ first images have few partners or none.
 
 _base_ = './coco_detection.py'
 
-grey = dict(img=(114, 114, 114))
+gray = dict(img=(114, 114, 114))
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
@@ -24,7 +24,7 @@ train_pipeline = [
     dict(type='RandomCrop', crop_size=(640, 640)),
     dict(type='YOLOXHSVRandomAug'),
     dict(type='RandomFlip', prob=0.5),
-    dict(type='Pad', size=(640, 640), pad_val=grey),
+    dict(type='Pad', size=(640, 640), pad_val=gray),
     dict(
         type='CachedMixUp',
         img_scale=(640, 640),
@@ -39,7 +39,7 @@ train_pipeline = [
 test_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='Resize', scale=(640, 640), keep_ratio=True),
-    dict(type='Pad', size=(640, 640), pad_val=grey),
+    dict(type='Pad', size=(640, 640), pad_val=gray),
     dict(type='LoadAnnotations', with_bbox=True),
     dict(
         type='PackDetInputs',

@@ -1,6 +1,6 @@
 """PASCAL VOC 2012 with COCO 2017, 129K images to train on and 1,449 to validate, 21 classes.
 
-Of VOC the 1,464 training images and the 9,118 of its augmented set, of COCO all 118,287, labelled
+Of VOC the 1,464 training images and the 9,118 of its augmented set, of COCO all 118,287, labeled
 with the classes of VOC; arXiv:2206.02680 counts 128K. ``tools/prepare_voc_coco.py`` makes the
 folder from those of the two sets: ``DATA_ROOT`` if the environment has it, else
 ``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.py.

@@ -1,1 +1,1 @@
-"""What :mod:`mmeffvit.checks.config.check` looks at: one file per kind of fault."""
+"""Checks of a config, one file per type of fault: see :mod:`mmeffvit.checks.config.check`."""

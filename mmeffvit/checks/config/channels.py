@@ -1,8 +1,7 @@
-"""Why a training step stopped: channels or levels that do not fit, or what the model says."""
+"""Why a training step failed: mismatched channels or levels, or errors of the model."""
 
 from collections.abc import Iterator
 
-from mmeffvit.config.build import lookup
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed, reason
 
@@ -12,11 +11,11 @@ from .strides import used_maps
 
 
 def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
-    """Name what stopped the step, if something did.
+    """Report why the step failed, if it did.
 
     Args:
         step: The step.
-        explained: Other faults were found that can stop it; then only channels are looked at.
+        explained: Whether other faults explain the failure; then only channels are checked.
     """
     if step.error is None:
         return
@@ -26,39 +25,38 @@ def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
     wrong = list(wrong_channels(step)) if step.model is not None else []
     yield from wrong
     if wrong or explained:
-        yield unchecked('the rest of the training step, which the faults here stop')
+        yield unchecked('the rest of the training step, which fails because of these faults')
     elif step.model is None:
         known = isinstance(step.error, UserError)
         yield fault(
             str(step.error) if known else f'the model cannot be built: {reason(step.error)}'
         )
     else:
-        where = step.called(step.failed_in) if step.failed_in else 'the model'
+        where = step.describe(step.failed_in) if step.failed_in else 'the model'
         yield fault(f'{where} fails in a training step on random images: {reason(step.error)}')
 
 
 def wrong_channels(step: Step) -> Iterator[Finding]:
-    """The outermost module around the failure that is given other channels than it declares."""
+    """The outermost module around the failure whose input channels differ from its config."""
     parts = (step.failed_in or '').split('.')
     for depth in range(1, len(parts) + 1):
         name = '.'.join(parts[:depth])
-        if name not in step.arrived:
+        if name not in step.received:
             continue
         module = step.model.get_submodule(name)
-        maps = used_maps(module, step.arrived[name])
+        maps = used_maps(module, step.received[name])
         arrived = [shape[1] for shape in maps]
-        settings = lookup(step.settings, name)
-        settings = settings if isinstance(settings, dict) else {}
-        # a RoI extractor declares the channels that it passes on
+        settings = step.settings_of(name)
+        # a RoI extractor declares its output channels
         key = 'out_channels' if hasattr(module, 'featmap_strides') else 'in_channels'
         declared = settings.get(key, getattr(module, key, None))
         if not arrived or not isinstance(declared, int | list | tuple):
             continue
-        many = isinstance(declared, list | tuple)
-        if list(declared) != arrived if many else set(arrived) != {declared}:
+        several = isinstance(declared, list | tuple)
+        if list(declared) != arrived if several else set(arrived) != {declared}:
             yield fault(
-                f'{step.called(name)} has {key}={list(declared) if many else declared}, but maps '
-                f'of {listed(arrived)} channels arrive: set model.{name}.{key}='
-                f'{arrived if many else arrived[0]}'
+                f'{step.describe(name)} has {key}={list(declared) if several else declared}, but '
+                f'maps of {listed(arrived)} channels arrive: set model.{name}.{key}='
+                f'{arrived if several else arrived[0]}'
             )
             return

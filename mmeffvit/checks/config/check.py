@@ -1,4 +1,4 @@
-"""Find the faults of a config before it costs a night: build its model and train it one step."""
+"""Find faults of a config before training: build its model and train it for one step."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,46 +20,45 @@ from .strides import check_strides
 
 
 def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
-    """Train the model of a config for one step on noise, and compare what meets in it.
+    """Train the model of a config for one step on noise, and check that its parts match.
 
-    Looked at are: strides that heads declare against the maps that reach them, channels, numbers
-    of classes, the normalisation of images, and parameters without a gradient. The model is built
-    on the CPU from random weights; neither data nor weights are read, and neither the config nor
-    any random state changes.
+    It checks declared strides of heads against their input maps, channels, numbers of classes, the
+    normalization of images, and parameters without a gradient. The model is built on the CPU with
+    random weights; no data or weights are read, and the config and all random states remain
+    unchanged.
 
     Args:
-        config: A config of mmdet or mmseg whose host is imported.
-        distributed: Count what stops the training of several processes as a fault.
+        config: A config of mmdet or mmseg; the package must be imported.
+        distributed: Whether problems of multi-process training count as faults.
 
     Returns:
-        What was found: faults, notes, what is fine and what could not be checked.
+        The findings: faults, notes, passed checks and what could not be checked.
     """
     with isolated(config.default_scope):
-        step = run_step(config)
-        if step.model is None:
-            return list(check_run(step, explained=False))
-        return list(findings_of(step, config, distributed))
+        return findings_of(run_step(config), config, distributed)
 
 
 def findings_of(step: Step, config: Config, distributed: bool) -> list[Finding]:
-    """All checks, each of which works also on a step that stopped midway."""
-    strides = attempted('strides', check_strides, step, config)
+    """Run all checks; each of them also works for a step that failed midway."""
+    if step.model is None:
+        return list(check_run(step, explained=False))
+    strides = run_check('strides', check_strides, step, config)
     explained = any(finding.kind is Kind.FAULT for finding in strides)
     return [
         *strides,
         *check_run(step, explained=explained),
-        *attempted('classes', compare_classes, step, config),
-        *attempted('normalisation of images', check_inputs, step, config),
-        *attempted('parameters without a gradient', check_gradients, step, config, distributed),
-        *attempted('names', check_names, config),
+        *run_check('classes', compare_classes, step, config),
+        *run_check('normalization of images', check_inputs, step, config),
+        *run_check('parameters without a gradient', check_gradients, step, config, distributed),
+        *run_check('names', check_names, config),
     ]
 
 
-def attempted(topic: str, check: Callable[..., Iterable[Finding]], *args: object) -> list[Finding]:
-    """What a check finds, or that it could not look: a model may be unlike any that it knows."""
+def run_check(topic: str, check: Callable[..., Iterable[Finding]], *args: object) -> list[Finding]:
+    """The findings of a check, or that it failed: it may not support every model."""
     try:
         return list(check(*args))
-    except Exception as error:  # of whatever kind, it must not stop a training
+    except Exception as error:  # a failing check must not prevent training
         return [unchecked(f'{topic}: {reason(error)}')]
 
 
@@ -68,17 +67,17 @@ def faults_in(findings: list[Finding]) -> list[str]:
 
 
 def counted(faults: list[str]) -> str:
-    return 'no fault' if not faults else f'{len(faults)} fault{"s" if len(faults) > 1 else ""}'
+    return 'no faults' if not faults else f'{len(faults)} fault{"s" if len(faults) > 1 else ""}'
 
 
 def stop_at_faults(config: Config) -> None:
-    """Refuse to train a config with faults; of several processes the first checks, all stop.
+    """Raise an error for a config with faults; of several processes, the first one checks.
 
     Args:
-        config: The config of the run, which is not changed.
+        config: The config of the run; it is not changed.
 
     Raises:
-        UserError: With all faults; in processes but the first, with a reference to that one.
+        UserError: With all faults; in other processes, with a reference to the first one.
     """
     distributed = get_world_size() > 1
     shared = [faults_in(check_config(config, distributed=distributed)) if get_rank() == 0 else []]
@@ -87,11 +86,10 @@ def stop_at_faults(config: Config) -> None:
     if not faults:
         return
     if get_rank() != 0:
-        raise UserError('stopped: the first process says what is wrong with the config')
+        raise UserError('stopped: see the first process for the faults of the config')
     texts = faults
     if len(faults) > 1:
         texts = [f'\n  {number}. {text}' for number, text in enumerate(faults, 1)]
     raise UserError(
-        f'{config.filename} has {counted(faults)} (--no-check trains all the same): '
-        f'{"".join(texts)}'
+        f'{config.filename} has {counted(faults)} (--no-check trains anyway): {"".join(texts)}'
     )

@@ -1,4 +1,4 @@
-"""The number of classes of every head against the others and against the data."""
+"""The number of classes of every head, compared with the other heads and the data."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,60 +10,60 @@ from mmeffvit.checks.run import class_of
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.utils.text import listed
 
-from .findings import Finding, fault, fine, unchecked
+from .findings import Finding, fault, passed, unchecked
 from .step import Step
 
 SPLITS = ('train', 'val', 'test')
 
 
 def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
-    """Compare the heads with what the data loaders name; no annotation file is read."""
+    """Compare the heads with the classes in the config; no annotation file is read."""
     heads = class_counts(step.model)
     if not heads:
-        yield unchecked('classes: no head counts any')
+        yield unchecked('classes: no head has a number of classes')
         return
     known = {}
     for split in SPLITS:
         for dataset in datasets_of(config, split):
-            yield from misspelt(dataset, split)
+            yield from obsolete_keys(dataset, split)
             meta = metainfo_of(dataset, config.default_scope)
-            if is_known(meta):
+            if names_classes(meta):
                 known.setdefault(split, meta)
-    faults = list(wrong_classes(step.model, known) if known else between_heads(step, heads))
+    faults = list(wrong_classes(step.model, known) if known else differing_heads(step, heads))
     yield from map(fault, faults)
     if not known:
         yield unchecked(
-            'classes of the data: neither metainfo=dict(classes=...) nor the data set class names '
+            'classes of the data: neither metainfo=dict(classes=...) nor the data set class gives '
             'them'
         )
     if not faults:
         where = ' and in the data' if known else ''
-        yield fine(f'{listed(sorted(set(heads.values())))} classes in all heads{where}')
+        yield passed(f'{listed(sorted(set(heads.values())))} classes in all heads{where}')
 
 
-def is_known(meta: Mapping) -> bool:
-    classes = meta.get('classes')  # text is the name of a file with the classes
+def names_classes(meta: Mapping) -> bool:
+    classes = meta.get('classes')  # a string is the path of a file with the classes
     return bool(classes) and not isinstance(classes, str)
 
 
 def metainfo_of(dataset: Mapping, scope: str) -> dict[str, Any]:
-    """What a data set says of itself before it is read: its class, then its config."""
+    """The metainfo of a data set before it is read: of its class, updated by its config."""
     cls = class_of(dataset, scope)
     return {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
 
 
-def misspelt(dataset: Mapping, split: str) -> Iterator[Finding]:
+def obsolete_keys(dataset: Mapping, split: str) -> Iterator[Finding]:
     if 'CLASSES' in (dataset.get('metainfo') or {}):
         yield fault(
-            f'{split} data: metainfo has CLASSES, which neither host reads any more; write '
+            f'{split} data: metainfo has CLASSES, which mmdet and mmseg no longer read; write '
             'metainfo=dict(classes=...)'
         )
 
 
-def between_heads(step: Step, heads: Mapping[str, int]) -> Iterator[str]:
-    """Heads that differ, when nothing says which is right."""
+def differing_heads(step: Step, heads: Mapping[str, int]) -> Iterator[str]:
+    """Heads with different numbers of classes, if the data does not tell which is right."""
     if len(set(heads.values())) > 1:
-        counts = listed(f'{step.called(name)} {count}' for name, count in heads.items())
+        counts = listed(f'{step.describe(name)} {count}' for name, count in heads.items())
         yield (
             f'the heads differ in num_classes: {counts}. Set all to the number of classes of the '
             'data'

@@ -1,13 +1,13 @@
-"""What a check found."""
+"""Findings of the checks."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Kind(Enum):
-    """How a finding is meant; the value is how it is printed."""
+    """Type of a finding; the value is printed."""
 
-    FINE = 'fine'
+    PASSED = 'passed'
     NOTE = 'note'
     UNCHECKED = 'not checked'
     FAULT = 'fault'
@@ -18,8 +18,8 @@ class Finding:
     """One line of a report.
 
     Args:
-        kind: How it is meant.
-        text: What was found, with names and values; for a fault also the cure, with the choices.
+        kind: The type of the finding.
+        text: Names and values; for a fault also the fix, with the choices.
     """
 
     kind: Kind
@@ -29,8 +29,8 @@ class Finding:
         return f'{self.kind.value}: {self.text}'
 
 
-def fine(text: str) -> Finding:
-    return Finding(Kind.FINE, text)
+def passed(text: str) -> Finding:
+    return Finding(Kind.PASSED, text)
 
 
 def note(text: str) -> Finding:

@@ -1,4 +1,4 @@
-"""The normalisation of images against what the backbone's weights expect."""
+"""The normalization of images, compared with what the backbone's weights expect."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,44 +8,44 @@ from mmengine.config import Config
 from mmeffvit.config.build import is_pretrained
 from mmeffvit.config.datasets import settings_of
 
-from .findings import Finding, fault, fine, note, unchecked
+from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
 
-TOLERANCE = 0.5  # of 255: recipes round the mean and the deviation differently
+TOLERANCE = 0.5  # of 255: recipes round mean and standard deviation differently
 
 
 def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
-    """Compare mean, deviation and channel order; images are read as BGR, weights expect RGB.
+    """Compare mean, std and channel order; images are loaded as BGR, weights expect RGB.
 
-    A model that starts from random weights learns any normalisation: a difference is noted then.
+    With random initial weights any normalization works, so a difference is only a note.
     """
     backbone = step.backbone
     kind = type(backbone).__name__
     if not hasattr(backbone, 'input_mean'):
-        yield unchecked(f'normalisation of images: {kind} does not say what it expects')
+        yield unchecked(f'normalization of images: {kind} does not declare its own')
         return
-    mean, std, rgb, where = normalisation(step, config)
+    mean, std, rgb, where = normalization(step, config)
     expected_mean, expected_std = list(backbone.input_mean), list(backbone.input_std)
-    cures = []
-    if not close(mean, expected_mean):
-        cures.append(f'mean={expected_mean}')
-    if not close(std, expected_std):
-        cures.append(f'std={expected_std}')
+    fixes = []
+    if not is_close(mean, expected_mean):
+        fixes.append(f'mean={expected_mean}')
+    if not is_close(std, expected_std):
+        fixes.append(f'std={expected_std}')
     if not rgb:
-        cures.append('to_rgb=True' if where == 'Normalize' else 'bgr_to_rgb=True')
-    if cures:
-        found, advice = (fault, '') if starts_trained(config) else (note, ' if it gets weights')
+        fixes.append('to_rgb=True' if where == 'Normalize' else 'bgr_to_rgb=True')
+    if fixes:
+        found, advice = (fault, '') if loads_weights(config) else (note, ' if it gets weights')
         yield found(
             f'{kind} expects RGB with mean {expected_mean} and std {expected_std}, but gets '
             f'{"RGB" if rgb else "BGR"} with mean {mean} and std {std}: set '
-            f'{where} to {", ".join(cures)}{advice}'
+            f'{where} to {", ".join(fixes)}{advice}'
         )
     else:
-        yield fine(f'{kind} gets RGB with mean {expected_mean} and std {expected_std}')
+        yield passed(f'{kind} gets RGB with mean {expected_mean} and std {expected_std}')
 
 
-def normalisation(step: Step, config: Config) -> tuple[list[float], list[float], bool, str]:
-    """Mean, deviation, whether RGB, and who says so: the preprocessor, else the pipeline."""
+def normalization(step: Step, config: Config) -> tuple[list[float], list[float], bool, str]:
+    """Mean, std, whether RGB, and where they are set: in the preprocessor or the pipeline."""
     settings: dict[str, Any] = step.settings.get('data_preprocessor') or {}
     order = 'bgr_to_rgb'
     where = 'model.data_preprocessor'
@@ -53,19 +53,19 @@ def normalisation(step: Step, config: Config) -> tuple[list[float], list[float],
         for transform in settings_of(config.get('train_dataloader'), 'Normalize'):
             settings, order, where = transform, 'to_rgb', 'Normalize'
             break
-    default = where == 'Normalize'  # to_rgb is True unless said otherwise
+    default = where == 'Normalize'  # to_rgb defaults to True
     mean, std = settings.get('mean') or [0.0] * 3, settings.get('std') or [1.0] * 3
     return list(map(float, mean)), list(map(float, std)), bool(settings.get(order, default)), where
 
 
-def starts_trained(config: Config) -> bool:
-    """Whether the config names weights for the backbone or for the whole model."""
+def loads_weights(config: Config) -> bool:
+    """Whether the config loads weights for the backbone or the whole model."""
     model = config.model.get('detector', config.model)
     backbone = model.get('backbone') or {}
     named = (config.get('load_from'), model.get('pretrained'), backbone.get('pretrained'))
     return any(named) or any(is_pretrained(part.get('init_cfg')) for part in (model, backbone))
 
 
-def close(values: Sequence[float], expected: Sequence[float]) -> bool:
+def is_close(values: Sequence[float], expected: Sequence[float]) -> bool:
     pairs = zip(values, expected, strict=False)
     return len(values) == 3 and all(abs(a - b) <= TOLERANCE for a, b in pairs)

@@ -1,4 +1,4 @@
-"""Names of ours that mmdet's and mmseg's own tools do not know without an import."""
+"""Plain names of our backbones, which mmdet's and mmseg's tools find only after an import."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +10,9 @@ from .findings import Finding, fault, note
 
 
 def check_names(config: Config) -> Iterator[Finding]:
-    """Find plain names of our backbones in a config that does not import them.
+    """Report plain names of our backbones in a config that does not import mmeffvit.
 
-    They are known here, where mmeffvit is imported, and nowhere else.
+    They work here, where mmeffvit is imported, but not in other tools.
     """
     imports = (config.get('custom_imports') or {}).get('imports') or []
     imports = [imports] if isinstance(imports, str) else imports
@@ -20,7 +20,7 @@ def check_names(config: Config) -> Iterator[Finding]:
         return
     for name in sorted(set(plain_names(config.model))):
         cure = f"write type='mmeffvit.{name}', or add custom_imports = dict(imports=['mmeffvit'])"
-        text = f'type={name!r} is known only where mmeffvit was imported, not in tools of others'
+        text = f'type={name!r} works only after mmeffvit is imported, not in other tools'
         if imports:
             yield note(f'{text}, unless {", ".join(imports)} imports it: {cure}')
         else:
@@ -28,7 +28,7 @@ def check_names(config: Config) -> Iterator[Finding]:
 
 
 def plain_names(value: Any) -> Iterator[str]:
-    """Types anywhere in a config that are registered by us and written without a scope."""
+    """Types in a config that this package registers, given without a scope."""
     if isinstance(value, dict):
         kind = value.get('type')
         cls = ROOT_MODELS.module_dict.get(kind) if isinstance(kind, str) else None

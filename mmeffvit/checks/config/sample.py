@@ -1,5 +1,7 @@
-"""A random batch with targets, as a data loader of either host gives it."""
+"""A random batch with targets, in the format of mmdet's and mmseg's data loaders."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,21 +11,21 @@ from torch import Tensor
 
 from mmeffvit.config.datasets import preprocessor_of, settings_of
 
-BATCH = 2  # images: batch norm after global pooling needs more than one
-CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # of the boxes, in image sides
+BATCH = 2  # batch norm after global pooling needs more than one image
+CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # boxes, normalized coordinates
 
 
 def random_batch(
     scope: str, side: int, num_classes: int, *, seg_scale: float = 1.0, masks: bool = True
 ) -> dict[str, Any]:
-    """Square images of noise, each with two instances, or with a map of classes.
+    """Square images of noise, each with two instances, or with a label map.
 
     Args:
         scope: 'mmdet' or 'mmseg'.
         side: Height and width, in pixels.
-        num_classes: Labels are below it.
-        seg_scale: Size of a detector's semantic map in multiples of the image's.
-        masks: Give the instances of a detector masks; some assigners misread those of a loader.
+        num_classes: Number of classes.
+        seg_scale: Size of a detector's semantic map relative to the image.
+        masks: Whether instances have masks; some assigners fail on them.
     """
     rng = np.random.default_rng(0)
     images = [
@@ -45,7 +47,7 @@ def random_batch(
 
 
 def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> Any:
-    """Two boxes with labels and masks, which are also the proposals, and a semantic map."""
+    """Two boxes with labels and masks, also used as proposals, and a semantic map."""
     from mmdet.structures import DetDataSample
     from mmdet.structures.mask import BitmapMasks
     from mmengine.structures import InstanceData, PixelData
@@ -69,7 +71,7 @@ def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> 
 
 
 def segmentation_sample(side: int, num_classes: int, meta: dict) -> Any:
-    """A map whose rows count through the classes, with its edges."""
+    """A label map of horizontal stripes that cycle through the classes, with its edges."""
     from mmengine.structures import PixelData
     from mmseg.structures import SegDataSample
 
@@ -81,7 +83,7 @@ def segmentation_sample(side: int, num_classes: int, meta: dict) -> Any:
 
 
 def maps_in(values: Any) -> list[Tensor]:
-    """The first feature map, or list of feature maps, among ``values``."""
+    """The first feature map, or list of feature maps, in ``values``."""
     for value in values:
         candidates = list(value) if isinstance(value, list | tuple) else [value]
         if candidates and all(isinstance(x, Tensor) and x.ndim == 4 for x in candidates):
@@ -89,21 +91,17 @@ def maps_in(values: Any) -> list[Tensor]:
     return []
 
 
-def own_side(config: Config) -> int | None:
-    """The shorter side of the images in pixels, if the config names a fixed size."""
+def own_batches(config: Config) -> tuple[int | None, Callable[[int, int], dict[str, Any]]]:
+    """The side of a config's images if it is fixed, and its random batches by side and classes."""
     preprocessor = preprocessor_of(config)
-    if preprocessor.get('size') is not None:
-        return min(preprocessor['size'])
-    for resize in settings_of(config.get('test_dataloader'), 'Resize'):
-        if isinstance(resize.get('scale'), list | tuple):
-            return min(resize['scale'])
-    return None
-
-
-def targets_of(config: Config) -> dict[str, Any]:
-    """How the targets of a config's loader differ from the usual: see :func:`random_batch`."""
+    sizes = [preprocessor.get('size')]
+    sizes += [
+        resize.get('scale') for resize in settings_of(config.get('test_dataloader'), 'Resize')
+    ]
+    side = next((min(size) for size in sizes if isinstance(size, list | tuple)), None)
     loader = config.get('train_dataloader')
     rescale = next(settings_of(loader, 'SegRescale'), {})
     readers = list(settings_of(loader, 'LoadAnnotations'))
     masks = not readers or any(reader.get('with_mask') for reader in readers)
-    return dict(seg_scale=rescale.get('scale_factor', 1.0), masks=masks)
+    scale = rescale.get('scale_factor', 1.0)
+    return side, partial(random_batch, config.default_scope, seg_scale=scale, masks=masks)

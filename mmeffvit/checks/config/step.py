@@ -1,10 +1,9 @@
-"""Run one training step on a small random batch, and write down what happened where."""
+"""Run one training step on a small random batch, and record what happens in each module."""
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,12 +13,12 @@ from torch import nn
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
 
-from .sample import maps_in, own_side, random_batch, targets_of
+from .sample import maps_in, own_batches
 
 SIDES = {'mmdet': 256, 'mmseg': 128}  # pixels: two cells at the coarsest usual stride
-MAX_OWN_SIDE = 512  # pixels: the largest image that a model may insist on
-MAX_SAMPLED = 64  # candidates per image that a loss takes
-MAX_DEPTH = 3  # parts of the name of a module that is watched
+MAX_OWN_SIDE = 512  # pixels: the largest fixed size that is tried
+MAX_SAMPLED = 64  # sampled candidates per image
+MAX_DEPTH = 3  # depth of the recorded modules
 NEEDS_ACCELERATOR = re.compile(
     r'device cpu not found|not (implemented|supported|available) (on|for|in).{0,3}cpu'
     r'|not compiled with|no kernel image|requires? (a )?(cuda|gpu)',
@@ -29,7 +28,7 @@ NEEDS_ACCELERATOR = re.compile(
 
 @dataclass
 class Step:
-    """A model after one training step, or as far as it came.
+    """A model after one training step, which may have failed.
 
     Args:
         scope: 'mmdet' or 'mmseg'.
@@ -37,12 +36,12 @@ class Step:
 
     Attributes:
         model: The model, or None if it could not be built.
-        frozen: Names of the parameters that ask for no gradient.
-        image: Height and width of the images as they reach the backbone, in pixels.
-        arrived: Shapes of the maps that reach a module, by its name.
-        left: Shapes of the maps that leave it.
-        failed_in: Name of the innermost watched module that failed.
-        error: What stopped the step.
+        frozen: Names of the parameters that do not require a gradient.
+        image: Height and width of the backbone's input images, in pixels.
+        received: Shapes of the input maps of each module, by its name.
+        returned: Shapes of the output maps of each module.
+        failed_in: Name of the innermost recorded module that failed.
+        error: The error that stopped the step.
     """
 
     scope: str
@@ -50,8 +49,8 @@ class Step:
     model: nn.Module | None = None
     frozen: list[str] = field(default_factory=list)
     image: tuple[int, int] = (0, 0)
-    arrived: dict[str, list[torch.Size]] = field(default_factory=dict)
-    left: dict[str, list[torch.Size]] = field(default_factory=dict)
+    received: dict[str, list[torch.Size]] = field(default_factory=dict)
+    returned: dict[str, list[torch.Size]] = field(default_factory=dict)
     failed_in: str | None = None
     error: Exception | None = None
 
@@ -64,54 +63,67 @@ class Step:
         return self.error is not None and bool(NEEDS_ACCELERATOR.search(str(self.error)))
 
     def watched(self) -> Iterator[tuple[str, nn.Module]]:
-        """The parts of the model down to ``MAX_DEPTH``, without the inside of the backbone."""
+        """The modules of the model down to ``MAX_DEPTH``, except those inside the backbone."""
         for name, module in self.model.named_modules():
             inside = name.startswith('backbone.') or name.startswith('data_preprocessor')
             if name and not inside and name.count('.') < MAX_DEPTH:
                 yield name, module
 
-    def called(self, name: str) -> str:
-        """How a module is called in a message: its name and its class."""
+    def describe(self, name: str) -> str:
+        """Name and class of a module, for messages."""
         return f'{name} ({type(self.model.get_submodule(name)).__name__})'
 
-    def forget(self) -> None:
-        """Be ready to run again."""
-        self.arrived.clear()
-        self.left.clear()
+    def settings_of(self, name: str) -> dict[str, Any]:
+        """The config of a module, or an empty one.
+
+        One config can describe a whole list of modules, one per stage: their indices are ignored.
+        """
+        found: Any = self.settings
+        for part in name.split('.'):
+            if isinstance(found, list | tuple):
+                found = found[int(part)] if part.isdigit() and int(part) < len(found) else None
+            elif not (part.isdigit() and isinstance(found, dict)):
+                found = found.get(part) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def reset(self) -> None:
+        """Prepare for another run."""
+        self.received.clear()
+        self.returned.clear()
         self.failed_in = self.error = None
         self.model.zero_grad(set_to_none=True)
 
 
 def run_step(config: Config) -> Step:
-    """Build the model of ``config`` and train it for a step; what goes wrong is in the result.
+    """Build the model of ``config`` and train it for a step; errors are in the result.
 
-    Images are small; a model that fails on them gets the size that its config names, if it is not
-    large. Call it inside :func:`mmeffvit.config.build.isolated`.
+    Images are small; if the model fails on them, the size in its config is tried, unless it is
+    large. Call this inside :func:`mmeffvit.config.build.isolated`.
     """
     step = Step(config.default_scope, own_model_config(config))
-    shorten(step.settings)
-    own, sample = own_side(config), partial(random_batch, step.scope, **targets_of(config))
+    reduce_cost(step.settings)
+    own, sample = own_batches(config)
     side = min(own or SIDES[step.scope], SIDES[step.scope])
     try:
         step.model = build_model(fit_size(step.settings, side))
-    except Exception as error:  # a config may fail in any way, which is what is asked here
+    except Exception as error:  # a config may fail in any way, which is what is checked here
         step.error = error
         return step
-    with suppress(Exception):  # some cannot start without a checkpoint: torch's own values do
+    with suppress(Exception):  # some require a checkpoint: torch's default initialization works too
         step.model.init_weights()
     watch(step)
     step.frozen = [name for name, p in step.model.named_parameters() if not p.requires_grad]
     train_once(step, sample, side)
     if step.error is not None and own is not None and side < own <= MAX_OWN_SIDE:
-        step.forget()
+        step.reset()
         if hasattr(step.model.data_preprocessor, 'size') and step.scope == 'mmseg':
             step.model.data_preprocessor.size = (own, own)
         train_once(step, sample, own)
     return step
 
 
-def shorten(settings: Any) -> None:
-    """Take out, in place, what costs time and decides nothing here."""
+def reduce_cost(settings: Any) -> None:
+    """Reduce, in place, what costs time and does not affect the checks."""
     if isinstance(settings, dict):
         if 'Sampler' in str(settings.get('type')) and isinstance(settings.get('num'), int):
             settings['num'] = min(settings['num'], MAX_SAMPLED)
@@ -120,11 +132,11 @@ def shorten(settings: Any) -> None:
     values = settings.values() if isinstance(settings, dict) else settings
     for value in values:
         if isinstance(value, dict | list | tuple):
-            shorten(value)
+            reduce_cost(value)
 
 
 def fit_size(settings: ConfigDict, side: int) -> ConfigDict:
-    """Let a segmentor's preprocessor pad to ``side`` where it pads to a fixed size."""
+    """Make a preprocessor that pads to a fixed size pad to ``side`` instead."""
     preprocessor = settings.get('data_preprocessor') or {}
     if preprocessor.get('size') is not None:
         preprocessor['size'] = (side, side)
@@ -132,9 +144,9 @@ def fit_size(settings: ConfigDict, side: int) -> ConfigDict:
 
 
 def watch(step: Step) -> None:
-    """Note the maps that enter and leave every watched module.
+    """Record the input and output maps of the modules.
 
-    Heads of mmseg are run by their ``forward``, which hooks of torch do not see.
+    ``forward`` is wrapped, since mmseg calls it directly on heads, where torch's hooks do not fire.
     """
     for name, module in step.watched():
         module.forward = _watching(step, name, module.forward)
@@ -143,7 +155,7 @@ def watch(step: Step) -> None:
 def _watching(step: Step, name: str, forward: Any) -> Any:
     def watching(*args: Any, **kwargs: Any) -> Any:
         shapes = [x.shape for x in maps_in([*args, *kwargs.values()])]
-        step.arrived.setdefault(name, shapes)
+        step.received.setdefault(name, shapes)
         if name == 'backbone' and shapes:
             step.image = tuple(shapes[0][2:])
         try:
@@ -151,7 +163,7 @@ def _watching(step: Step, name: str, forward: Any) -> Any:
         except Exception:
             step.failed_in = step.failed_in or name
             raise
-        step.left.setdefault(name, [x.shape for x in maps_in([output])])
+        step.returned.setdefault(name, [x.shape for x in maps_in([output])])
         return output
 
     return watching
@@ -159,7 +171,7 @@ def _watching(step: Step, name: str, forward: Any) -> Any:
 
 def train_once(step: Step, sample: Callable[[int, int], dict], side: int) -> None:
     model = step.model
-    model.train()  # some return nothing
+    model.train()  # the train() of some models returns None
     step.image = (side, side)
     batch = sample(side, min(class_counts(model).values(), default=1))
     try:
@@ -167,5 +179,5 @@ def train_once(step: Step, sample: Callable[[int, int], dict], side: int) -> Non
             data = model.data_preprocessor(batch, training=True)
             loss, _ = model.parse_losses(model(**data, mode='loss'))
             loss.backward()
-    except Exception as error:  # as above
+    except Exception as error:  # as in run_step
         step.error = error

@@ -1,4 +1,4 @@
-"""The strides that heads declare against the maps that reach them."""
+"""The declared strides of heads, compared with their input maps."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,10 @@ from mmengine.config import Config
 from torch import Size, nn
 
 from mmeffvit.checks.classes import HEADS
-from mmeffvit.config.build import lookup
-from mmeffvit.config.datasets import fed_multiples
+from mmeffvit.config.datasets import input_multiples
 from mmeffvit.utils.text import listed
 
-from .findings import Finding, fault, fine, note, unchecked
+from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
 
 GENERATORS = ('prior_generator', 'anchor_generator', 'approx_anchor_generator', 'point_generator')
@@ -19,38 +18,38 @@ LISTS = ('featmap_strides', 'feature_strides')  # of RoI extractors, of segmenta
 
 
 def check_strides(step: Step, config: Config) -> Iterator[Finding]:
-    """Compare, head by head and level by level.
+    """Compare the strides of every level of every head.
 
-    A map of side m has the stride s if m differs from side / s by less than one cell: sizes are
-    rounded up by some layers and down by others.
+    A map of side m matches stride s if m differs from side / s by less than one cell: some layers
+    round sizes up and others down.
     """
-    silent, unreached = [], []
+    undeclared, unreached = [], []
     for name, module in step.watched():
         declared = declared_strides(module)
-        maps = used_maps(module, step.arrived.get(name, []))
+        maps = used_maps(module, step.received.get(name, []))
         if declared is not None and maps:
             yield compare(step, name, declared, maps)
         elif declared is not None:
-            unreached.append(step.called(name))
+            unreached.append(step.describe(name))
         elif HEADS.search(name) and takes_maps(name, module):
-            silent.append(step.called(name))
-    if silent:
-        yield unchecked(f'strides of the maps for {listed(silent)}: none declared')
+            undeclared.append(step.describe(name))
+    if undeclared:
+        yield unchecked(f'strides of the maps for {listed(undeclared)}: none declared')
     if unreached:
-        yield unchecked(f'strides of the maps for {listed(unreached)}: none arrived')
+        yield unchecked(f'strides of the maps for {listed(unreached)}: no maps received')
     yield from padding_hint(step, config)
 
 
 def takes_maps(name: str, module: nn.Module) -> bool:
-    """Whether it is a head of its own, not a list of heads or one that is given RoIs."""
+    """Whether it is a head on feature maps, not a list of heads or a head on RoIs."""
     return not name.startswith('roi_head.') and not isinstance(module, nn.ModuleList)
 
 
 def declared_strides(module: nn.Module) -> tuple[float, ...] | None:
-    """What a head or a RoI extractor takes the strides of its maps to be."""
+    """The strides that a head or a RoI extractor is configured for."""
     strides = None
     if hasattr(module, 'mask_feature_head'):
-        return None  # mmdet's dynamic mask heads: their stride is that of what they make
+        return None  # mmdet's dynamic mask heads declare the stride of their output
     for attribute in LISTS:
         strides = strides or getattr(module, attribute, None)
     for attribute in GENERATORS:
@@ -61,7 +60,7 @@ def declared_strides(module: nn.Module) -> tuple[float, ...] | None:
 
 
 def used_maps(module: nn.Module, maps: list[Size]) -> list[Size]:
-    """Of the maps that a head is given, those that it takes; heads of mmseg choose."""
+    """The input maps that a head uses: heads of mmseg select some by ``in_index``."""
     index = getattr(module, 'in_index', None)
     if index is None:
         return maps
@@ -72,11 +71,11 @@ def used_maps(module: nn.Module, maps: list[Size]) -> list[Size]:
 
 def compare(step: Step, name: str, declared: Sequence[float], maps: Sequence[Size]) -> Finding:
     arrived = [stride_of(shape, step) for shape in maps]
-    called = step.called(name)
+    called = step.describe(name)
     if len(declared) != len(maps):
         return fault(
             f'{called} declares {len(declared)} levels, strides {listed(declared)}; {len(maps)} '
-            f'maps arrive, strides {listed(arrived)}: {cure(step, name, declared, arrived)}'
+            f'maps arrive, strides {listed(arrived)}: {suggest_fix(step, name, declared, arrived)}'
         )
     for level, (stride, shape) in enumerate(zip(declared, maps, strict=True)):
         sides = zip(step.image, shape[2:], strict=True)
@@ -84,57 +83,57 @@ def compare(step: Step, name: str, declared: Sequence[float], maps: Sequence[Siz
             return fault(
                 f'{called} declares stride {stride} for level {level}, a map of stride '
                 f'{arrived[level]} arrives ({shape[2]} x {shape[3]} cells for {step.image[0]} x '
-                f'{step.image[1]} pixels): {cure(step, name, declared, arrived)}'
+                f'{step.image[1]} pixels): {suggest_fix(step, name, declared, arrived)}'
             )
-    return fine(f'{called} declares strides {listed(declared)}, and such maps arrive')
+    return passed(f'{called} declares strides {listed(declared)}, which its maps have')
 
 
 def stride_of(shape: Size, step: Step) -> float:
-    """Pixels per cell, a whole number where it is one."""
+    """Pixels per cell, as an integer if it is one."""
     stride = step.image[0] / shape[2]
     return int(stride) if stride == int(stride) else round(stride, 1)
 
 
-def cure(step: Step, name: str, declared: Sequence[float], arrived: list[float]) -> str:
-    """Change what is declared, or make the maps that are declared."""
+def suggest_fix(step: Step, name: str, declared: Sequence[float], arrived: list[float]) -> str:
+    """How to change the declared strides, or to create maps with them."""
     choices = [f'set model.{strides_key(step, name)}={arrived}']
-    maps = step.left.get('backbone') or []
+    maps = step.returned.get('backbone') or []
     finest = stride_of(maps[0], step) if maps else declared[0]
     finer = math.log2(finest / declared[0])
     if finer >= 1 and finer.is_integer():
-        # a neck cannot find what the backbone has not got
+        # whether levels coarser than the backbone's maps are needed
         coarser = declared[-1] >= 2 * stride_of(maps[-1], step)
         choices.append(
-            'make finer maps, the finest of the backbone has stride '
+            'add finer maps, the finest of the backbone has stride '
             f"{finest}: model.neck=dict(type='mmeffvit.TransposedFPN', "
             f'in_channels={[shape[1] for shape in maps]}, num_finer={int(finer)}'
             f'{", coarser=True" if coarser else ""})'
         )
     else:
         choices.append(
-            'choose other maps with model.backbone.out_indices, or with start_level and num_outs '
+            'select other maps with model.backbone.out_indices, or with start_level and num_outs '
             'of the neck'
         )
     return ', or '.join(choices)
 
 
 def strides_key(step: Step, name: str) -> str:
-    """The key of the config that declares the strides of a module."""
-    settings = lookup(step.settings, name)
-    settings = settings if isinstance(settings, dict) else {}
+    """The key in the config that declares the strides of a module."""
+    settings = step.settings_of(name)
     key = next((key for key in (*LISTS, *GENERATORS) if key in settings), 'strides')
     return f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
 
 
 def padding_hint(step: Step, config: Config) -> Iterator[Finding]:
-    """Say when images are not of the size that the backbone wants for exact strides."""
+    """Note image sizes for which the backbone does not have exact strides."""
     divisor = getattr(step.backbone, 'size_divisor', 1)
-    multiples = fed_multiples(config)
+    multiples = input_multiples(config)
     if any(side % divisor for side in multiples):
         kind = type(step.backbone).__name__
         yield note(
             f'sides of training images are multiples of {listed(sorted(set(multiples)))} pixels; '
-            f'unless both sides divide by {divisor}, {kind} grows odd maps to even ones and its '
-            f'strides are a little below those declared: pad to {divisor} (pad_size_divisor of '
-            "mmdet, size or size_divisor of mmseg), or set model.backbone.odd_size='restore'"
+            f'unless both sides are multiples of {divisor}, {kind} enlarges odd maps to even sizes '
+            f'and its strides are slightly below the declared ones: pad to {divisor} '
+            '(pad_size_divisor of mmdet, size or size_divisor of mmseg), or set '
+            "model.backbone.odd_size='restore'"
         )

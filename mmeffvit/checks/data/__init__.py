@@ -1,1 +1,1 @@
-"""What can be wrong with the data of a config: annotation files, boxes, masks, images, labels."""
+"""Checks of the data of a config: annotation files, boxes, masks, images, label maps."""

@@ -1,11 +1,11 @@
-"""Find what is wrong with the data of a config before a run stumbles over it, or learns from it."""
+"""Find faults of a config's data before a run fails on them or trains on them."""
 
 from mmengine.config import Config
 
 from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
 
-from .configured import Configured, build, configured_datasets
+from .configured import ConfiguredDataset, build, configured_datasets
 from .detection import check_coco, check_other, check_voc, is_coco, is_voc
 from .images import Sample
 from .report import Report
@@ -19,20 +19,20 @@ def check_dataset(
 ) -> list[Report]:
     """Read all annotations of a config's data sets and open a sample of their images.
 
-    Each data set is built by its host from the config, so paths, classes and ``reduce_zero_label``
-    are those of a run. An annotation file in the format of COCO is read as it is: mmdet leaves out
-    in silence what it cannot use.
+    Data sets are built by mmdet or mmseg from the config, so paths, classes and
+    ``reduce_zero_label`` are those of a run. COCO annotation files are read directly, since mmdet
+    silently ignores what it cannot use.
 
     Args:
-        config: A config of mmdet or mmseg whose host is imported; it is not changed.
-        splits: Of 'train', 'val', 'test', those to look at.
-        sample: Which files to open; None takes 50 of every data set.
+        config: A config of mmdet or mmseg, which must be imported; it is not changed.
+        splits: The splits to check, out of 'train', 'val', 'test'.
+        sample: Which files to open; None opens 50 of every data set.
 
     Returns:
         One report for every data set, in the order of the splits.
 
     Raises:
-        UserError: If there is no data set, or one does not fit its class.
+        UserError: If there is no data set, or one cannot be built.
     """
     configured = configured_datasets(config, splits)
     if not configured:
@@ -41,8 +41,8 @@ def check_dataset(
         return [check_one(item, sample or Sample()) for item in configured]
 
 
-def check_one(configured: Configured, sample: Sample) -> Report:
-    """Check one data set in the way that its format needs."""
+def check_one(configured: ConfiguredDataset, sample: Sample) -> Report:
+    """Check one data set according to its format."""
     report = Report(configured.name, str(configured.settings.get('type')))
     dataset = build(configured, report)
     if dataset is None:

@@ -1,4 +1,4 @@
-"""Annotation files in the format of COCO: every record of them, before a host drops any."""
+"""COCO annotation files: every record, before mmdet filters any."""
 
 import math
 import re
@@ -19,22 +19,22 @@ from .report import Kind, Report
 Record = dict[str, Any]
 
 LISTS = ('images', 'annotations', 'categories')
-MIN_SIDE = 1.0  # pixels; mmdet leaves out smaller boxes
-SLACK = 1.0  # pixels by which a box may stand out of its image: files are rounded
-# What is drawn takes memory by its coordinates, which no library checks: pycocotools writes where
-# it got none. A box or a polygon may leave its image by the size of the image and no more.
-MAX_PIXELS = 2**30  # of an image: OpenCV reads no larger one
-MAX_ID = 2**53  # the metric keeps ids as float64
-UNNAMABLE = re.compile('[\0\ud800-\udfff]')  # a zero or half a character: no file has them
+MIN_SIDE = 1.0  # pixels; mmdet ignores smaller boxes
+SLACK = 1.0  # pixels by which a box may extend beyond its image, for rounding
+# Drawing needs memory proportional to the coordinates, which no library checks; pycocotools writes
+# out of bounds. Boxes and polygons may extend beyond their image by at most the size of the image.
+MAX_PIXELS = 2**30  # of an image: the limit of OpenCV
+MAX_ID = 2**53  # the metric stores ids as float64
+UNNAMABLE = re.compile('[\0\ud800-\udfff]')  # null and surrogates, impossible in file names
 MAX_DIGITS = 7  # of a run length in base 32
 
 
 class CocoFile:
-    """The whole records of an annotation file; what is not whole is reported.
+    """The valid records of an annotation file; invalid ones are reported.
 
     Args:
-        content: What the JSON file holds.
-        report: Gets the records with a field missing, and ids that come again.
+        content: The content of the JSON file.
+        report: Receives records with missing fields, and duplicate ids.
     """
 
     def __init__(self, content: dict[str, list], report: Report) -> None:
@@ -44,15 +44,15 @@ class CocoFile:
         }
         for name in ('images', 'categories'):
             if len({type(record['id']) for record in complete[name]}) > 1:
-                report.add(kinds.RECORD_INCOMPLETE, f'ids of {name} both numbers and texts')
-        self.images = without_repeated(complete['images'], kinds.IMAGE_TWICE, report)
-        self.categories = without_repeated(complete['categories'], kinds.CATEGORY_TWICE, report)
+                report.add(kinds.RECORD_INCOMPLETE, f'ids of {name} are both numbers and strings')
+        self.images = by_unique_id(complete['images'], kinds.IMAGE_DUPLICATE, report)
+        self.categories = by_unique_id(complete['categories'], kinds.CATEGORY_DUPLICATE, report)
         self.annotations = complete['annotations']
-        # those of incomplete records too: an annotation of one has no fault of its own
+        # including incomplete records: their annotations are not at fault
         self.image_ids = ids_in(content['images'])
         self.category_ids = ids_in(content['categories'])
-        # two annotations with one id are both looked at: either may be wrong
-        without_repeated(self.annotations, kinds.ANNOTATION_TWICE, report)
+        # annotations with duplicate ids are all checked
+        by_unique_id(self.annotations, kinds.ANNOTATION_DUPLICATE, report)
 
     def of_known_images(self) -> Iterator[tuple[Record, Record]]:
         """Every annotation with its image."""
@@ -67,8 +67,8 @@ def read_coco(path: str, report: Report, lists: Sequence[str] = LISTS) -> CocoFi
 
     Args:
         path: The file.
-        report: Gets what is wrong with it.
-        lists: Those that it must have; the others are empty where they are missing.
+        report: Receives its faults.
+        lists: Required lists; other missing lists are treated as empty.
     """
     try:
         content = read_json(path)
@@ -94,7 +94,7 @@ def ids_in(records: list) -> set[int | str]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number that float64 holds exactly enough; NaN and infinity are none."""
+    """Whether it is a finite number within the precision of float64."""
     return type(value) in (int, float) and -MAX_ID <= value <= MAX_ID
 
 
@@ -136,7 +136,7 @@ def is_complete(record: Any, name: str, report: Report) -> bool:
     if not isinstance(record, dict):
         report.add(kinds.RECORD_INCOMPLETE, f'{record!r:.40} among {name}')
         return False
-    wrong = [key for key, fits in FIELDS[name].items() if not fits(record.get(key))]
+    wrong = [key for key, is_valid in FIELDS[name].items() if not is_valid(record.get(key))]
     if name == 'images' and not wrong and record['height'] * record['width'] > MAX_PIXELS:
         wrong = ['height', 'width']
     if wrong:
@@ -145,8 +145,8 @@ def is_complete(record: Any, name: str, report: Report) -> bool:
     return not wrong
 
 
-def without_repeated(records: list[Record], kind: Kind, report: Report) -> dict[Any, Record]:
-    """The records by their id; those that use an id again are reported and left out."""
+def by_unique_id(records: list[Record], kind: Kind, report: Report) -> dict[Any, Record]:
+    """The records by id; records with a duplicate id are reported and ignored."""
     by_id: dict[Any, Record] = {}
     for record in records:
         if record['id'] in by_id:
@@ -157,10 +157,10 @@ def without_repeated(records: list[Record], kind: Kind, report: Report) -> dict[
 
 
 def check_links(file: CocoFile, report: Report) -> None:
-    """Annotations must belong to an image and a category of the file."""
+    """Check that annotations refer to an image and a category of the file."""
     for annotation in file.annotations:
         if annotation['id'] == 0:
-            report.add(kinds.ANNOTATION_ZERO, describe(annotation))
+            report.add(kinds.ANNOTATION_ID_ZERO, describe(annotation))
         for key, known, kind in (
             ('image_id', file.image_ids, kinds.IMAGE_UNKNOWN),
             ('category_id', file.category_ids, kinds.CATEGORY_UNKNOWN),
@@ -174,11 +174,11 @@ def check_links(file: CocoFile, report: Report) -> None:
 
 
 def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> None:
-    """Compare the classes of the config with the categories; the host numbers by their order."""
+    """Compare the classes of the config with the categories; mmdet numbers them in file order."""
     names = [category['name'] for category in file.categories.values()]
     for name, count in Counter(names).items():
         if count > 1:
-            report.add(kinds.CATEGORY_TWICE, f'name {name!r}')
+            report.add(kinds.CATEGORY_DUPLICATE, f'name {name!r}')
     for name in classes:
         if name not in names:
             report.add(kinds.CLASS_MISSING, repr(name))
@@ -190,7 +190,7 @@ def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> 
     for annotation in file.annotations:
         category = file.categories.get(annotation['category_id'])
         if category is not None and category['name'] not in classes:
-            report.add(kinds.CLASS_LEFT_OUT, f'{category["name"]!r}')
+            report.add(kinds.CLASS_IGNORED, f'{category["name"]!r}')
 
 
 def check_boxes(file: CocoFile, report: Report) -> None:
@@ -206,7 +206,7 @@ def check_boxes(file: CocoFile, report: Report) -> None:
 
 
 def within(points: Sequence[float], image: Record, slack: float) -> bool:
-    """Whether x and y in turns leave the image by ``slack`` pixels, or by its size, at most."""
+    """Whether alternating x and y exceed the image by at most ``slack`` pixels or its size."""
     sides = ((points[0::2], image['width']), (points[1::2], image['height']))
     return all(
         min(values) >= -min(slack, side) and max(values) <= side + min(slack, side)
@@ -215,12 +215,12 @@ def within(points: Sequence[float], image: Record, slack: float) -> bool:
 
 
 def check_masks(file: CocoFile, report: Report, *, wanted: bool = True) -> None:
-    """Look at every mask, as far as needed to know that it decodes; nothing is drawn.
+    """Check that every mask can be decoded, without drawing it.
 
     Args:
         file: The records.
-        report: Gets the faults.
-        wanted: Whether an annotation without a mask is at fault.
+        report: Receives the faults.
+        wanted: Whether a missing mask is a fault.
     """
     pairs = file.of_known_images()
     for annotation, image in progress(pairs, f'{report.name}: masks', len(file.annotations)):
@@ -232,10 +232,10 @@ def check_masks(file: CocoFile, report: Report, *, wanted: bool = True) -> None:
 
 
 def mask_fault(mask: Any, image: Record) -> tuple[Kind, str] | None:
-    """What is wrong with a mask: None if it decodes.
+    """The fault of a mask, or None if it can be decoded.
 
     Args:
-        mask: Polygons as lists of x and y, or a run-length code.
+        mask: Polygons as lists of x and y, or a run-length encoding.
         image: The record of its image.
     """
     if not mask:
@@ -244,7 +244,7 @@ def mask_fault(mask: Any, image: Record) -> tuple[Kind, str] | None:
         return polygon_fault(mask, image)
     size = [image['height'], image['width']]
     if not isinstance(mask, dict):
-        return kinds.MASK_BROKEN, f'a mask that is neither a list nor a record: {mask!r:.40}'
+        return kinds.MASK_BROKEN, f'a mask that is neither a list nor a dict: {mask!r:.40}'
     if mask.get('size') != size:
         return kinds.MASK_SIZE, f'{mask.get("size")!r:.40}'
     try:
@@ -260,25 +260,25 @@ def polygon_fault(polygons: list, image: Record) -> tuple[Kind, str] | None:
     short = None
     for polygon in polygons:
         if not isinstance(polygon, list) or not set(map(type, polygon)) <= {int, float}:
-            return kinds.MASK_BROKEN, 'a polygon that is no list of numbers'
+            return kinds.MASK_BROKEN, 'a polygon that is not a list of numbers'
         if len(polygon) < 6 or len(polygon) % 2:
             short = kinds.MASK_SHORT, 'a polygon without three points'
         elif not within(polygon, image, math.inf):
             return kinds.MASK_BROKEN, 'a polygon with a point far outside of the image'
-        elif any(map(math.isnan, polygon)):  # comparisons with others let it pass
-            return kinds.MASK_BROKEN, 'a polygon with a point that is no number'
+        elif any(map(math.isnan, polygon)):  # comparisons do not detect NaN
+            return kinds.MASK_BROKEN, 'a polygon with a NaN coordinate'
     return short
 
 
 def run_lengths(counts: Any) -> list[int]:
-    """The run lengths of a mask, from the list of them or from COCO's text.
+    """The run lengths of a mask, from a list or from COCO's compressed string.
 
-    The text has numbers of digits to the base 32, the lowest first, each a character from '0' on
-    with 32 added where another digit follows; from the fourth number on they are differences to the
-    last but one.
+    The string has numbers in base 32, lowest digit first. A digit is a character, counted from '0',
+    with 32 added if another digit follows; from the fourth number on, differences to the second to
+    last number are stored.
 
     Raises:
-        ValueError: If it is neither; pycocotools would read beyond the end of the text.
+        ValueError: If it is neither; pycocotools would read beyond the end of the string.
     """
     if isinstance(counts, list) and set(map(type, counts)) <= {int}:
         return counts
@@ -287,11 +287,11 @@ def run_lengths(counts: Any) -> list[int]:
     digits = np.frombuffer(counts.encode(), np.uint8).astype(np.int64) - ord('0')
     ends = np.flatnonzero(digits & 32 == 0)
     if digits.min() < 0 or digits.max() > 63 or digits[-1] & 32:
-        raise ValueError('run lengths that are cut or are no text of COCO')
+        raise ValueError('run lengths that are truncated or not a COCO string')
     starts = np.concatenate([[0], ends[:-1] + 1])
     lengths = ends - starts + 1
     if lengths.max() > MAX_DIGITS:
-        raise ValueError('a run length beyond any image')
+        raise ValueError('a run length larger than any image')
     places = np.arange(len(digits)) - np.repeat(starts, lengths)
     runs: NDArray = np.add.reduceat((digits & 31) << 5 * places, starts)
     runs -= np.where(digits[ends] & 16, 1 << 5 * lengths, 0)  # the sign

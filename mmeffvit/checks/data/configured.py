@@ -1,4 +1,4 @@
-"""The data sets that a config names, built by their host without reading them."""
+"""The data sets of a config, built by mmdet or mmseg without reading them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from mmeffvit.checks.run import as_list, check_paths, mentions
 from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
 
-from .report import NOT_THERE, OTHER_FILE, Report
+from .report import OTHER_FILE, PATH_MISSING, Report
 
 
 @dataclass
-class Configured:
+class ConfiguredDataset:
     """One data set of a config.
 
     Args:
-        name: The splits that use it, and its number where there are several.
+        name: The splits that use it, with a number if there are several.
         settings: Its config.
-        evaluators: Annotation files of the metrics it is measured with.
+        evaluators: Annotation files of its metrics.
     """
 
     name: str
@@ -35,19 +35,19 @@ class Configured:
         return mentions(self.settings.get('pipeline'), 'with_mask')
 
 
-def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[Configured]:
-    """Every data set of the splits, without wrappers; one that two splits share comes once."""
-    found: list[Configured] = []
+def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[ConfiguredDataset]:
+    """Every data set of the splits, without wrappers; one that two splits share is listed once."""
+    found: list[ConfiguredDataset] = []
     for split in splits:
-        leaves = datasets_of(config, split)
+        datasets = datasets_of(config, split)
         evaluators = tuple(annotation_files(config.get(f'{split}_evaluator')))
-        for number, settings in enumerate(leaves, 1):
-            name = split if len(leaves) == 1 else f'{split} {number} of {len(leaves)}'
+        for number, settings in enumerate(datasets, 1):
+            name = split if len(datasets) == 1 else f'{split} {number} of {len(datasets)}'
             same = [c for c in found if c.settings == settings and c.evaluators == evaluators]
             if same:
                 same[0].name += f', {name}'
             else:
-                found.append(Configured(name, settings, evaluators))
+                found.append(ConfiguredDataset(name, settings, evaluators))
     return found
 
 
@@ -58,18 +58,18 @@ def annotation_files(evaluator: Any) -> Iterator[str]:
             yield path
 
 
-def build(configured: Configured, report: Report) -> BaseDataset | None:
-    """Build the data set, which joins its paths and reads nothing; None if a path is missing.
+def build(configured: ConfiguredDataset, report: Report) -> BaseDataset | None:
+    """Build the data set, which joins its paths, without reading it; None if a path is missing.
 
     Raises:
-        UserError: If the host does not know it, or an argument does not fit.
+        UserError: If its type is not registered, or an argument is invalid.
     """
     split = configured.name.split()[0].rstrip(',')
     loaders = Config({f'{split}_dataloader': dict(dataset=dict(configured.settings))})
     try:
         check_paths(loaders, (split,))
     except UserError as error:
-        report.add(NOT_THERE, error)
+        report.add(PATH_MISSING, error)
         return None
     try:
         dataset = build_unread(configured.settings)
@@ -81,10 +81,10 @@ def build(configured: Configured, report: Report) -> BaseDataset | None:
     return dataset
 
 
-def check_evaluators(configured: Configured, dataset: BaseDataset, report: Report) -> None:
-    """A metric with an annotation file of its own must measure by that of the data set."""
+def check_evaluators(configured: ConfiguredDataset, dataset: BaseDataset, report: Report) -> None:
+    """Check that a metric with its own annotation file uses the one of the data set."""
     for path in configured.evaluators:
         if not Path(path).is_file():
-            report.add(NOT_THERE, f'annotation file {path!r} of the evaluator')
+            report.add(PATH_MISSING, f'annotation file {path!r} of the evaluator')
         elif Path(path).resolve() != Path(dataset.ann_file).resolve():
             report.add(OTHER_FILE, f'{path!r}, and the data set {dataset.ann_file!r}')

@@ -1,4 +1,4 @@
-"""A data set of a detector: its annotation file, its images, and what the host makes of both."""
+"""Checks of detection data sets: annotation file, images, and loading in mmdet."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,16 +25,16 @@ from .images import Sample, make_lookup
 from .report import Report
 from .voc import check_files, read_names
 
-Expected = tuple[Path, tuple[int, int] | None]  # an image and its height and width, if told
+Expected = tuple[Path, tuple[int, int] | None]  # an image and its recorded size, if any
 
 
 def is_coco(cls: type) -> bool:
-    """Whether a class of data sets reads its annotation file as COCO's, not as a relative's."""
+    """Whether a data set class reads its annotation file with ``CocoDataset``'s method."""
     return reads_as(cls, 'CocoDataset')
 
 
 def is_voc(cls: type) -> bool:
-    """Whether a class of data sets reads an XML file per image, as those of PASCAL VOC."""
+    """Whether a data set class reads one XML file per image, as for PASCAL VOC."""
     return reads_as(cls, 'XMLDataset')
 
 
@@ -49,17 +49,17 @@ def reads_as(cls: type, name: str) -> bool:
 
 
 def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_masks: bool) -> None:
-    """Check every record of the annotation file, that all images are there, and open some."""
+    """Check every record of the annotation file, that all images exist, and open some."""
     file = read_coco(dataset.ann_file, report)
     if file is None:
         return
     check_file(file, dataset.metainfo['classes'], report, with_masks=with_masks)
     expected = images_of(file, dataset.data_prefix.get('img') or '')
     numbers = f'{len(file.images):,} images, {len(file.annotations):,} annotations'
-    del file  # before the host reads it again: that of COCO takes gigabytes
+    del file  # before mmdet reads it again: COCO's takes gigabytes
     opened = check_images(expected, report, sample)
     report.facts.insert(0, f'{numbers}, {opened:,} images opened')
-    check_host(dataset, report)
+    check_loading(dataset, report)
 
 
 def check_file(file: CocoFile, classes: Sequence[str], report: Report, *, with_masks: bool) -> None:
@@ -69,25 +69,26 @@ def check_file(file: CocoFile, classes: Sequence[str], report: Report, *, with_m
     if with_masks:
         check_masks(file, report)
     else:
-        report.facts.append('masks were not looked at, the config does not read them')
+        report.facts.append('masks were not checked, since the config does not read them')
     count_classes(file, classes, report)
 
 
 def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -> int:
-    """Look for all images and open some of them.
+    """Check that all images exist and open some of them.
 
     Returns:
-        How many were opened.
+        Number of opened images.
     """
     present = find_regular(expected, report)
     chosen = sample.choose(present)
     sizes = in_threads(size_or_fault, [path for path, _ in chosen], f'{report.name}: images')
-    for (path, told), size in zip(chosen, sizes, strict=True):
+    for (path, recorded), size in zip(chosen, sizes, strict=True):
         if isinstance(size, Unreadable):
             report.add(kinds.IMAGE_BROKEN, size)
-        elif told is not None and size != told:
+        elif recorded is not None and size != recorded:
             report.add(
-                kinds.IMAGE_SIZE, f'{path} is {size[1]} x {size[0]}, not {told[1]} x {told[0]}'
+                kinds.IMAGE_SIZE,
+                f'{path} is {size[1]} x {size[0]}, not {recorded[1]} x {recorded[0]}',
             )
     return len(chosen)
 
@@ -121,21 +122,21 @@ def size_or_fault(path: Path) -> tuple[int, int] | Unreadable:
         return fault
 
 
-def check_host(dataset: BaseDataset, report: Report) -> bool:
-    """Let the host read the data set; its complaint counts where nothing else explains it."""
+def check_loading(dataset: BaseDataset, report: Report) -> bool:
+    """Load the data set in mmdet or mmseg; an error is a fault unless others explain it."""
     try:
         with quiet():
             dataset.full_init()
-    except Exception as error:  # whatever the host or a user's class raises
-        if not report.broken:
-            report.add(kinds.HOST_REFUSES, f'{type(error).__name__}: {error}')
+    except Exception as error:  # a user's class may raise anything
+        if not report.faults:
+            report.add(kinds.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
         return False
     report.facts.append(f'{type(dataset).__name__} keeps {len(dataset):,} images')
     return True
 
 
 def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
-    """Read the XML files of a data set in the format of PASCAL VOC, and open some of its images."""
+    """Check the XML files of a data set in PASCAL VOC's format, and open some images."""
     try:
         names = read_names(dataset.ann_file)
     except UserError as error:
@@ -147,13 +148,14 @@ def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     expected = [(root / dataset.img_subdir / f'{name}.jpg', size) for name, size in sizes.items()]
     opened = check_images(expected, report, sample)
     report.facts.append(f'{len(names):,} images, {opened:,} opened')
-    check_host(dataset, report)
+    if not {kinds.FILE_UNREADABLE, kinds.IMAGE_IRREGULAR} & set(report.counts):  # mmdet would wait
+        check_loading(dataset, report)
 
 
 def check_other(dataset: BaseDataset, report: Report, sample: Sample) -> None:
-    """Check the images of a data set in a format of its own."""
-    report.facts.append('annotations were not looked at, their format is not known here')
-    if not check_host(dataset, report):
+    """Check the images of a data set in another format."""
+    report.facts.append('annotations were not checked, since their format is unknown')
+    if not check_loading(dataset, report):
         return
     rows: list[dict[str, Any]] = [dataset.get_data_info(i) for i in range(len(dataset))]
     expected: list[Expected] = []

@@ -1,4 +1,4 @@
-"""Files on the disk: which are there, and which of them are opened."""
+"""Which files exist, and which of them are opened."""
 
 import os
 import random
@@ -15,18 +15,18 @@ T = TypeVar('T')
 
 @dataclass(frozen=True)
 class Sample:
-    """Which files are opened.
+    """Selection of the files to open.
 
     Args:
-        num_images: How many of every data set; None takes all.
-        seed: Of the choice.
+        num_images: Number of images per data set; None for all.
+        seed: Random seed of the selection.
     """
 
     num_images: int | None = 50
     seed: int = 0
 
     def choose(self, items: Sequence[T]) -> list[T]:
-        """Some of the items, in their order."""
+        """The selected items, in their original order."""
         if self.num_images is None or self.num_images >= len(items):
             return list(items)
         chosen = random.Random(self.seed).sample(range(len(items)), self.num_images)
@@ -34,10 +34,10 @@ class Sample:
 
 
 def make_lookup() -> Callable[[str | Path], bool | None]:
-    """A look at files that lists every folder once; a data set has many files in few.
+    """A function that checks whether files exist, listing every folder only once.
 
-    The answer is True for a regular file, False for anything else of that name (a pipe would be
-    waited for), and None where there is nothing.
+    It returns True for a regular file, False for anything else of that name, and None if nothing
+    exists.
     """
 
     @cache

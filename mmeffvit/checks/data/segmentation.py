@@ -1,4 +1,4 @@
-"""A data set of a segmentor: pairs of an image and its label map."""
+"""Checks of segmentation data sets: pairs of an image and its label map."""
 
 import os
 from collections import Counter
@@ -13,20 +13,20 @@ from mmeffvit.utils.images import Unreadable, read_labels, read_size
 from mmeffvit.utils.progress import in_threads
 
 from . import report as kinds
-from .detection import check_host
+from .detection import check_loading
 from .images import Sample, make_lookup
 from .report import Kind, Report
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """How the host makes classes of the values in a label map.
+class LabelMapping:
+    """How mmseg maps the values of a label map to classes.
 
     Args:
-        num_classes: Classes of the config.
-        ignored: The value that no class has, 255 in most.
+        num_classes: Number of classes of the config.
+        ignored: The ignored value, usually 255.
         reduce_zero_label: Whether 0 is ignored and 1 is the first class.
-        label_map: New classes of the old ones, if the config chose among them.
+        label_map: Maps old to new classes, if the config selects some.
     """
 
     num_classes: int
@@ -44,15 +44,15 @@ class Meaning:
 
 @dataclass(frozen=True)
 class Pair:
-    """An image and its label map, which a test set may lack."""
+    """An image and its label map; the latter may be missing in a test set."""
 
     image: Path
     labels: Path | None
 
 
 @dataclass
-class Opened:
-    """What one pair holds: faults, and pixels by their value in the file."""
+class OpenedPair:
+    """Faults of one pair, and pixel counts by value in the file."""
 
     pair: Pair
     faults: list[tuple[Kind, str]]
@@ -68,8 +68,8 @@ def is_segmentation(dataset: BaseDataset) -> bool:
 
 
 def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> None:
-    """Check that all images and label maps are there, and open some."""
-    if not check_host(dataset, report):
+    """Check that all images and label maps exist, and open some."""
+    if not check_loading(dataset, report):
         return
     rows = [dataset.get_data_info(i) for i in range(len(dataset))]
     pairs = [
@@ -81,29 +81,29 @@ def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> 
         report.add(kinds.EMPTY, f'no {dataset.img_suffix} in {dataset.data_prefix["img_path"]}')
     present = check_presence(pairs, report)
     if not (dataset.ann_file and os.path.isfile(dataset.ann_file)):
-        check_lonely_labels(dataset, pairs, report)
+        check_unused_labels(dataset, pairs, report)
     chosen = sample.choose(present)
     report.facts.append(f'{len(chosen):,} of {len(pairs):,} pairs opened')
-    meaning = Meaning(
+    mapping = LabelMapping(
         len(dataset.metainfo['classes']),
         dataset.ignore_index,
         dataset.reduce_zero_label,
         dataset.label_map,
     )
     opened = in_threads(open_pair, chosen, f'{report.name}: pairs')
-    images, pixels = add_up(opened, meaning, report)
+    images, pixels = add_up(opened, mapping, report)
     complete = len(chosen) == len(pairs)
     fill_table(dataset.metainfo['classes'], images, pixels, report, complete=complete)
 
 
 def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
-    """Report missing files and return the pairs that are whole."""
-    is_there = make_lookup()
+    """Report missing files and return the complete pairs."""
+    exists = make_lookup()
     seen: set[Path] = set()
-    whole = []
+    complete = []
     for pair in pairs:
         if pair.image in seen:
-            report.add(kinds.LISTED_TWICE, pair.image)
+            report.add(kinds.LISTED_DUPLICATE, pair.image)
         seen.add(pair.image)
         missing = [
             (kind, path)
@@ -111,27 +111,27 @@ def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
                 (kinds.IMAGE_MISSING, pair.image),
                 (kinds.LABELS_MISSING, pair.labels),
             )
-            if path is not None and not is_there(path)
+            if path is not None and not exists(path)
         ]
         for kind, path in missing:
             report.add(kind, path)
         if not missing:
-            whole.append(pair)
-    return whole
+            complete.append(pair)
+    return complete
 
 
-def check_lonely_labels(dataset: BaseDataset, pairs: Sequence[Pair], report: Report) -> None:
-    """Without a list of names the host takes the images of a folder: a lost one goes unseen."""
+def check_unused_labels(dataset: BaseDataset, pairs: Sequence[Pair], report: Report) -> None:
+    """Report label maps without an image, which mmseg ignores if there is no list of names."""
     folder = Path(dataset.data_prefix.get('seg_map_path') or '')
     used = {pair.labels for pair in pairs}
     if not folder.is_dir() or used == {None}:
         return
     for path in sorted(folder.rglob(f'*{dataset.seg_map_suffix}')):
         if path not in used:
-            report.add(kinds.LABELS_ALONE, path)
+            report.add(kinds.LABELS_UNUSED, path)
 
 
-def open_pair(pair: Pair) -> Opened:
+def open_pair(pair: Pair) -> OpenedPair:
     """Decode both files and compare their sizes."""
     faults: list[tuple[Kind, str]] = []
     size = labels = None
@@ -140,36 +140,36 @@ def open_pair(pair: Pair) -> Opened:
     except Unreadable as fault:
         faults.append((kinds.IMAGE_BROKEN, str(fault)))
     if pair.labels is None:
-        return Opened(pair, faults)
+        return OpenedPair(pair, faults)
     try:
         labels = read_labels(pair.labels).squeeze()
     except Unreadable as fault:
-        return Opened(pair, [*faults, (kinds.LABELS_BROKEN, str(fault))])
+        return OpenedPair(pair, [*faults, (kinds.LABELS_BROKEN, str(fault))])
     if labels.ndim != 2:
-        fault = (kinds.LABELS_COLOUR, f'{pair.labels} has {labels.shape[-1]} channels')
-        return Opened(pair, [*faults, fault])
+        fault = (kinds.LABELS_COLOR, f'{pair.labels} has {labels.shape[-1]} channels')
+        return OpenedPair(pair, [*faults, fault])
     if size is not None and labels.shape != size:
         ours, theirs = (f'{width} x {height}' for height, width in (labels.shape, size))
         faults.append((kinds.LABELS_SIZE, f'{pair.labels} is {ours}, its image {theirs}'))
     values, counts = np.unique(labels, return_counts=True)
     pixels = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    return Opened(pair, faults, pixels)
+    return OpenedPair(pair, faults, pixels)
 
 
 def add_up(
-    opened: Iterable[Opened], meaning: Meaning, report: Report
+    opened: Iterable[OpenedPair], mapping: LabelMapping, report: Report
 ) -> tuple[Counter[int], Counter[int]]:
     """Report the faults of all pairs.
 
     Returns:
-        Images and pixels by their class, the ignored value among the classes.
+        Numbers of images and pixels by class, including the ignored value.
     """
     images: Counter[int] = Counter()
     pixels: Counter[int] = Counter()
     for item in opened:
         for kind, text in item.faults:
             report.add(kind, text)
-        labels = {value: meaning.label_of(value) for value in item.pixels}
+        labels = {value: mapping.label_of(value) for value in item.pixels}
         wrong = [value for value, label in labels.items() if label is None]
         if wrong:
             report.add(kinds.LABELS_VALUE, f'{item.pair.labels} has {shortened(wrong)}')
@@ -193,14 +193,14 @@ def fill_table(
     *,
     complete: bool,
 ) -> None:
-    """Fill the table: images and part of all pixels of every class, among those opened.
+    """Fill the table: number of images and share of pixels of every class in the opened pairs.
 
     Args:
         classes: The names.
-        images: Images by the number of the class.
-        pixels: Pixels by the number of the class.
-        report: Gets the table.
-        complete: Whether all pairs were opened, so that a class not seen has no pixel at all.
+        images: Number of images by class.
+        pixels: Number of pixels by class.
+        report: Receives the table.
+        complete: Whether all pairs were opened, so that unseen classes are empty.
     """
     total = max(1, pixels.total())
     report.table = [('class', 'images', 'pixels')]

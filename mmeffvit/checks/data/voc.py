@@ -1,4 +1,4 @@
-"""Annotations in the format of PASCAL VOC: a list of names, and an XML file for each."""
+"""Annotations in PASCAL VOC's format: a list of names, and one XML file for each."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -17,7 +17,7 @@ Size = tuple[int, int]  # height and width
 
 
 def read_names(path: str) -> list[str]:
-    """The lines of a list, as mmengine reads it.
+    """The lines of a list, read as in mmengine.
 
     Raises:
         UserError: If it cannot be read.
@@ -25,34 +25,34 @@ def read_names(path: str) -> list[str]:
     try:
         return [line.rstrip('\r') for line in read_file(path).decode().splitlines()]
     except UnicodeDecodeError as error:
-        raise UserError(f'{path} is no text: {error}') from error
+        raise UserError(f'{path} is not a text file: {error}') from error
 
 
 def check_files(
     files: Iterator[tuple[str, Path]], classes: Collection[str], report: Report
 ) -> dict[str, Size | None]:
-    """Read every file and look at every object in it.
+    """Check every object in every file.
 
     Args:
         files: Names of images, each with its XML file.
-        classes: Those of the config.
-        report: Gets what is wrong, and the table of the counts.
+        classes: The classes of the config.
+        report: Receives the faults and the table of counts.
 
     Returns:
-        For every name whose file can be read the size that it tells.
+        The recorded size for every name whose file can be read.
     """
     sizes: dict[str, Size | None] = {}
     images: Counter[str] = Counter()
     objects: Counter[str] = Counter()
     for name, path in files:
         if name in sizes:
-            report.add(kinds.LISTED_TWICE, name)
+            report.add(kinds.LISTED_DUPLICATE, name)
             continue
         try:
             root = ElementTree.fromstring(read_file(path))
             sizes[name] = size_of(root)
             found = list(objects_in(root))
-        except ElementTree.ParseError as error:  # it names the line
+        except (ElementTree.ParseError, LookupError) as error:  # the line, or the encoding
             report.add(kinds.FILE_UNREADABLE, f'{path} ({error})')
         except (UserError, RecursionError) as error:
             report.add(kinds.FILE_UNREADABLE, error)
@@ -63,7 +63,7 @@ def check_files(
             for label, box in found:
                 check_box(box, sizes[name], f'{label} {box} in {path}', report)
                 if label not in classes:
-                    report.add(kinds.CLASS_LEFT_OUT, repr(label))
+                    report.add(kinds.CLASS_IGNORED, repr(label))
             images.update({label for label, _ in found})
             objects.update(label for label, _ in found)
             if not found:
@@ -77,31 +77,31 @@ def check_files(
 
 
 def size_of(root: ElementTree.Element) -> Size | None:
-    """Height and width, or None where mmdet reads them from the image."""
+    """Height and width, or None if mmdet reads them from the image."""
     size = root.find('size')
     if size is None:
         return None
-    height, width = (int(number_in(size, side, whole=True)) for side in ('height', 'width'))
+    height, width = (int(number_in(size, side, integer=True)) for side in ('height', 'width'))
     if min(height, width) < 1 or height * width > MAX_PIXELS:
         raise ValueError(f'height {height}, width {width}')
     return height, width
 
 
 def objects_in(root: ElementTree.Element) -> Iterator[tuple[str, list[float]]]:
-    """Name and corners of every object, as mmdet takes them."""
+    """Name and corners of every object, read as in mmdet."""
     for entry in root.findall('object'):
         name, box = entry.findtext('name'), entry.find('bndbox')
         if not name or box is None:
             raise ValueError(f'an object without {"bndbox" if name else "name"}')
         if entry.find('difficult') is not None:
-            number_in(entry, 'difficult', whole=True)
+            number_in(entry, 'difficult', integer=True)
         yield name, [number_in(box, corner) for corner in CORNERS]
 
 
-def number_in(parent: ElementTree.Element, tag: str, *, whole: bool = False) -> float:
+def number_in(parent: ElementTree.Element, tag: str, *, integer: bool = False) -> float:
     text = parent.findtext(tag)
     try:
-        value = int(text) if whole else float(text)
+        value = int(text) if integer else float(text)
         if abs(value) < MAX_PIXELS:
             return value
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Image transforms of the papers' recipes that the hosts lack."""
+"""Image transforms of the papers' recipes that mmdet and mmseg lack."""
 
 from .blur import RandomGaussianBlur
 from .photometric import PhotometricDistortion

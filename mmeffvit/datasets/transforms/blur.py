@@ -1,4 +1,4 @@
-"""Gaussian blur of colour images, as in the recipes of MobileViTv2."""
+"""Gaussian blur of color images, as in the recipes of MobileViTv2."""
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -6,15 +6,15 @@ from PIL import Image, ImageFilter
 
 from mmeffvit.registry import TRANSFORMS
 
-from .photometric import check_colour, check_probability
+from .photometric import check_color, check_probability
 
 
 @TRANSFORMS.register_module()
 class RandomGaussianBlur(BaseTransform):
-    """Blur an image by a Gaussian of random deviation, as the code of arXiv:2206.02680 does.
+    """Gaussian blur with random standard deviation, as in the code of arXiv:2206.02680.
 
-    What that code and Pillow call radius is the standard deviation of the Gaussian, in pixels;
-    Pillow reaches it by three box blurs in each direction. mmseg's ``BioMedicalGaussianBlur`` is
+    The radius of that code and of Pillow is the standard deviation of the Gaussian, in pixels;
+    Pillow approximates it by three box blurs per direction. mmseg's ``BioMedicalGaussianBlur`` is
     for volumes.
 
     Args:
@@ -32,17 +32,19 @@ class RandomGaussianBlur(BaseTransform):
     def __init__(self, *, radius: tuple[float, float] = (0.0, 1.0), prob: float = 0.5) -> None:
         super().__init__()
         if not 0 <= radius[0] <= radius[1]:
-            raise ValueError(f'radius is {radius}; give two deviations, 0 or more, rising')
+            raise ValueError(
+                f'radius is {radius}; give two numbers of at least 0 in ascending order'
+            )
         check_probability(prob)
         self.radius = radius
         self.prob = prob
 
     def transform(self, results: dict) -> dict:
         image = results['img']
-        check_colour(image)
+        check_color(image)
         if np.random.rand() < self.prob:
             blur = ImageFilter.GaussianBlur(np.random.uniform(*self.radius))
-            # every channel is blurred alike, so their order does not matter
+            # the order of the channels does not matter
             results['img'] = np.array(Image.fromarray(np.ascontiguousarray(image)).filter(blur))
         return results
 

@@ -1,4 +1,4 @@
-"""Changes of brightness, contrast and colour, as in the recipes of MobileViTv2."""
+"""Photometric distortion, as in the recipes of MobileViTv2."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,24 +14,24 @@ Change = Callable[[Image.Image], Image.Image]
 
 @TRANSFORMS.register_module()
 class PhotometricDistortion(BaseTransform):
-    """Multiply brightness, contrast and saturation, turn the hue and permute the channels.
+    """Jitter brightness, contrast, saturation and hue, and permute the channels.
 
     The distortion of arXiv:2206.02680's code, for detection and segmentation. Each of the five
-    happens with probability ``prob``: brightness, saturation, hue and permutation in this order,
-    contrast before or after saturation and hue with equal chance. Brightness blends the image with
-    black, contrast with its mean grey, saturation with its grey version; hue is an angle of HSV.
-    The hosts' ``PhotoMetricDistortion`` differs: it adds to the brightness, turns the hue further
-    and, in mmseg, does not permute.
+    steps has probability ``prob``: brightness, saturation, hue and permutation in this order,
+    contrast before or after saturation and hue with equal probability. Brightness blends the image
+    with black, contrast with its mean gray value, saturation with its grayscale version; hue is the
+    angle of HSV. ``PhotoMetricDistortion`` of mmdet and mmseg differs: it adds to the brightness,
+    changes the hue more and, in mmseg, does not permute.
 
     Args:
         brightness: Smallest and largest factor.
         contrast: Smallest and largest factor.
         saturation: Smallest and largest factor.
-        hue: Smallest and largest turn, in turns of the whole circle, in [-0.5, 0.5].
-        prob: Probability of each change, in [0, 1].
+        hue: Smallest and largest hue shift, as a fraction of the hue circle, in [-0.5, 0.5].
+        prob: Probability of each step, in [0, 1].
 
     Shape:
-        ``img``, (H, W, 3) uint8 BGR, as the hosts load it -> the same.
+        ``img``, (H, W, 3) uint8 BGR -> the same.
 
     Raises:
         ValueError: If a range or ``prob`` is out of bounds, or the image is not uint8 with three
@@ -51,9 +51,11 @@ class PhotometricDistortion(BaseTransform):
         factors = dict(brightness=brightness, contrast=contrast, saturation=saturation)
         for name, (low, high) in factors.items():
             if not 0 <= low <= high:
-                raise ValueError(f'{name} is {(low, high)}; give two factors, 0 or more, rising')
+                raise ValueError(
+                    f'{name} is {(low, high)}; give two factors of at least 0 in ascending order'
+                )
         if not -0.5 <= hue[0] <= hue[1] <= 0.5:
-            raise ValueError(f'hue is {hue}; give two turns from -0.5 to 0.5, rising')
+            raise ValueError(f'hue is {hue}; give two numbers from -0.5 to 0.5 in ascending order')
         check_probability(prob)
         self.brightness = brightness
         self.contrast = contrast
@@ -63,7 +65,7 @@ class PhotometricDistortion(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         image = results['img']
-        check_colour(image)
+        check_color(image)
         changed = Image.fromarray(np.ascontiguousarray(image[..., ::-1]))  # RGB
         for change in self.draw():
             changed = change(changed)
@@ -71,11 +73,11 @@ class PhotometricDistortion(BaseTransform):
         return results
 
     def draw(self) -> list[Change]:
-        """The changes that one image gets, in their order."""
+        """Draw the changes for one image, in order."""
         steps = [
             (change_brightness, self.brightness),
             (change_saturation, self.saturation),
-            (turn_hue, self.hue),
+            (shift_hue, self.hue),
         ]
         steps.insert(np.random.choice([1, len(steps)]), (change_contrast, self.contrast))
         drawn: list[Change] = [
@@ -106,12 +108,12 @@ def change_saturation(image: Image.Image, amount: float) -> Image.Image:
     return ImageEnhance.Color(image).enhance(amount)
 
 
-def turn_hue(image: Image.Image, amount: float) -> Image.Image:
-    """Turn the hue by ``amount`` of the circle, in steps of 1/256 of it."""
+def shift_hue(image: Image.Image, amount: float) -> Image.Image:
+    """Shift the hue by ``amount`` of the hue circle, in steps of 1/256 of it."""
     hue, saturation, value = image.convert('HSV').split()
-    shift = int(255 * amount)  # 255 as in torchvision, on which the recipe stands
-    turned = hue.point([(level + shift) % 256 for level in range(256)])
-    return Image.merge('HSV', (turned, saturation, value)).convert('RGB')
+    shift = int(255 * amount)  # 255 as in torchvision, which the recipe uses
+    shifted = hue.point([(level + shift) % 256 for level in range(256)])
+    return Image.merge('HSV', (shifted, saturation, value)).convert('RGB')
 
 
 def permute_channels(image: Image.Image, order: np.ndarray) -> Image.Image:
@@ -123,9 +125,9 @@ def check_probability(prob: float) -> None:
         raise ValueError(f'prob is {prob}; give a probability from 0 to 1')
 
 
-def check_colour(image: np.ndarray) -> None:
+def check_color(image: np.ndarray) -> None:
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ValueError(
             f'the image is {image.dtype} of shape {image.shape}; give uint8 (height, width, 3), '
-            'before any normalisation'
+            'before normalization'
         )

@@ -40,21 +40,21 @@ class Resize(PlainResize):
 
 @TRANSFORMS.register_module()
 class FloorToMultiple(BaseTransform):
-    """Resize an image to the next smaller multiple of ``divisor``, for testing.
+    """Floor the sides of an image to a multiple of ``divisor`` by resizing, for testing.
 
-    The code of arXiv:2206.02680 does so before prediction; mmseg's ``ResizeToMultiple`` takes the
-    next larger one. Values are interpolated bilinearly, the pixels at the corners staying there,
-    and not rounded. A label map stays as it is: it is to be loaded after this.
+    As in the code of arXiv:2206.02680 before prediction; mmseg's ``ResizeToMultiple`` rounds up
+    instead. Interpolation is bilinear with aligned corners, and its values are not rounded. Label
+    maps are not resized: load them after this transform.
 
     Args:
-        divisor: What height and width are to be multiples of, in pixels.
+        divisor: Height and width become multiples of it, in pixels.
 
     Shape:
         ``img``, (H, W, C) -> float32 of (H // divisor * divisor, W // divisor * divisor, C);
         an image of multiples already stays as it is.
 
     Raises:
-        ValueError: If ``divisor`` is under 1, or a side of the image is under ``divisor``.
+        ValueError: If ``divisor`` is less than 1, or a side of the image is less than ``divisor``.
     """
 
     def __init__(self, divisor: int = 32) -> None:
@@ -67,7 +67,7 @@ class FloorToMultiple(BaseTransform):
         height, width = (side // self.divisor * self.divisor for side in results['img'].shape[:2])
         if not height or not width:
             raise ValueError(
-                f'an image of {results["img"].shape[:2]} pixels has no multiple of {self.divisor}'
+                f'an image of {results["img"].shape[:2]} pixels is smaller than {self.divisor}'
             )
         image = resize_corners(results['img'], (height, width))
         results['img'] = image

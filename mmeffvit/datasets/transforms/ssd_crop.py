@@ -1,4 +1,4 @@
-"""The crop of SSD as the authors of MobileViTv2 draw it."""
+"""IoU-constrained random crop, as in the recipe of MobileViTv2."""
 
 from collections.abc import Sequence
 
@@ -11,21 +11,20 @@ from mmeffvit.registry import TRANSFORMS
 
 @TRANSFORMS.register_module()
 class MaxIoURandomCrop(BaseTransform):
-    """Cut out a random part of the image that shows at least one instance well enough.
+    """IoU-constrained random crop of SSD (arXiv:1512.02325), with the maximum IoU over the boxes.
 
-    SSD's crop (arXiv:1512.02325) with one difference: the *best* overlap of the part with a box
-    must reach the threshold, where mmdet's ``MinIoURandomCrop`` asks it of every box. A threshold
-    is drawn first, and 0 leaves the image as it is. When no part fits in ``num_trials`` draws, the
-    threshold is drawn anew. Boxes whose centre is inside are kept, clipped to the part; crowds,
-    which mmdet marks to be ignored, do not count towards either rule. An image without boxes is
-    left as it is.
+    The *largest* IoU of the crop with a box must reach the threshold, whereas mmdet's
+    ``MinIoURandomCrop`` requires it of every box. A threshold is drawn first; 0 keeps the image
+    unchanged. If none of ``num_trials`` random crops is valid, another threshold is drawn. Boxes
+    whose center is inside are kept and clipped to the crop; crowds, which mmdet flags as ignored,
+    do not count for either rule. An image without boxes is unchanged.
 
     Args:
-        thresholds: Least overlaps to draw from, in [0, 1]; with 0, or an image may find no end.
-        num_trials: Parts that are drawn for one threshold.
-        min_scale: Least width and height of a part, in parts of the image's.
-        max_aspect: Longest side over shortest side of a part.
-        min_side: Least width and height of a part, in pixels.
+        thresholds: IoU thresholds to draw from, in [0, 1]; must include 0, so that drawing ends.
+        num_trials: Random crops per threshold.
+        min_scale: Smallest width and height of a crop, relative to the image.
+        max_aspect: Largest ratio of the longer to the shorter side of a crop.
+        min_side: Smallest width and height of a crop, in pixels.
 
     Raises:
         ValueError: If ``thresholds`` has no 0 or a number outside [0, 1].
@@ -40,7 +39,7 @@ class MaxIoURandomCrop(BaseTransform):
         min_side: int = 100,
     ) -> None:
         if 0 not in thresholds or not 0 <= min(thresholds) <= max(thresholds) <= 1:
-            raise ValueError(f'thresholds is {thresholds}; it must have a 0, and lie in [0, 1]')
+            raise ValueError(f'thresholds is {thresholds}; it must include 0 and be in [0, 1]')
         self.thresholds = tuple(thresholds)
         self.num_trials = num_trials
         self.min_scale = min_scale
@@ -55,14 +54,14 @@ class MaxIoURandomCrop(BaseTransform):
 
     @cache_randomness
     def draw(self, size: tuple[int, int], boxes: np.ndarray) -> np.ndarray | None:
-        """Draw a part of an image of ``size`` pixels, or None for the image as it is.
+        """Draw a crop of an image of ``size`` pixels, or None for the unchanged image.
 
         Args:
             size: Height and width, in pixels.
             boxes: (N, 4): left, top, right and bottom, in pixels.
 
         Returns:
-            Left, top, right and bottom in whole pixels.
+            Left, top, right and bottom, in integer pixels.
         """
         if len(boxes) == 0:
             return None
@@ -74,7 +73,7 @@ class MaxIoURandomCrop(BaseTransform):
         return None
 
     def draw_part(self, height: int, width: int) -> np.ndarray:
-        """Draw a part whose sides and place are uniform, without asking what it shows."""
+        """Draw a crop with uniformly distributed sides and position, regardless of the boxes."""
         part_width = int(np.random.uniform(self.min_scale * width, width))
         part_height = int(np.random.uniform(self.min_scale * height, height))
         left = int(np.random.uniform(0, width - part_width))
@@ -92,26 +91,26 @@ class MaxIoURandomCrop(BaseTransform):
         )
 
 
-def centre_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Which boxes have their centre inside the part and not on its border."""
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    return ((centres > part[:2]) & (centres < part[2:])).all(axis=1)
+def center_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which boxes have their center strictly inside the crop."""
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return ((centers > part[:2]) & (centers < part[2:])).all(axis=1)
 
 
 def shows(part: np.ndarray, boxes: np.ndarray, threshold: float) -> bool:
-    """Whether the best overlap (IoU) reaches the threshold, and some box has its centre inside."""
+    """Whether the largest IoU reaches the threshold, and some box has its center inside."""
     shared = np.minimum(boxes[:, 2:], part[2:]) - np.maximum(boxes[:, :2], part[:2])
     shared = shared.clip(min=0).prod(axis=1)
     joint = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (part[2:] - part[:2]).prod() - shared
-    return (shared / joint).max() >= threshold and centre_inside(part, boxes).any()
+    return (shared / joint).max() >= threshold and center_inside(part, boxes).any()
 
 
 def crop(results: dict, part: np.ndarray) -> dict:
-    """Cut the image and what is annotated on it; ``results`` is changed and returned."""
+    """Crop the image and its annotations; ``results`` is changed in place and returned."""
     left, top, right, bottom = part
     results['img'] = results['img'][top:bottom, left:right]
     results['img_shape'] = results['img'].shape[:2]
-    kept = centre_inside(part, results['gt_bboxes'].numpy())
+    kept = center_inside(part, results['gt_bboxes'].numpy())
     boxes = results['gt_bboxes'][kept]
     boxes.translate_((-left, -top))
     boxes.clip_(results['img_shape'])

@@ -1,4 +1,4 @@
-"""A backbone with its normalisation: an image goes in, maps come out."""
+"""A backbone with its normalization: an image goes in, maps come out."""
 
 from torch import Tensor, nn
 

@@ -22,7 +22,7 @@ class Preprocessing:
         std: Divides what is left, in the same order.
         swap_channels: Whether the network sees blue, green, red.
         size_divisor: Sides are padded below and on the right to multiples of it, in pixels.
-        pad_value: Of the padding, after the normalisation.
+        pad_value: Of the padding, after the normalization.
     """
 
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -67,7 +67,7 @@ class Preprocessing:
         )
 
 
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """``(x - mean) / std`` per channel, then padding below and on the right.
 
     Shape:
@@ -93,7 +93,7 @@ class Normalise(nn.Module):
             x = x / self.std
         if how.size_divisor == 1:
             return x
-        divisor = how.size_divisor  # the sum is positive: ONNX rounds a quotient towards zero
+        divisor = how.size_divisor  # the sum is positive: ONNX rounds a quotient toward zero
         height, width = ((side + divisor - 1) // divisor * divisor for side in x.shape[2:])
         rest = (0, width - x.shape[3], 0, height - x.shape[2])
         return F.pad(x, rest, value=how.pad_value)
@@ -123,18 +123,18 @@ class Graph(nn.Module):
     def __init__(self, network: nn.Module, preprocessing: Preprocessing) -> None:
         super().__init__()
         self.network = any_size(fuse(network))
-        self.normalise = Normalise(preprocessing)
+        self.normalize = Normalize(preprocessing)
 
     @property
     def preprocessing(self) -> Preprocessing:
-        return self.normalise.preprocessing
+        return self.normalize.preprocessing
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         # a size of a symbolic shape is a number here, and stays one in the graph
-        return self.results(self.normalise(images), (images.shape[2], images.shape[3]))
+        return self.results(self.normalize(images), (images.shape[2], images.shape[3]))
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        """The outputs for a normalised, padded batch of images.
+        """The outputs for a normalized, padded batch of images.
 
         Args:
             x: (B, 3, H', W').

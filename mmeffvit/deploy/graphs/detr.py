@@ -55,7 +55,7 @@ class DeformableDETRGraph(DetectionGraph):
             for size, embedding in zip(levels.sizes, network.level_embed, strict=True)
         ]
         positions = torch.cat(positions)[None]
-        points = cell_centres(levels, memory)
+        points = cell_centers(levels, memory)
         for layer in network.encoder.layers:
             memory = layer(
                 query=memory,
@@ -67,7 +67,7 @@ class DeformableDETRGraph(DetectionGraph):
         return memory
 
     def decode(self, memory: Tensor, levels: Levels) -> tuple[Tensor, Tensor]:
-        """Logits (B, Q, classes) and boxes (B, Q, 4), centre and sides in parts of the image."""
+        """Logits (B, Q, classes) and boxes (B, Q, 4), center and sides in parts of the image."""
         network = self.network
         queries, _ = network.pre_decoder(memory, None, levels)
         decoded = network.forward_decoder(
@@ -117,14 +117,14 @@ def positional_encoding(
     return torch.cat(parts, dim=2).flatten(0, 1)
 
 
-def cell_centres(levels: Levels, like: Tensor) -> Tensor:
-    """Centres of the cells of all levels, x and y in parts of the map: (1, V, 1, 2)."""
-    centres = []
+def cell_centers(levels: Levels, like: Tensor) -> Tensor:
+    """Centers of the cells of all levels, x and y in parts of the map: (1, V, 1, 2)."""
+    centers = []
     for height, width in levels.sizes:
         x, y = (
             (torch.arange(side, dtype=like.dtype, device=like.device) + 0.5) / side
             for side in (width, height)
         )
         grid = [x.expand(height, -1), y[:, None].expand(-1, width)]
-        centres.append(torch.stack(grid, dim=-1).flatten(0, 1))
-    return torch.cat(centres)[None, :, None]
+        centers.append(torch.stack(grid, dim=-1).flatten(0, 1))
+    return torch.cat(centers)[None, :, None]

@@ -20,7 +20,7 @@ from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.optional import require
 
-from .quantizer import PURPOSE, Quantiser
+from .quantizer import PURPOSE, Quantizer
 from .sensitivity import IMAGES, measure, sensitive
 
 HELD_OUT = 32  # images at most that float and int8 are compared on
@@ -29,13 +29,13 @@ NOTE = 'quantization'  # key of the metadata
 
 
 @dataclass(frozen=True)
-class Quantisation:
+class Quantization:
     """What was made int8, and what came of it.
 
     Args:
         calibrated: Number of images that gave the ranges.
         held_out: Number of other images that the rest was measured on.
-        quantised: Number of nodes that are int8.
+        quantized: Number of nodes that are int8.
         excluded: Names of those that could be and are not.
         measures: Agreement of the int8 file with the float file.
         sizes: Bytes of the float file and of the int8 file.
@@ -44,7 +44,7 @@ class Quantisation:
 
     calibrated: int
     held_out: int
-    quantised: int
+    quantized: int
     excluded: tuple[str, ...]
     measures: dict[str, float]
     sizes: tuple[int, int]
@@ -54,7 +54,7 @@ class Quantisation:
         rows = [
             ('calibrated on', f'{self.calibrated} images'),
             ('compared on', f'{self.held_out} others'),
-            ('int8 nodes', f'{self.quantised}, {len(self.excluded)} left in float'),
+            ('int8 nodes', f'{self.quantized}, {len(self.excluded)} left in float'),
             *((name, f'{value:.4g}') for name, value in self.measures.items()),
             ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),
             (
@@ -76,8 +76,8 @@ def quantize(
     exclude: Sequence[str] = ('auto',),
     score_thr: float = 0.3,
     size: tuple[int, int] | None = None,
-) -> Quantisation:
-    """Quantise an ONNX file to int8, compare it with the float file, and write it.
+) -> Quantization:
+    """Quantize an ONNX file to int8, compare it with the float file, and write it.
 
     Args:
         model: An ONNX file of the export.
@@ -106,12 +106,12 @@ def quantize(
     metadata = trusted.get_modelmeta().custom_metadata_map
     read = reader_of(trusted.get_inputs()[0].shape, metadata, size)
     with readable(model):  # a user error of an image passes
-        quantiser = Quantiser(model, (read(path) for path in calibration))
-    if not quantiser.nodes:
-        raise UserError(f'{model} has no convolution or product with a weight to quantise')
-    left = excluded(quantiser, exclude, [read(path) for path in calibration[:IMAGES]])
-    chosen = [name for name in quantiser.nodes if name not in left]
-    result = quantiser.quantised(chosen)
+        quantizer = Quantizer(model, (read(path) for path in calibration))
+    if not quantizer.nodes:
+        raise UserError(f'{model} has no convolution or product with a weight to quantize')
+    left = excluded(quantizer, exclude, [read(path) for path in calibration[:IMAGES]])
+    chosen = [name for name in quantizer.nodes if name not in left]
+    result = quantizer.quantized(chosen)
 
     images = [read(path) for path in held_out]
     tried = open_session(result.SerializeToString())
@@ -126,7 +126,7 @@ def quantize(
     )  # fmt: skip
     annotate(result, metadata, note)
     write_file(out, result.SerializeToString())
-    return Quantisation(
+    return Quantization(
         len(calibration),
         len(held_out),
         len(chosen),
@@ -156,7 +156,7 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
     return calibration, rest[:HELD_OUT]
 
 
-def excluded(quantiser: Quantiser, exclude: Sequence[str], images: Sequence[NDArray]) -> set[str]:
+def excluded(quantizer: Quantizer, exclude: Sequence[str], images: Sequence[NDArray]) -> set[str]:
     """Nodes to leave in float.
 
     Raises:
@@ -165,13 +165,13 @@ def excluded(quantiser: Quantiser, exclude: Sequence[str], images: Sequence[NDAr
     if list(exclude) == ['none']:
         return set()
     if list(exclude) == ['auto']:
-        groups, _ = measure(quantiser, images)
+        groups, _ = measure(quantizer, images)
         return set(itertools.chain.from_iterable(group.nodes for group in sensitive(groups)))
-    unknown = sorted(set(exclude) - set(quantiser.nodes))
+    unknown = sorted(set(exclude) - set(quantizer.nodes))
     if unknown:
         raise UserError(
-            f'no node to quantise is called {", ".join(unknown)}; choose auto, none, or among '
-            f'{", ".join(quantiser.nodes)}'
+            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or among '
+            f'{", ".join(quantizer.nodes)}'
         )
     return set(exclude)
 

@@ -1,4 +1,4 @@
-"""Static int8 quantisation of an ONNX graph by onnxruntime, whole or in parts."""
+"""Static int8 quantization of an ONNX graph by onnxruntime, whole or in parts."""
 
 import copy
 import os
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-PURPOSE = 'Quantising'
+PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # those whose second input is a weight
 FUSED = ('Relu', 'Clip')  # become a part of the convolution before them
 # what choose objects from scores: no noise of a graph can be followed through them
 SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')
 
 
-class Quantiser:
+class Quantizer:
     """Makes any of the convolutions and matrix products of a graph int8, with one calibration.
 
     Weights have 7 bits in int8 with a scale per output channel, their inputs and outputs uint8 with
@@ -32,7 +32,7 @@ class Quantiser:
         images: Calibration images (1, 3, H, W), read as often as they are asked for.
 
     Attributes:
-        float_model: The graph, simplified for quantisation.
+        float_model: The graph, simplified for quantization.
         nodes: Names of the nodes that can be int8, in the order they run.
     """
 
@@ -50,7 +50,7 @@ class Quantiser:
             self.ranges = calibrate(simplified, images)
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
-    def quantised(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
+    def quantized(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
         """A model in which ``nodes`` are int8, with other outputs if ``outputs`` names tensors."""
         quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
         quant = require('onnxruntime.quantization', PURPOSE)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mmeffvit.deploy.agreement import signal_to_noise
 from mmeffvit.utils.onnx import open_session, run_session
 
-from .quantizer import Quantiser, last_values
+from .quantizer import Quantizer, last_values
 
 GROUPS = 16  # parts that are tried one at a time
 IMAGES = 4  # that each is tried on
@@ -44,24 +44,24 @@ def split(nodes: Sequence[str], count: int) -> list[tuple[str, ...]]:
 
 
 def measure(
-    quantiser: Quantiser, images: Sequence[NDArray], count: int = GROUPS
+    quantizer: Quantizer, images: Sequence[NDArray], count: int = GROUPS
 ) -> tuple[list[Group], Callable[[Sequence[str]], float]]:
-    """Quantise the parts of a graph one at a time.
+    """Quantize the parts of a graph one at a time.
 
     Args:
-        quantiser: Of the graph.
+        quantizer: Of the graph.
         images: (1, 3, H, W) each.
         count: Number of parts; the time is proportional to it.
 
     Returns:
         The parts in order, and the function that gives the signal to noise of any choice of nodes.
     """
-    ends = last_values(quantiser.float_model)
-    trusted = open_session(quantiser.with_outputs(ends).SerializeToString())
+    ends = last_values(quantizer.float_model)
+    trusted = open_session(quantizer.with_outputs(ends).SerializeToString())
     expected = [run_session(trusted, image) for image in images]
 
     def decibels(nodes: Sequence[str]) -> float:
-        tried = open_session(quantiser.quantised(nodes, ends).SerializeToString())
+        tried = open_session(quantizer.quantized(nodes, ends).SerializeToString())
         pairs = [(e, run_session(tried, image)) for e, image in zip(expected, images, strict=True)]
         # each tensor counts alike, however large its values are
         ratios = [
@@ -70,7 +70,7 @@ def measure(
         ]
         return -10 * log10(sum(ratios) / len(ratios))
 
-    groups = [Group(nodes, decibels(nodes)) for nodes in split(quantiser.nodes, count)]
+    groups = [Group(nodes, decibels(nodes)) for nodes in split(quantizer.nodes, count)]
     return groups, decibels
 
 

@@ -179,7 +179,7 @@ def export_backbone(
 def tidy(model: 'onnx_ir.Model') -> None:
     """Compute what is constant, and take out what is there twice or unused.
 
-    The exporter's own optimiser also tries hundreds of patterns on every node: that takes most of
+    The exporter's own optimizer also tries hundreds of patterns on every node: that takes most of
     the time, finds nothing here, and ONNX Runtime fuses by itself.
     """
     from onnx_ir.passes import common

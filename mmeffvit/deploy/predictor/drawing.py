@@ -10,9 +10,9 @@ OPACITY = 0.5  # of masks and label maps: the photograph shows through
 
 
 def draw_label_map(image: NDArray, label_map: NDArray, palette: NDArray) -> NDArray:
-    """Colour every pixel after its class: (H, W, 3) BGR -> (H, W, 3) BGR."""
-    colours = palette[label_map % len(palette)][..., ::-1]
-    return cv2.addWeighted(image, 1 - OPACITY, np.ascontiguousarray(colours), OPACITY, 0)
+    """Color every pixel after its class: (H, W, 3) BGR -> (H, W, 3) BGR."""
+    colors = palette[label_map % len(palette)][..., ::-1]
+    return cv2.addWeighted(image, 1 - OPACITY, np.ascontiguousarray(colors), OPACITY, 0)
 
 
 def draw_objects(
@@ -28,7 +28,7 @@ def draw_objects(
         image: uint8.
         found: `bboxes`, `scores`, `labels` and perhaps `masks`.
         classes: Names by label.
-        palette: Colours by label, RGB.
+        palette: Colors by label, RGB.
         score_thr: Objects with less are left out.
     """
     picture = image.copy()
@@ -37,27 +37,27 @@ def draw_objects(
         score, label = float(found['scores'][i]), int(found['labels'][i])
         if score < score_thr:
             continue
-        colour = palette[label % len(palette)][::-1].tolist()
+        color = palette[label % len(palette)][::-1].tolist()
         if 'masks' in found:
             inside = found['masks'][i]
-            mixed = picture[inside] * (1 - OPACITY) + np.array(colour) * OPACITY
+            mixed = picture[inside] * (1 - OPACITY) + np.array(color) * OPACITY
             picture[inside] = mixed.astype(np.uint8)
         left, top, right, bottom = (round(float(value)) for value in found['bboxes'][i])
-        cv2.rectangle(picture, (left, top), (right, bottom), colour, line)
+        cv2.rectangle(picture, (left, top), (right, bottom), color, line)
         name = classes[label] if label < len(classes) else str(label)
-        write(picture, f'{name} {score:.2f}', (left, top), colour, line)
+        write(picture, f'{name} {score:.2f}', (left, top), color, line)
     return picture
 
 
 def write(
-    picture: NDArray, text: str, corner: tuple[int, int], colour: list[int], line: int
+    picture: NDArray, text: str, corner: tuple[int, int], color: list[int], line: int
 ) -> None:
-    """Write on a ground of the colour, above the corner or below it where there is no room."""
+    """Write on a ground of the color, above the corner or below it where there is no room."""
     scale = 0.4 * max(line, 1)
     (width, height), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, line)
     left = min(max(corner[0], 0), max(picture.shape[1] - width, 0))
     top = corner[1] - height - below if corner[1] >= height + below else corner[1]
-    cv2.rectangle(picture, (left, top), (left + width, top + height + below), colour, -1)
-    ink = (0, 0, 0) if sum(colour) > 382 else (255, 255, 255)
+    cv2.rectangle(picture, (left, top), (left + width, top + height + below), color, -1)
+    ink = (0, 0, 0) if sum(color) > 382 else (255, 255, 255)
     place = (left, top + height)
     cv2.putText(picture, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, ink, line, cv2.LINE_AA)

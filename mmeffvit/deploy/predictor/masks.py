@@ -9,7 +9,7 @@ def paste_mask(
 ) -> NDArray:
     """Resize the mask of a box bilinearly to the pixels it covers, as Mask R-CNN does.
 
-    The probability of a pixel is that at its centre, with zeros around the grid.
+    The probability of a pixel is that at its center, with zeros around the grid.
 
     Args:
         mask: (M, M), probabilities on a grid over the box.
@@ -32,7 +32,7 @@ def interpolation(start: float, end: float, side: int, cells: int) -> tuple[slic
     """The pixels from ``start`` to ``end``, and what every cell of the grid gives to each."""
     first = min(max(int(np.floor(start)) - 1, 0), side)
     last = max(min(int(np.ceil(end)) + 1, side), first)
-    centres = np.arange(first, last, dtype=np.float32) + 0.5
-    place = (centres - start) / max(end - start, 1e-6) * cells - 0.5
+    centers = np.arange(first, last, dtype=np.float32) + 0.5
+    place = (centers - start) / max(end - start, 1e-6) * cells - 0.5
     weights = 1 - np.abs(place[:, None] - np.arange(cells))
     return slice(first, last), np.clip(weights, 0, None).astype(np.float32)

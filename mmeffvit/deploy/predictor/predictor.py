@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import result_names
+from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.onnx import open_session
 
@@ -63,7 +64,9 @@ class OnnxPredictor:
         self.classes = tuple(value_of(self.metadata, 'classes', is_names, []))
         self.how = resize_settings(self.metadata)
         mean = value_of(self.metadata, 'mean', is_color, BLACK)
-        is_rgb = self.metadata.get('network_colours', 'RGB') == 'RGB'
+        # 'network_colours' in files of mmeffvit 0.1
+        order = self.metadata.get('network_colors') or self.metadata.get('network_colours', 'RGB')
+        is_rgb = order == 'RGB'
         self.fill = mean[::-1] if is_rgb else mean  # BGR
         self.mask_threshold = value_of(self.metadata, 'mask_threshold', is_number, 0.5)
         self.outputs = [output.name for output in self.session.get_outputs()]
@@ -101,10 +104,12 @@ class OnnxPredictor:
             segmentor `label_map` (H, W). ``visualization``: the pictures.
 
         Raises:
-            UserError: If an image cannot be read.
+            UserError: If an image cannot be read, or a picture not be written.
         """
         if batch_size < 1:
             raise UserError(f'batch_size is {batch_size}; it starts at 1')
+        if out_dir:
+            check_output(Path(out_dir, 'vis'), folder=True)
         predictions, pictures = [], []
         items, names = expand(inputs)
         for name, (image, prediction) in zip(names, self._run(items, batch_size), strict=True):
@@ -187,12 +192,12 @@ class OnnxPredictor:
         return result
 
     def _palette(self) -> NDArray:
-        """A colour per class, RGB; the data set's, else colours far apart."""
+        """A color per class, RGB; the data set's, else colors far apart."""
         palette = value_of(self.metadata, 'palette', is_palette, None)
         if palette:
             return np.array(palette, dtype=np.uint8)
-        colours = np.random.default_rng(0).integers(32, 256, (max(len(self.classes), 256), 3))
-        return colours.astype(np.uint8)
+        colors = np.random.default_rng(0).integers(32, 256, (max(len(self.classes), 256), 3))
+        return colors.astype(np.uint8)
 
 
 def expand(inputs: Input | Sequence[Input]) -> tuple[list[Input], list[Path]]:
@@ -221,7 +226,7 @@ def read(item: Input) -> Image:
     """An image as OpenCV reads it.
 
     Raises:
-        UserError: If it cannot be read, or is no colour image.
+        UserError: If it cannot be read, or is no color image.
     """
     if isinstance(item, np.ndarray):
         if item.ndim != 3 or item.shape[2] != 3 or item.dtype != np.uint8 or not item.size:

@@ -46,7 +46,7 @@ def resize(
         image: (H, W, 3), uint8.
         how: What :func:`mmeffvit.deploy.onnx.metadata.resize_of` found in a config.
         fixed: Height and width of a model for one size: the image is fitted into it, or stretched
-            where the config stretches, and the rest gets the colour ``fill``.
+            where the config stretches, and the rest gets the color ``fill``.
         fill: As the channels of the image are ordered.
     """
     height, width = image.shape[:2]

@@ -1,7 +1,7 @@
-"""One file per attention mechanism, on maps (B, C, H, W)."""
+"""Attention layers on feature maps (B, C, H, W), one file per mechanism."""
 
 from .additive import EfficientAdditiveAttention
-from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadAttention
+from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadsAttention
 from .mobile import MobileAttention
 from .separable import KeylessSeparableSelfAttention, SeparableSelfAttention
 from .single_head import SingleHeadSelfAttention
@@ -14,5 +14,5 @@ __all__ = [
     'MobileAttention',
     'SeparableSelfAttention',
     'SingleHeadSelfAttention',
-    'TalkingHeadAttention',
+    'TalkingHeadsAttention',
 ]

@@ -11,8 +11,8 @@ from .reading import Locate, Reading
 def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     """Divide by the L2 norm over ``dim``, in float32 or wider.
 
-    The guard against a zero vector, 1e-12, is itself zero in float16: half-precision input would
-    give NaN there. Torch's own norm is ten times slower over channels that are not the last axis.
+    The usual epsilon of 1e-12 is zero in float16, so half-precision zero vectors would give NaN.
+    Torch's own norm is ten times slower over channels that are not the last axis.
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     square = (wide * wide).sum(dim=dim, keepdim=True)
@@ -22,11 +22,11 @@ def unit_norm(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
 class EfficientAdditiveAttention(nn.Module):
     """Efficient additive attention, at linear cost through one global query: arXiv:2303.15446.
 
-    ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and
-    ``g = sum_n(a_n q_n)``, n over the positions. ``|.|`` is the L2 norm: of q and k over the
-    channels, of a over the positions. As in the official code, which differs from the paper's
-    equations 4 to 6 in normalising a and k too and in the last projection W_f. The code's factor
-    ``C ** -0.5`` on a is left out: normalising a cancels it.
+    ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and ``g =
+    sum_n(a_n q_n)``, n over the positions. ``|.|`` is the L2 norm: of q and k over the channels, of
+    a over the positions. This follows the official code, which in contrast to equations 4 to 6 of
+    the paper also normalizes a and k and has a last projection W_f. The code's factor ``C ** -0.5``
+    on a is omitted: normalizing a cancels it.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -44,7 +44,7 @@ class EfficientAdditiveAttention(nn.Module):
         self.out = nn.Conv2d(channels, channels, 1)
 
     def folded(self) -> 'EfficientAdditiveAttention':
-        """The bias of W_p inside that of W_f: a sum less per pixel."""
+        """Fold the bias of W_p into that of W_f, which saves one addition per pixel."""
         absorb_affine(self.out, torch.ones_like(self.proj.bias), self.proj.bias)
         self.proj.bias = None
         return self
@@ -57,7 +57,7 @@ class EfficientAdditiveAttention(nn.Module):
         return self.out(self.proj(global_query.unsqueeze(3) * key) + query)
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
-        """Read a of ``g = sum_n(a_n q_n)``: signed, its squares sum to 1 over the positions."""
+        """Read a in ``g = sum_n(a_n q_n)``: signed, its squares sum to 1 over the positions."""
         (x,) = inputs
         scores = self.score(unit_norm(self.query(x), dim=1))
         weights = unit_norm(scores, dim=(2, 3))[0, 0]

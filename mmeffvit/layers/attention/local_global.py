@@ -1,7 +1,7 @@
-"""Attention of EfficientFormerV2: global by talking heads, local by a convolution on the values.
+"""Attention of EfficientFormerV2: talking-heads attention plus a convolution on the values.
 
-Whatever mixes the tokens is a module of its own, called with queries, keys and values as maps: the
-attention of EfficientFormerV2 and Mobile-Attention (``mobile.py``) fit the same place.
+The token mixer is a separate module, called with queries, keys and values as maps: the attention of
+EfficientFormerV2 and Mobile-Attention (``mobile.py``) are interchangeable.
 """
 
 import torch
@@ -14,38 +14,43 @@ from mmeffvit.layers.position_bias import PositionBias
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
-class TalkingHeadAttention(nn.Module):
-    """Multi-head attention with a bias per distance; the heads mix their scores and their weights.
+class TalkingHeadsAttention(nn.Module):
+    """Multi-head attention with position bias that mixes scores and weights across the heads.
 
     ``y = M_2(softmax(M_1(q k^T / sqrt(D) + bias))) v`` with M_1 and M_2 acting across the heads
-    (talking heads, arXiv:2003.02436), as in the official code of EfficientFormerV2.
+    (talking-heads attention, arXiv:2003.02436), as in the official code of EfficientFormerV2.
 
     Args:
-        num_heads: Heads that the channels are divided into, in order.
-        table_size: Rows and columns of the key map that the bias table is made for.
-        stride: Rows and columns of keys per one of queries.
-        talking: Mix the heads; without, M_1 and M_2 are the identity.
+        num_heads: Number of heads that the channels are divided into, in order.
+        table_size: Rows and columns of the key map that the bias table is built for.
+        stride: Rows (columns) of keys per row (column) of queries.
+        mix_heads: If False, M_1 and M_2 are the identity.
 
     Shape:
         query (B, heads * D, H', W'), key (B, heads * D, H, W), value (B, C, H, W) ->
-        (B, C, H', W'), H' and W' a ``stride``-th of H and W, rounded up; at a cost quadratic in
+        (B, C, H', W'), with H' = ceil(H / stride) and W' = ceil(W / stride); at a cost quadratic in
         H W.
     """
 
     def __init__(
-        self, num_heads: int, table_size: tuple[int, int], *, stride: int = 1, talking: bool = True
+        self,
+        num_heads: int,
+        table_size: tuple[int, int],
+        *,
+        stride: int = 1,
+        mix_heads: bool = True,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.stride = stride
         self.position_bias = PositionBias(num_heads, table_size)
-        self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+        self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
         self.mixed_bias = False
-        self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if talking else nn.Identity()
+        self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
 
     @torch.no_grad()
-    def folded(self) -> 'TalkingHeadAttention':
-        """The biases mixed across the heads once: both maps are linear, so their order is free."""
+    def folded(self) -> 'TalkingHeadsAttention':
+        """Mix the biases across the heads in advance, which is equivalent since M_1 is linear."""
         if isinstance(self.mix_scores, nn.Conv2d):
             table = self.position_bias.table
             table.copy_(self.mix_scores.weight[:, :, 0, 0] @ table + self.mix_scores.bias[:, None])
@@ -70,7 +75,8 @@ class TalkingHeadAttention(nn.Module):
         """Read every head: the row of the query point, or the mean of all rows.
 
         'attention' is ``softmax(M_1(q k^T / sqrt(D) + bias))`` and sums to 1 over the keys; 'mixed'
-        is M_2 of that, which multiplies the values: signed where the heads talk, and of any sum.
+        is M_2 of that, which multiplies the values: with mixed heads it is signed and has no fixed
+        sum.
         """
         query, key, _ = inputs
         size = tuple(key.shape[2:])
@@ -97,14 +103,14 @@ class TalkingHeadAttention(nn.Module):
 
 
 class LocalGlobalAttention(nn.Module):
-    """Token mixing over the whole map plus a depth-wise convolution on the values.
+    """Global token mixing plus a depth-wise convolution on the values.
 
     Args:
         channels: C, channels of the input and of the output.
         key_channels: Channels of queries and of keys, of all heads together.
         value_channels: Channels of values, of all heads together.
-        mixer: Mixes the tokens: (query, key, value) as maps to a map of ``value_channels``.
-        stride: Mix at a lower resolution, and go back by bilinear interpolation.
+        mixer: Token mixer: (query, key, value) as maps -> a map of ``value_channels``.
+        stride: Mix tokens at a lower resolution and upsample bilinearly.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -142,7 +148,7 @@ class LocalGlobalAttention(nn.Module):
         mixed = self.mix(self.query(reduced), self.key(reduced), value)
         mixed = mixed + self.value_local(value)
         if self.stride > 1:
-            # before the activation, and to the exact size: a side may be odd
+            # to the exact size: a side may be odd
             mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
         return self.project(self.act(mixed))
 
@@ -151,15 +157,15 @@ class LocalGlobalAttention(nn.Module):
 
 
 class DownsamplingAttention(nn.Module):
-    """Local-global attention from queries at half the resolution to keys at the whole.
+    """Local-global attention from queries at half resolution to keys at full resolution.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         key_channels: Channels of queries and of keys, of all heads together.
         value_channels: Channels of values, of all heads together.
-        mixer: Mixes the tokens: (query, key, value) as maps to a map of ``value_channels``.
-        key_stride: 2 gives the mixer keys and values on the grid of the queries only.
+        mixer: Token mixer: (query, key, value) as maps -> a map of ``value_channels``.
+        key_stride: 2 subsamples keys and values to the grid of the queries.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
@@ -191,7 +197,7 @@ class DownsamplingAttention(nn.Module):
         query = self.query(self.query_local(x))
         key, value = self.key(x), self.value(x)
         if self.key_stride > 1:
-            # a slice would do, but its strides keep an exported graph from being of any size
+            # a slice is equivalent, but would fix the size of an exported graph
             tokens = tuple(F.avg_pool2d(m, 1, self.key_stride) for m in (key, value))
         else:
             tokens = (key, value)

@@ -1,11 +1,11 @@
-"""Mobile-Attention: linear attention whose many small heads compete (ICML 2024)."""
+"""Mobile-Attention: linear attention with many small, competing heads (ICML 2024)."""
 
 import torch
 from torch import Tensor, nn
 
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
-NORMALISERS = ('token', 'head')
+NORMALIZERS = ('token', 'head')
 EPSILON = 1e-6
 CAPTIONS = {
     'competition': 'competition weights',
@@ -15,47 +15,47 @@ CAPTIONS = {
 
 
 def flow(first: Tensor, second: Tensor) -> Tensor:
-    """Inner product over the channels, both sides kept off zero: (..., D, N) -> (..., N)."""
+    """Inner product over the channels, with epsilon: (..., D, N) -> (..., N)."""
     return ((first + EPSILON) * (second + EPSILON)).sum(dim=-2)
 
 
 class MobileAttention(nn.Module):
-    """Mobile-Attention: linear attention between sigmoids, weighted by a competition of heads.
+    """Mobile-Attention: linear attention of sigmoid features, weighted by a competition of heads.
 
-    With ``Q = sigmoid(q)``, ``K = sigmoid(k)``, h over heads and n over tokens, equations 5 to 7::
+    Equations 5 to 7, with ``Q = sigmoid(q)``, ``K = sigmoid(k)``, h over heads and n over tokens::
 
         I  = Q . sum_h(K)         O  = K . sum_h(Q)         what a head receives and gives
-        I' = Q . sum_h(K / O)     O' = K . sum_h(Q / I)     the same, with the other side conserved
+        I' = Q . sum_h(K / O)     O' = K . sum_h(Q / I)     the same, the other side normalized
         y  = sigmoid(I') * Q (K^T (N softmax_n(O') * V)) / Z
 
-    As in the authors' file, O' is cut at 1 in absolute value and its softmax runs over the tokens
-    and is multiplied by their number N, which equation 7 leaves open.
+    As in the authors' code, O' is clipped to [-1, 1] and its softmax is over the tokens and
+    multiplied by their number N, which equation 7 does not specify.
 
     Args:
         head_channels: Channels of q and of k in a head; the paper's choice is 4.
-        normaliser: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
-            not grow with N. 'head' is I, as in the authors' file: the output grows with N.
-        competition: Without it, plain linear attention: ``y = Q (K^T V) / Z``.
+        normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
+            not grow with N. 'head' is I, as in the authors' code: the output grows with N.
+        competition: If False, plain linear attention: ``y = Q (K^T V) / Z``.
 
     Shape:
         query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
         of D channels; at a cost linear in H W.
 
     Raises:
-        ValueError: If ``normaliser`` is neither, ``head_channels`` is not positive, or the input
-            does not divide into heads.
+        ValueError: If ``normalizer`` is unknown, ``head_channels`` is not positive, or the channels
+            of the input are not divisible into heads.
     """
 
     def __init__(
-        self, head_channels: int = 4, *, normaliser: str = 'token', competition: bool = True
+        self, head_channels: int = 4, *, normalizer: str = 'token', competition: bool = True
     ) -> None:
         super().__init__()
-        if normaliser not in NORMALISERS:
-            raise ValueError(f'normaliser is {normaliser!r}; choose one of {NORMALISERS}')
+        if normalizer not in NORMALIZERS:
+            raise ValueError(f'normalizer is {normalizer!r}; choose one of {NORMALIZERS}')
         if head_channels < 1:
             raise ValueError(f'head_channels is {head_channels}; it starts at 1')
         self.head_channels = head_channels
-        self.normaliser = normaliser
+        self.normalizer = normalizer
         self.competition = competition
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class MobileAttention(nn.Module):
         if self.competition:
             weights, gate = self.compete(query, key)
             mixed = mixed * weights.unsqueeze(2)
-        # means in place of sums over N tokens: the same ratio, and no overflow in half precision
+        # means instead of sums over N tokens: the same ratio, without overflow in half precision
         context = mixed @ key.transpose(2, 3) / key.shape[3]  # (B, M, C / M, D)
         mixed = context @ (query / self.denominator(query, key).unsqueeze(2))
         if self.competition:
@@ -74,17 +74,17 @@ class MobileAttention(nn.Module):
         return mixed.reshape(value.shape)
 
     def num_heads(self, query: Tensor, value: Tensor) -> int:
-        """M; every head has ``head_channels`` of the queries and an equal part of the values."""
+        """M; every head has ``head_channels`` query channels and an equal part of the values."""
         heads = query.shape[1] // self.head_channels
         if heads * self.head_channels != query.shape[1] or value.shape[1] % heads:
             raise ValueError(
-                f'queries of {query.shape[1]} and values of {value.shape[1]} channels do not '
-                f'divide into heads with {self.head_channels} channels of the queries each'
+                f'queries of {query.shape[1]} and values of {value.shape[1]} channels cannot be '
+                f'divided into heads of {self.head_channels} query channels each'
             )
         return heads
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights of the tokens, with mean 1, and gates of the output: both (B, M, N)."""
+        """Token weights, with mean 1, and output gates: both (B, M, N)."""
         incoming = flow(query, key.sum(dim=1, keepdim=True))
         outgoing = flow(key, query.sum(dim=1, keepdim=True))
         received = flow(query, (key / outgoing.unsqueeze(2)).sum(dim=1, keepdim=True))
@@ -94,20 +94,19 @@ class MobileAttention(nn.Module):
 
     def denominator(self, query: Tensor, key: Tensor) -> Tensor:
         """Z divided by N, (B, M, N)."""
-        if self.normaliser == 'token':
+        if self.normalizer == 'token':
             shares = (query * key.mean(dim=-1, keepdim=True)).sum(dim=-2)
-            # a sigmoid far below zero is zero in float16
+            # the sigmoid of a large negative number is zero in float16
             return shares.clamp_min(torch.finfo(shares.dtype).tiny)
         return flow(query, key.sum(dim=1, keepdim=True)) / key.shape[3]
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
-        """Weights of the tokens with and without competition, in multiples of an equal share.
+        """Token weights with and without competition, in multiples of the uniform weight.
 
-        'competition' is ``N softmax_n(O')``. 'linear' is how much of a token's value plain linear
-        attention takes, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i. 'competed' is their
-        product, what the layer takes. The first two have mean 1 over the tokens in each head, so
-        one color scale holds for all; they are drawn summed over the M heads, where M is an equal
-        share.
+        'competition' is ``N softmax_n(O')``. 'linear' is the weight of a token in plain linear
+        attention, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i. 'competed' is their product, the
+        weight in this layer. The first two have mean 1 over the tokens in each head, so one color
+        scale fits all; they are drawn summed over the M heads, where the uniform weight is M.
         """
         query, key, value = inputs
         heads, size = self.num_heads(query, value), key.shape[2:]
@@ -115,10 +114,10 @@ class MobileAttention(nn.Module):
         rows = rows.unflatten(1, (heads, -1))
         # (1, M, D, N)
         queries, keys = (m.flatten(2).unflatten(1, (heads, -1)).sigmoid() for m in (query, key))
-        # the mean over the queries goes to their side: the cost stays linear in N
+        # average over the queries first: the cost stays linear in N
         shares = (rows * keys.mean(dim=-1, keepdim=True)).sum(dim=2, keepdim=True)  # (1, M, 1, N')
-        looked_for = (rows / shares).mean(dim=-1, keepdim=True)  # (1, M, D, 1)
-        arrays = {'linear': (looked_for * keys).sum(dim=2)}  # (1, M, N)
+        query_weights = (rows / shares).mean(dim=-1, keepdim=True)  # (1, M, D, 1)
+        arrays = {'linear': (query_weights * keys).sum(dim=2)}  # (1, M, N)
         if self.competition:
             weights, _ = self.compete(queries, keys)
             arrays = dict(competition=weights, **arrays, competed=weights * arrays['linear'])
@@ -129,6 +128,6 @@ class MobileAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return (
-            f'head_channels={self.head_channels}, normaliser={self.normaliser!r}, '
+            f'head_channels={self.head_channels}, normalizer={self.normalizer!r}, '
             f'competition={self.competition}'
         )

@@ -1,7 +1,7 @@
-"""What is read from one attention layer in one forward pass.
+"""The attention maps of a layer in one forward pass.
 
-A layer whose attention can be looked at has a method ``read_attention(inputs, locate)`` that gives
-a :class:`Reading`; ``inputs`` are those of its forward, of one image.
+A layer whose attention can be visualized has a method ``read_attention(inputs, locate)`` that
+returns a :class:`Reading`; ``inputs`` are the inputs of its forward, for one image.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-# from rows and columns of a map to the cell to look from, counted row by row; None looks from all
+# from the size of a map to the row-major index of the query cell; None means all cells
 Locate = Callable[[tuple[int, int]], int] | None
 
 
@@ -18,12 +18,12 @@ class Reading:
     """The maps of a layer for one image.
 
     Args:
-        mechanism: Short name of the kind of attention.
-        title: What the maps are, in words.
-        maps: The maps to draw by caption, each (H, W).
-        arrays: The raw values by name, with H and W as their last dimensions.
-        queried: The maps depend on the query point.
-        shared_scale: The maps are compared with each other: one color scale for all.
+        mechanism: Short name of the attention mechanism.
+        title: Title of the maps.
+        maps: The maps to draw, each (H, W), by caption.
+        arrays: The raw values by name, with H and W as the last dimensions.
+        queried: Whether the maps depend on the query point.
+        shared_scale: Whether the maps share one color scale, to be comparable.
     """
 
     mechanism: str
@@ -41,10 +41,10 @@ class Reading:
 
 
 def rows_of_queries(query: Tensor, locate: Locate) -> Tensor:
-    """Queries as rows: that of the query point alone where there is one, else all.
+    """Queries as rows: only that of the query point if there is one, otherwise all.
 
     Shape:
-        (B, C, H, W) -> (B, N', C), N' 1 or H W.
+        (B, C, H, W) -> (B, N', C), N' = 1 or H W.
     """
     rows = query.flatten(2).transpose(1, 2)
     if locate is None:
@@ -54,5 +54,5 @@ def rows_of_queries(query: Tensor, locate: Locate) -> Tensor:
 
 
 def over_queries(locate: Locate) -> str:
-    """How a map came from the rows of queries, for titles."""
+    """How the rows of the queries were reduced to a map, for titles."""
     return 'mean over all queries' if locate is None else 'of the query point'

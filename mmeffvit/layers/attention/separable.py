@@ -8,15 +8,16 @@ from .reading import Locate, Reading
 
 
 class SeparableSelfAttention(nn.Module):
-    """Self-attention at linear cost through one context vector: separable, arXiv:2206.02680.
+    """Separable self-attention, at linear cost through a context vector: arXiv:2206.02680.
 
-    ``y = W_o(relu(W_v x) * sum_n(softmax_n(W_i x) * W_k x))``, n over the patches, once for each
-    of the P positions inside a patch: tokens of two positions never meet here. As in the official
-    code, which has biases; equation 3 of the paper prints W_K for the product ``x W_K``.
+    ``y = W_o(relu(W_v x) * sum_n(softmax_n(W_i x) * W_k x))``, n over the patches, separately for
+    each of the P positions inside a patch: tokens at different positions are never mixed here. The
+    biases are as in the official code; equation 3 of the paper prints W_K for the product ``x
+    W_K``.
 
-    The map is never cut into patches. The scores become P rows, one per position, that are zero at
-    the pixels of every other position: one matrix product gives all P contexts, and another brings
-    each back to its pixels.
+    The map is not unfolded into patches. The scores form P rows, one per position, that are zero at
+    the pixels of all other positions: one matrix product gives all P context vectors, and another
+    one distributes them to their pixels.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -39,7 +40,7 @@ class SeparableSelfAttention(nn.Module):
         self.register_buffer('own_pixels', own_pixels, persistent=False)
 
     def scores(self, query: Tensor, own: Tensor) -> Tensor:
-        """Context scores: a distribution over the patches for each of the P positions.
+        """Context scores: one distribution over the patches for each of the P positions.
 
         Shape:
             query (B, 1, H, W), logits; own (P, H W), see :meth:`positions` -> (B, P, H W), zero at
@@ -54,20 +55,20 @@ class SeparableSelfAttention(nn.Module):
         return self.out(value.relu() * spread)
 
     def value_and_context(self, x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """The values of all pixels, (B, C, H, W), and the P contexts, (B, C, P)."""
+        """The values of all pixels, (B, C, H, W), and the P context vectors, (B, C, P)."""
         query, key, value = self.qkv(x).split(self.sizes, dim=1)
         return value, key.flatten(2) @ self.scores(query, own).transpose(1, 2)
 
     def positions(self, rows: int, columns: int) -> Tensor:
-        """Which pixels are at each position of their patch: (P, H W) of ones and zeros."""
+        """Masks of the pixels at each position in their patch: (P, H W) of ones and zeros."""
         own = self.own_pixels[:, None, :, None]  # (P, 1, p, 1, p)
         return own.expand(-1, rows, -1, columns, -1).flatten(1)
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
-        """Fold the P context scores ``softmax_n(W_i x)`` back to one map.
+        """Fold the P context scores ``softmax_n(W_i x)`` back into one map.
 
-        Pixel p of patch n gets the score of patch n at position p: the P distributions interleave
-        and are not added up, so the folded map sums to P.
+        Pixel p of patch n gets the score of patch n at position p: the P distributions are
+        interleaved, so the folded map sums to P.
         """
         (x,) = inputs
         own = self.positions(*(side // self.patch_size for side in x.shape[2:]))
@@ -79,13 +80,13 @@ class SeparableSelfAttention(nn.Module):
 
 
 class KeylessSeparableSelfAttention(SeparableSelfAttention):
-    """Separable self-attention for inference, which makes no keys.
+    """Separable self-attention for inference, without computing the keys.
 
     The scores of a position sum to 1, so its context is ``W_k sum_n(softmax_n(W_i x) * x) + b_k``:
-    W_k takes P sums in place of every pixel, which leaves out nearly half of what ``qkv`` costs.
+    W_k is applied to P sums instead of every pixel, which saves nearly half the cost of ``qkv``.
 
     Args:
-        layer: What it takes its weights from, and what it equals.
+        layer: The equivalent layer, whose weights it takes.
     """
 
     @torch.no_grad()

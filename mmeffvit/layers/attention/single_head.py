@@ -1,4 +1,4 @@
-"""Single-head self-attention on a part of the channels, the token mixer of SHViT."""
+"""Single-head self-attention on part of the channels, the token mixer of SHViT."""
 
 import torch
 import torch.nn.functional as F
@@ -11,11 +11,11 @@ from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
 class SingleHeadSelfAttention(nn.Module):
-    """Attention with one head on the first channels; the others bypass attention: arXiv:2401.16456.
+    """Single-head attention on the first channels; remaining channels bypass it: arXiv:2401.16456.
 
     ``y = W_o(relu([softmax(q k^T / sqrt(D)) v, x_2]))`` with ``q, k, v = W(norm(x_1))``, x_1 the
-    attended channels and x_2 the rest. As in the official code, which has a ReLU before W_o and
-    batch norms after both projections that equations 1 to 3 leave out; the norm of x_1 is over all
+    attended and x_2 the remaining channels. As in the official code, there is a ReLU before W_o and
+    a batch norm after both projections, which equations 1 to 3 omit; the norm of x_1 is over all
     its channels and positions together (one group).
 
     Args:
@@ -41,12 +41,12 @@ class SingleHeadSelfAttention(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        attended, passed = x.split(self.sizes, dim=1)
-        attended = attended.clone()  # torch's group norm takes no view under vmap
+        attended, remaining = x.split(self.sizes, dim=1)
+        attended = attended.clone()  # torch's group norm rejects views under vmap
         query, key, value = self.qkv(self.norm(attended)).flatten(2).split(self.qkv_sizes, dim=1)
         scores = query.transpose(1, 2) @ key * self.scale  # (B, N, N), queries first
         mixed = value @ scores.softmax(dim=-1).transpose(1, 2)  # (B, attended, N)
-        joined = torch.cat([mixed.view_as(attended), passed], dim=1)
+        joined = torch.cat([mixed.view_as(attended), remaining], dim=1)
         return self.proj(F.relu(joined))
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:

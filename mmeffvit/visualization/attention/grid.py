@@ -83,6 +83,6 @@ class Canvas:
         for part, pixels, cell, cells in zip(
             content, size, self.pitches(values.shape), values.shape, strict=True
         ):
-            centres = (np.arange(pixels) + 0.5) * part / pixels
-            indices.append(np.minimum((centres / cell).astype(int), cells - 1))
+            centers = (np.arange(pixels) + 0.5) * part / pixels
+            indices.append(np.minimum((centers / cell).astype(int), cells - 1))
         return values[indices[0][:, None], indices[1][None]]

@@ -1,4 +1,4 @@
-"""One attention map over one image, with its caption and its colour scale."""
+"""One attention map over one image, with its caption and its color scale."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from .grid import Canvas
 PANEL_SIDE = 220  # pixels of the longer side of a picture
 LINE_HEIGHT = 15  # pixels
 BAR_HEIGHT = 8  # pixels
-OPACITY = 0.7  # of the colours over the grey image
-COLOUR_MAP = cv2.COLORMAP_VIRIDIS  # perceptually uniform, and readable without colour vision
+OPACITY = 0.7  # of the colors over the gray image
+COLOR_MAP = cv2.COLORMAP_VIRIDIS  # perceptually uniform, and readable without color vision
 FONT = cv2.FONT_HERSHEY_SIMPLEX
 FONT_SCALE = 0.38
 
@@ -40,18 +40,18 @@ class Photograph:
         return cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
 
 
-def colours(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
-    """Colours of a map between two limits: (H, W) -> (H, W, 3) uint8, RGB."""
+def colors(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+    """Colors of a map between two limits: (H, W) -> (H, W, 3) uint8, RGB."""
     low, high = limits
     scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)
     levels = (scaled.clip(0, 1) * 255).round().astype(np.uint8)
-    return cv2.cvtColor(cv2.applyColorMap(levels, COLOUR_MAP), cv2.COLOR_BGR2RGB)
+    return cv2.cvtColor(cv2.applyColorMap(levels, COLOR_MAP), cv2.COLOR_BGR2RGB)
 
 
 def limits_of(*maps: np.ndarray, stretch: bool = False) -> tuple[float, float]:
-    """Ends of a colour scale: all values, 0 and twice the mean lie between them.
+    """Ends of a color scale: all values, 0 and twice the mean lie between them.
 
-    So an even map has the middle colour, not the brightest, and noise does not fill the scale.
+    So an even map has the middle color, not the brightest, and noise does not fill the scale.
     ``stretch`` takes the least and the greatest value as they are.
     """
     low = min(float(m.min()) for m in maps)
@@ -73,11 +73,11 @@ def draw_map(
     caption: tuple[str, str],
     limits: tuple[float, float],
 ) -> np.ndarray:
-    """Draw a map over the image, with two lines above it and the colour scale below."""
+    """Draw a map over the image, with two lines above it and the color scale below."""
     small = photograph.small()
     spread = photograph.canvas.spread(values, photograph.content, small.shape[:2])
-    grey = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-    blend = cv2.addWeighted(colours(spread, limits), OPACITY, grey, 1 - OPACITY, 0)
+    gray = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    blend = cv2.addWeighted(colors(spread, limits), OPACITY, gray, 1 - OPACITY, 0)
     mark_query(blend, photograph)
     width = small.shape[1]
     scale = draw_scale(limits, landmark(values), width)
@@ -85,9 +85,9 @@ def draw_map(
 
 
 def draw_scale(limits: tuple[float, float], mark: float, width: int) -> np.ndarray:
-    """A bar of colours with a tick at ``mark``, above its ends and the mark in numbers."""
+    """A bar of colors with a tick at ``mark``, above its ends and the mark in numbers."""
     low, high = limits
-    bar = colours(np.linspace(low, high, width)[None].repeat(BAR_HEIGHT, axis=0), limits)
+    bar = colors(np.linspace(low, high, width)[None].repeat(BAR_HEIGHT, axis=0), limits)
     precision = digits(limits)
     first, middle, last = (f'{value:.{precision}g}' for value in (low, mark, high))
     numbers = text_line(first, width)
@@ -123,14 +123,14 @@ def mark_query(picture: np.ndarray, photograph: Photograph) -> None:
     """Draw a ring around the query point, if there is one."""
     if photograph.canvas.query is None:
         return
-    centre = tuple(
+    center = tuple(
         int(place / part * pixels)
         for place, part, pixels in zip(
             photograph.canvas.query, photograph.content[::-1], picture.shape[1::-1], strict=True
         )
     )
-    for thickness, colour in ((4, (0, 0, 0)), (2, (255, 255, 255))):
-        cv2.circle(picture, centre, 5, colour, thickness, cv2.LINE_AA)
+    for thickness, color in ((4, (0, 0, 0)), (2, (255, 255, 255))):
+        cv2.circle(picture, center, 5, color, thickness, cv2.LINE_AA)
 
 
 def heading(lines: tuple[str, str], width: int) -> list[np.ndarray]:

@@ -43,7 +43,7 @@ def visualize_attention(
         layers: Names or patterns of layers, see :func:`.recorder.attention_layers`.
         size: Height and width in pixels to resize to; None takes what the config tests at, or for
             a backbone the images as they are.
-        stretch: Colours from the least to the greatest value of each map.
+        stretch: Colors from the least to the greatest value of each map.
 
     Returns:
         The files written.

@@ -30,7 +30,7 @@ def draw_sheets(
         readings: What was read from it by layer.
         name: Name of the image, for captions.
         remark: End of every title.
-        stretch: Colours from the least to the greatest value, see :func:`.overlay.limits_of`.
+        stretch: Colors from the least to the greatest value, see :func:`.overlay.limits_of`.
 
     Yields:
         The name of the group of layers, and its sheet.

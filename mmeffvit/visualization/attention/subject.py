@@ -112,7 +112,7 @@ def config_subject(config: Config, checkpoint: str | None, size: Size | None) ->
 
 
 def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
-    """A backbone by itself; images are normalised as its released weights expect.
+    """A backbone by itself; images are normalized as its released weights expect.
 
     Raises:
         UserError: If it is not one of ours.
@@ -197,10 +197,10 @@ def prepare_by_pipeline(
 def prepare_plainly(
     path: Path, *, model: Backbone, size: Size | None
 ) -> tuple[Tensor, tuple[float, float]]:
-    """Resize to ``size`` if one is given, and normalise; an image of any size fits."""
+    """Resize to ``size`` if one is given, and normalize; an image of any size fits."""
     image = cv2.cvtColor(read_image(path), cv2.COLOR_BGR2RGB)
     if size is not None:
         image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR)
-    normalised = (image - np.array(model.input_mean)) / np.array(model.input_std)
-    inputs = torch.from_numpy(normalised).float().permute(2, 0, 1)[None]
+    normalized = (image - np.array(model.input_mean)) / np.array(model.input_std)
+    inputs = torch.from_numpy(normalized).float().permute(2, 0, 1)[None]
     return inputs.to(next(model.parameters()).device), image.shape[:2]

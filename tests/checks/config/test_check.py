@@ -18,8 +18,8 @@ from mmengine.runner import Runner
 from mmeffvit.checks.config import check as config_check
 from mmeffvit.checks.config.check import check_config, stop_at_faults
 from mmeffvit.checks.config.findings import Kind
-from mmeffvit.config.datasets import fed_multiples
-from mmeffvit.config.load import load_config, require_host_of
+from mmeffvit.config.datasets import input_multiples
+from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.engine.launch import RunOptions, build_runner, train
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_python
@@ -27,7 +27,7 @@ from tests.conftest import ROOT, run_python
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
 SSDLITE = CONFIGS / 'ssdlite_mobilevitv2_050.py'
-HOST = Path(mmdet.__file__).parent / '.mim' / 'configs'
+MMDET_CONFIGS = Path(mmdet.__file__).parent / '.mim' / 'configs'
 TINY_SHVIT = dict(
     type='mmeffvit.SHViT', arch=dict(channels=(16, 24, 32), depths=(1, 1, 1), attended=(0, 8, 8))
 )
@@ -36,7 +36,7 @@ PRETRAINED = dict(type='Pretrained', checkpoint='nowhere.pth')
 
 
 def all_found(config: Config) -> dict[Kind, list[str]]:
-    require_host_of(config)
+    require_scope(config)
     findings = check_config(config)
     return {kind: [f.text for f in findings if f.kind is kind] for kind in Kind}
 
@@ -83,27 +83,27 @@ def segmentor(backbone: dict, in_index: int, channels: int, **preprocessor: obje
 
 
 @pytest.mark.parametrize(
-    ('leaf', 'classes'),
+    ('config_name', 'classes'),
     [
         ('maskrcnn_swiftformer_xs_shapes', 4),
         ('pspnet_mobilevitv2_050_ade20k', 150),
         ('ssdlite_mobilevitv2_050', 80),
     ],
 )
-def test_a_leaf_has_no_fault(leaf, classes):
-    texts = all_found(load_config(CONFIGS / f'{leaf}.py'))
+def test_our_configs_have_no_fault(config_name, classes):
+    texts = all_found(load_config(CONFIGS / f'{config_name}.py'))
     assert texts[Kind.FAULT] == []
-    assert f'{classes} classes in all heads and in the data' in texts[Kind.FINE]
+    assert f'{classes} classes in all heads and in the data' in texts[Kind.PASSED]
 
 
-def test_a_config_of_the_host_has_no_fault():
-    texts = all_found(load_config(HOST / 'retinanet' / 'retinanet_r18_fpn_1x_coco.py'))
+def test_a_config_of_mmdet_has_no_fault():
+    texts = all_found(load_config(MMDET_CONFIGS / 'retinanet' / 'retinanet_r18_fpn_1x_coco.py'))
     assert texts[Kind.FAULT] == []
-    assert 'bbox_head (RetinaHead) declares strides 8, 16, 32, 64, 128' in texts[Kind.FINE][0]
+    assert 'bbox_head (RetinaHead) declares strides 8, 16, 32, 64, 128' in texts[Kind.PASSED][0]
     assert re.search(r'frozen.*: backbone\.conv1.*backbone\.layer1', texts[Kind.NOTE][0])
 
 
-def test_a_stock_fpn_on_shvit_is_told_that_its_maps_are_too_coarse():
+def test_a_standard_fpn_on_shvit_has_too_coarse_maps():
     neck = dict(type='FPN', in_channels=[16, 24, 32], out_channels=16, num_outs=5)
     the_fault(
         retinanet(neck),
@@ -113,18 +113,18 @@ def test_a_stock_fpn_on_shvit_is_told_that_its_maps_are_too_coarse():
     )
 
 
-def test_the_cure_of_a_stride_fault_cures_it():
+def test_the_suggested_fix_of_a_stride_fault_works():
     neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
     assert found(retinanet(dict(neck, num_finer=1, coarser=True)), Kind.FAULT) == []
 
 
-def test_a_missing_level_is_named():
+def test_a_missing_level_is_reported():
     neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
     the_fault(retinanet(dict(neck, num_finer=1)), '5 levels', '4 maps arrive, strides 8, 16, 32')
 
 
 @pytest.mark.parametrize('name', ['FPN', 'mmeffvit.TransposedFPN'])
-def test_wrong_channels_of_the_neck_are_named(name):
+def test_wrong_channels_of_the_neck_are_reported(name):
     neck = dict(type=name, in_channels=[16, 24, 64], out_channels=16)
     if name == 'FPN':
         neck['num_outs'] = 5
@@ -141,7 +141,7 @@ def test_a_model_that_cannot_be_built_is_a_fault_with_the_reason():
     the_fault(config, 'cannot be built', 'AssertionError')
 
 
-def test_wrong_strides_of_a_roi_extractor_are_named():
+def test_wrong_strides_of_a_roi_extractor_are_reported():
     extractor = 'model.roi_head.mask_roi_extractor.featmap_strides'
     the_fault(
         load_config(SHAPES, {extractor: [8, 16, 32, 64]}),
@@ -150,50 +150,50 @@ def test_wrong_strides_of_a_roi_extractor_are_named():
     )
 
 
-def test_classes_that_differ_between_head_and_data_are_named():
+def test_different_classes_of_head_and_data_are_reported():
     config = load_config(SHAPES, {'model.roi_head.mask_head.num_classes': 80})
     the_fault(config, 'mask_head', 'num_classes=80', '4 classes: circle, square, triangle, star')
 
 
-def test_heads_that_differ_are_named_when_the_data_says_nothing():
+def test_differing_heads_are_reported_if_the_data_has_no_classes():
     config = load_config(SHAPES, {'model.roi_head.mask_head.num_classes': 80})
     for split in ('train', 'val', 'test'):
         config.pop(f'{split}_dataloader')
     the_fault(config, 'heads differ', 'mask_head (FCNMaskHead) 80', '(Shared2FCBBoxHead) 4')
 
 
-def test_classes_under_the_old_name_are_named():
+def test_classes_under_the_old_key_are_reported():
     config = load_config(SHAPES)
     config.train_dataloader.dataset.metainfo = dict(CLASSES=('circle',))
     faults = found(config, Kind.FAULT)
-    assert any('CLASSES, which neither host reads' in fault for fault in faults), faults
+    assert any('CLASSES, which mmdet and mmseg no longer read' in fault for fault in faults), faults
 
 
-def test_mobilevitv2_refuses_imagenet_normalisation_and_the_hint_says_how_to_pad():
+def test_imagenet_normalization_for_mobilevitv2_is_a_fault_and_padding_is_suggested():
     backbone = dict(type='mmeffvit.MobileViTv2', arch=0.25, out_indices=(4,), init_cfg=PRETRAINED)
     config = segmentor(backbone, 0, 128, size=(96, 96))
     the_fault(
         config, 'MobileViTv2 expects RGB with mean [0.0, 0.0, 0.0]', 'std=[255.0, 255.0, 255.0]'
     )
     (hint,) = found(config, Kind.NOTE)
-    assert 'unless both sides divide by 64' in hint
+    assert 'unless both sides are multiples of 64' in hint
     config.model.data_preprocessor.update(mean=[0.0] * 3, std=[255.0] * 3, size=(64, 64))
     texts = all_found(config)
     assert texts[Kind.FAULT] == texts[Kind.NOTE] == []
 
 
-def test_images_of_a_fixed_size_are_not_told_to_be_padded():
-    for side, told in ((320, False), (300, True)):
+def test_no_padding_is_suggested_for_images_of_a_fixed_size():
+    for side, expected in ((320, False), (300, True)):
         resize = {'model.backbone.odd_size': 'official'}
         for split in ('train', 'val', 'test'):
             steps = load_config(SSDLITE)[f'{split}_dataloader'].dataset.pipeline
             (index,) = [i for i, step in enumerate(steps) if step['type'] == 'Resize']
             resize[f'{split}_dataloader.dataset.pipeline.{index}.scale'] = (side, side)
         notes = found(load_config(SSDLITE, resize), Kind.NOTE)
-        assert any('grows odd maps' in text for text in notes) == told, notes
+        assert any('enlarges odd maps' in text for text in notes) == expected, notes
 
 
-def test_the_size_that_a_pipeline_ends_with_is_known():
+def test_the_size_after_a_pipeline_is_known():
     pad, crop = dict(type='Pad', size=(640, 512)), dict(type='RandomCrop', crop_size=(640, 640))
     stretch = dict(type='Resize', scale=(320, 256), keep_ratio=False)
     keep = dict(type='Resize', scale=(320, 256), keep_ratio=True)
@@ -213,10 +213,10 @@ def test_the_size_that_a_pipeline_ends_with_is_known():
                 train_dataloader=dict(dataset=dict(type='CocoDataset', pipeline=steps)),
             )
         )
-        assert fed_multiples(config) == expected, steps
+        assert input_multiples(config) == expected, steps
 
 
-def test_plain_names_need_an_import_that_the_config_says():
+def test_plain_names_need_an_import_in_the_config():
     config = load_config(SHAPES, {'model.backbone.type': 'SwiftFormer'})
     the_fault(config, "type='SwiftFormer'", "type='mmeffvit.SwiftFormer'", 'custom_imports')
     config.custom_imports = dict(imports=['mine'])
@@ -227,18 +227,18 @@ def test_plain_names_need_an_import_that_the_config_says():
     assert all_found(config)[Kind.FAULT] == []
 
 
-def test_a_key_left_from_the_base_names_the_cure(tmp_path):
-    config = load_config(HOST / 'retinanet' / 'retinanet_r18_fpn_1x_coco.py')
+def test_a_key_left_from_the_base_is_reported_with_its_fix(tmp_path):
+    config = load_config(MMDET_CONFIGS / 'retinanet' / 'retinanet_r18_fpn_1x_coco.py')
     config.model.backbone.update(type='mmeffvit.SwiftFormer', arch='xs')
-    cure = r"argument '(\w+)', which model\.backbone has\. .*backbone=dict\(_delete_=True, \.\.\.\)"
+    fix = r"argument '(\w+)', set in model\.backbone\. .*backbone=dict\(_delete_=True, \.\.\.\)"
     (fault,) = found(config, Kind.FAULT)
-    assert re.search(f'the model cannot be built: .*{cure}', fault), fault
+    assert re.search(f'the model cannot be built: .*{fix}', fault), fault
     config.work_dir = str(tmp_path)
-    with pytest.raises(UserError, match=cure):
+    with pytest.raises(UserError, match=fix):
         build_runner(config)
 
 
-def test_a_level_of_the_neck_that_no_head_uses_stops_several_processes_only():
+def test_an_unused_level_of_the_neck_is_a_fault_for_several_processes_only():
     neck = dict(
         type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16, num_finer=1
     )
@@ -248,13 +248,13 @@ def test_a_level_of_the_neck_that_no_head_uses_stops_several_processes_only():
         type='UPerHead', in_channels=[16] * 3, in_index=(0, 1, 2), channels=8, num_classes=2,
         norm_cfg=dict(type='BN'), align_corners=False, loss_decode=dict(type='CrossEntropyLoss'),
     )  # fmt: skip
-    the_fault(config, 'no gradient reaches neck.output.3', 'one process trains all the same')
+    the_fault(config, 'no gradient reaches neck.output.3', 'a single process does not')
     texts = [str(finding) for finding in check_config(config, distributed=False)]
     assert any(text.startswith('note: no gradient reaches neck.output.3') for text in texts)
     stop_at_faults(config)  # this is one process
 
 
-def test_images_left_in_bgr_are_named_and_random_weights_take_any():
+def test_bgr_images_are_a_fault_for_pretrained_weights_only():
     neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
     config = retinanet(dict(neck, num_finer=1, coarser=True), init_cfg=PRETRAINED)
     config.model.data_preprocessor.bgr_to_rgb = False
@@ -265,11 +265,11 @@ def test_images_left_in_bgr_are_named_and_random_weights_take_any():
     assert 'gets BGR' in ' '.join(texts[Kind.NOTE])
 
 
-def test_a_map_that_no_head_uses_is_named_with_its_parameters():
+def test_an_unused_map_is_reported_with_its_parameters():
     arch = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))
     config = segmentor(dict(type='mmeffvit.SwiftFormer', arch=arch), 3, 16)
-    cure = 'model.backbone.out_indices=(3,)'
-    the_fault(config, 'backbone.output_norms.0, backbone.output_norms.1', cure)
+    fix = 'model.backbone.out_indices=(3,)'
+    the_fault(config, 'backbone.output_norms.0, backbone.output_norms.1', fix)
     config.find_unused_parameters = True
     assert found(config, Kind.FAULT) == []
     config.pop('find_unused_parameters')
@@ -278,7 +278,7 @@ def test_a_map_that_no_head_uses_is_named_with_its_parameters():
     assert found(config, Kind.FAULT) == []
 
 
-def test_frozen_stages_are_information():
+def test_frozen_stages_are_a_note():
     neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
     config = retinanet(dict(neck, num_finer=1, coarser=True), frozen_stages=1)
     texts = all_found(config)
@@ -286,23 +286,23 @@ def test_frozen_stages_are_information():
     assert 'backbone.stem, backbone.stages.0' in ' '.join(texts[Kind.NOTE])
 
 
-def test_a_head_without_strides_is_said_not_to_be_checked():
+def test_a_head_without_strides_is_reported_as_unchecked():
     backbone = dict(type='mmeffvit.SwiftFormer', arch='xs', out_indices=(3,))
     texts = found(segmentor(backbone, 0, 220), Kind.UNCHECKED)
     assert any('decode_head (FCNHead): none declared' in text for text in texts), texts
 
 
-def test_a_check_that_does_not_understand_a_model_says_so(monkeypatch):
-    def puzzled(step, config):
+def test_a_check_that_fails_on_a_model_is_reported_as_unchecked(monkeypatch):
+    def failing(step, config):
         raise AttributeError('a head like no other')
 
-    monkeypatch.setattr(config_check, 'compare_classes', puzzled)
+    monkeypatch.setattr(config_check, 'compare_classes', failing)
     texts = all_found(load_config(SHAPES))
     assert texts[Kind.FAULT] == []
     assert 'classes: AttributeError: a head like no other' in texts[Kind.UNCHECKED]
 
 
-def test_a_check_leaves_the_config_and_all_states_as_they_were():
+def test_a_check_changes_neither_the_config_nor_any_state():
     config = load_config(SHAPES)
     before = config.dump()
     scope, logger = DefaultScope.get_current_instance(), MMLogger.get_current_instance()
@@ -336,7 +336,9 @@ def tool(monkeypatch):
     return run
 
 
-def test_the_tool_exits_with_0_for_none_1_for_faults_and_2_for_a_missing_config(tool, capsys):
+def test_the_tool_exits_with_0_without_faults_1_with_faults_and_2_for_a_missing_config(
+    tool, capsys
+):
     assert tool('check_config', SHAPES) == 0
     assert tool('check_config', SHAPES, '--cfg-options', WRONG) == 1
     printed = capsys.readouterr().out
@@ -345,7 +347,7 @@ def test_the_tool_exits_with_0_for_none_1_for_faults_and_2_for_a_missing_config(
     assert tool('check_config', 'no.py') == 2
 
 
-def test_training_stops_at_a_fault_unless_told_not_to_look(
+def test_training_stops_at_a_fault_unless_the_check_is_disabled(
     tool, shapes, tmp_path, monkeypatch, capsys
 ):
     started = []
@@ -354,7 +356,7 @@ def test_training_stops_at_a_fault_unless_told_not_to_look(
     assert tool('train', SHAPES, *options) == 2
     assert started == []
     message = capsys.readouterr().err
-    assert 'has 1 fault (--no-check trains all the same): roi_head.mask_roi' in message
+    assert 'has 1 fault (--no-check trains anyway): roi_head.mask_roi' in message
     assert tool('train', SHAPES, '--no-check', *options) == 0
     assert len(started) == 1
 
@@ -385,4 +387,4 @@ def test_every_process_stops_at_a_fault_that_the_first_reports(shapes, tmp_path)
     )  # fmt: skip
     assert run.returncode != 0
     assert run.stdout.count('declares stride 8 for level 0') == 1, run.stdout
-    assert re.search('error: .* has 1 fault .--no-check trains all the same.', run.stdout)
+    assert re.search('error: .* has 1 fault .--no-check trains anyway.', run.stdout)

@@ -1,4 +1,4 @@
-"""Whole data pass, and every kind of damage is found, counted and named."""
+"""Intact data pass, and every kind of damage is found, counted and reported."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from mmeffvit.checks.data import report as kinds
 from mmeffvit.checks.data.check import check_dataset
 from mmeffvit.checks.data.images import Sample
 from mmeffvit.checks.data.report import NOTE, Kind, Report
-from mmeffvit.checks.data.segmentation import Meaning
+from mmeffvit.checks.data.segmentation import LabelMapping
 from mmeffvit.checks.run import check_data
-from mmeffvit.config.load import load_config, require_host_of
+from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_size
 from tests.conftest import ROOT, run_tool_here
@@ -31,30 +31,30 @@ ALL = Sample(None)
 
 def loaded(config: Path, data_root: Path, **options: object) -> Config:
     config = load_config(config, {'data_root': f'{data_root}/', **options})
-    require_host_of(config)
+    require_scope(config)
     return config
 
 
-def broken_in(reports: list[Report]) -> set[Kind]:
-    return {kind for report in reports for kind in report.broken}
+def faults_in(reports: list[Report]) -> set[Kind]:
+    return {kind for report in reports for kind in report.faults}
 
 
 @pytest.fixture
 def copy(shapes, tmp_path) -> Path:
-    """Generated shapes that a test may damage."""
+    """A copy of the generated shapes that a test may damage."""
     return Path(shutil.copytree(shapes, tmp_path / 'shapes'))
 
 
 @pytest.fixture
 def ade_copy(ade_shapes, tmp_path) -> Path:
-    """The same as label maps."""
+    """The same with label maps."""
     return Path(shutil.copytree(ade_shapes, tmp_path / 'ade'))
 
 
-def test_whole_data_have_nothing_broken(shapes, ade_shapes):
+def test_intact_data_have_no_faults(shapes, ade_shapes):
     for config, folder in ((SHAPES, shapes), (ADE, ade_shapes)):
         reports = check_dataset(loaded(config, folder), sample=ALL)
-        assert not broken_in(reports), [str(report) for report in reports]
+        assert not faults_in(reports), [str(report) for report in reports]
         assert [report.name for report in reports] == ['train', 'val, test']
 
 
@@ -79,7 +79,7 @@ def edit(change: Callable[[dict], object]) -> Callable[[Path], object]:
 
 
 def first(records: str, /, **values: object) -> Callable[[Path], object]:
-    """Give the first record of a list other values."""
+    """Change values of the first record of a list."""
     return edit(lambda content: content[records][0].update(values))
 
 
@@ -118,16 +118,16 @@ DAMAGE = {
     'box outside': (kinds.BOX_OUTSIDE, first('annotations', bbox=[50, 50, 30, 10])),
     'box left of it': (kinds.BOX_OUTSIDE, first('annotations', bbox=[-9, 0, 5, 5])),
     'box without area': (kinds.BOX_EMPTY, first('annotations', bbox=[5, 5, 0, 10])),
-    'box turned round': (kinds.BOX_EMPTY, first('annotations', bbox=[9, 9, -4, 5])),
+    'box with negative width': (kinds.BOX_EMPTY, first('annotations', bbox=[9, 9, -4, 5])),
     'box not a number': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=[1, 2, 3])),
     'category of no class': (kinds.CATEGORY_UNKNOWN, first('annotations', category_id=99)),
     'image of no file': (kinds.IMAGE_UNKNOWN, first('annotations', image_id=999)),
     'class missing': (kinds.CLASS_MISSING, first('categories', name='heart')),
     'classes in another order': (kinds.CLASS_ORDER, edit(swap_categories)),
-    'class named twice': (kinds.CATEGORY_TWICE, edit(name_again)),
-    'image id twice': (kinds.IMAGE_TWICE, repeat('images')),
-    'annotation id twice': (kinds.ANNOTATION_TWICE, repeat('annotations')),
-    'category id twice': (kinds.CATEGORY_TWICE, repeat('categories')),
+    'class named twice': (kinds.CATEGORY_DUPLICATE, edit(name_again)),
+    'image id twice': (kinds.IMAGE_DUPLICATE, repeat('images')),
+    'annotation id twice': (kinds.ANNOTATION_DUPLICATE, repeat('annotations')),
+    'category id twice': (kinds.CATEGORY_DUPLICATE, repeat('categories')),
     'no height': (kinds.RECORD_INCOMPLETE, first('images', height=None)),
     'polygon of two points': (
         kinds.MASK_SHORT,
@@ -137,16 +137,16 @@ DAMAGE = {
         kinds.MASK_BROKEN,
         first('annotations', segmentation=[[1, 1, 1e9, 1, 1e9, 1e9]]),
     ),
-    'polygon with a point that is no number': (
+    'polygon with a NaN coordinate': (
         kinds.MASK_BROKEN,
         first('annotations', segmentation=[[1, 1, float('nan'), 1, 9, 9]]),
     ),
     'box far away': (kinds.BOX_FAR, first('annotations', bbox=[0, 0, 1e9, 9])),
-    'box without end': (
+    'box of infinite width': (
         kinds.RECORD_INCOMPLETE,
         first('annotations', bbox=[0, 0, float('inf'), 9]),
     ),
-    'box of texts': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=['0', '0', '9', '9'])),
+    'box of strings': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=['0', '0', '9', '9'])),
     'box beyond float': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=[0, 0, 10**400, 9])),
     'id below zero': (kinds.RECORD_INCOMPLETE, first('annotations', id=-1)),
     'id beyond float': (kinds.RECORD_INCOMPLETE, first('annotations', id=2**60)),
@@ -156,16 +156,16 @@ DAMAGE = {
         kinds.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts=[0, 10**9])),
     ),
-    'text of run lengths beyond the image': (
+    'compressed run lengths beyond the image': (
         kinds.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts='0oooooo0')),
     ),
-    'text of run lengths cut': (
+    'compressed run lengths truncated': (
         kinds.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts='0PP')),
     ),
     'image that is a pipe': (kinds.IMAGE_IRREGULAR, lambda folder: make_pipe(folder / IMAGE)),
-    'annotation file nested too deep': (
+    'annotation file nested too deeply': (
         kinds.FILE_UNREADABLE,
         lambda folder: (folder / TRAIN).write_text('[' * 100_000),
     ),
@@ -178,7 +178,7 @@ DAMAGE = {
         kinds.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts=[5, 6])),
     ),
-    'run lengths not there': (
+    'run lengths missing': (
         kinds.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64])),
     ),
@@ -186,8 +186,8 @@ DAMAGE = {
         kinds.MASK_SIZE,
         first('annotations', segmentation=dict(size=[32, 64], counts=[32 * 64])),
     ),
-    'no annotation file': (kinds.NOT_THERE, lambda folder: (folder / TRAIN).unlink()),
-    'no image folder': (kinds.NOT_THERE, lambda folder: shutil.rmtree(folder / 'train2017')),
+    'no annotation file': (kinds.PATH_MISSING, lambda folder: (folder / TRAIN).unlink()),
+    'no image folder': (kinds.PATH_MISSING, lambda folder: shutil.rmtree(folder / 'train2017')),
     'annotation file cut': (kinds.FILE_UNREADABLE, lambda folder: truncate(folder / TRAIN)),
     'annotation file without lists': (
         kinds.FILE_UNREADABLE,
@@ -197,18 +197,18 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize(('kind', 'damage'), DAMAGE.values(), ids=DAMAGE)
-def test_damage_is_found_counted_and_named(kind, damage, copy):
+def test_damage_is_found_counted_and_reported(kind, damage, copy):
     damage(copy)
     train, val = check_dataset(loaded(SHAPES, copy), sample=ALL)
-    assert train.broken == [kind], str(train)
+    assert train.faults == [kind], str(train)
     assert train.counts[kind] == 1
-    assert not val.broken
+    assert not val.faults
     text = str(train)
-    assert f'BROKEN: 1 {kind.what}: {train.examples[kind][0]}' in text
-    assert f'cure: {kind.cure}' in text
+    assert f'FAULT: 1 {kind.what}: {train.examples[kind][0]}' in text
+    assert f'fix: {kind.fix}' in text
 
 
-def test_what_may_be_meant_is_a_note(copy):
+def test_what_may_be_intended_is_a_note(copy):
     def change(content: dict) -> None:
         content['images'].append(dict(id=99, file_name='000000.png', height=64, width=64))
         content['annotations'][0]['id'] = 0
@@ -218,39 +218,39 @@ def test_what_may_be_meant_is_a_note(copy):
     metainfo = dict(classes=('circle', 'square', 'triangle'))
     config.train_dataloader.dataset.metainfo = metainfo
     train, _ = check_dataset(config, sample=ALL)
-    assert not train.broken
+    assert not train.faults
     found = set(train.counts)
-    assert found == {kinds.WITHOUT_ANNOTATION, kinds.ANNOTATION_ZERO, kinds.CLASS_LEFT_OUT}
+    assert found == {kinds.WITHOUT_ANNOTATION, kinds.ANNOTATION_ID_ZERO, kinds.CLASS_IGNORED}
     assert all(kind.tolerated == NOTE for kind in found)
 
 
-def test_few_boxes_without_area_are_a_note_as_in_coco_itself():
+def test_few_empty_boxes_are_a_note_as_in_coco_itself():
     report = Report('train', 'CocoDataset', num_records=860001)
     for number in range(800):
         report.add(kinds.BOX_EMPTY, number)
-    assert not report.broken
+    assert not report.faults
     assert 'note: 800 boxes' in str(report)
 
 
-def test_masks_are_looked_at_only_where_the_config_reads_them(copy):
+def test_masks_are_checked_only_if_the_config_reads_them(copy):
     first('annotations', segmentation=[[1, 1, 2, 2]])(copy)
     config = loaded(SHAPES, copy)
     for transform in config.train_dataloader.dataset.pipeline:
         transform.pop('with_mask', None)
     train, _ = check_dataset(config)
-    assert not train.broken
+    assert not train.faults
 
 
-def test_an_evaluator_with_another_file_is_found(copy):
+def test_an_evaluator_with_another_file_is_a_fault(copy):
     config = loaded(SHAPES, copy)
     config.val_evaluator.ann_file = str(copy / TRAIN)
     config.test_evaluator.ann_file = 'gone.json'
     reports = {report.name: report for report in check_dataset(config, ('val', 'test'))}
-    assert reports['val'].broken == [kinds.OTHER_FILE]
-    assert reports['test'].broken == [kinds.NOT_THERE]
+    assert reports['val'].faults == [kinds.OTHER_FILE]
+    assert reports['test'].faults == [kinds.PATH_MISSING]
 
 
-def test_data_sets_inside_of_wrappers_are_checked(copy):
+def test_data_sets_inside_wrappers_are_checked(copy):
     (copy / IMAGE).unlink()
     config = loaded(SHAPES, copy)
     own = config.train_dataloader.dataset
@@ -258,7 +258,7 @@ def test_data_sets_inside_of_wrappers_are_checked(copy):
     config.train_dataloader.dataset = dict(type='RepeatDataset', times=2, dataset=inner)
     (report,) = check_dataset(config, ('train',))
     assert report.name == 'train 1 of 2, train 2 of 2'
-    assert report.broken == [kinds.IMAGE_MISSING]
+    assert report.faults == [kinds.IMAGE_MISSING]
 
 
 def paint(value: int) -> Callable[[Path], object]:
@@ -274,7 +274,7 @@ def turn(path: Path) -> None:
     Image.fromarray(np.array(Image.open(path)).T).save(path)
 
 
-def colour(path: Path) -> None:
+def color(path: Path) -> None:
     Image.open(path).convert('RGB').save(path)
 
 
@@ -283,11 +283,11 @@ PICTURE = 'images/training/ADE_train_00000001.jpg'
 LABEL_DAMAGE = {
     'value': (kinds.LABELS_VALUE, LABELS, paint(151)),
     'size': (kinds.LABELS_SIZE, LABELS, turn),
-    'colour': (kinds.LABELS_COLOUR, LABELS, colour),
+    'color': (kinds.LABELS_COLOR, LABELS, color),
     'truncated': (kinds.LABELS_BROKEN, LABELS, truncate),
     'missing': (kinds.LABELS_MISSING, LABELS, Path.unlink),
     'image truncated': (kinds.IMAGE_BROKEN, PICTURE, truncate),
-    'image missing': (kinds.LABELS_ALONE, PICTURE, Path.unlink),
+    'image missing': (kinds.LABELS_UNUSED, PICTURE, Path.unlink),
 }
 
 
@@ -295,19 +295,19 @@ LABEL_DAMAGE = {
 def test_damage_of_label_maps_is_found(kind, name, damage, ade_copy):
     damage(ade_copy / name)
     train, val = check_dataset(loaded(ADE, ade_copy), sample=ALL)
-    assert train.broken == [kind], str(train)
+    assert train.faults == [kind], str(train)
     assert train.counts[kind] == 1
     assert Path(name).stem in train.examples[kind][0]
-    assert not val.broken
+    assert not val.faults
 
 
-def test_a_list_that_names_an_image_twice_or_in_vain_is_found(ade_copy):
+def test_duplicate_and_missing_names_in_a_list_are_found(ade_copy):
     names = ['ADE_train_00000001', 'ADE_train_00000001', 'gone']
     (ade_copy / 'train.txt').write_text('\n'.join(names))
     config = loaded(ADE, ade_copy, **{'train_dataloader.dataset.ann_file': 'train.txt'})
     (train,) = check_dataset(config, ('train',))
-    assert set(train.broken) == {
-        kinds.LISTED_TWICE,
+    assert set(train.faults) == {
+        kinds.LISTED_DUPLICATE,
         kinds.IMAGE_MISSING,
         kinds.LABELS_MISSING,
     }
@@ -315,31 +315,31 @@ def test_a_list_that_names_an_image_twice_or_in_vain_is_found(ade_copy):
 
 @pytest.mark.parametrize('reduce', [False, True])
 @pytest.mark.parametrize('label_map', [None, {0: 1, 1: 255, 2: 0}])
-def test_values_mean_what_the_host_makes_of_them(reduce, label_map, tmp_path):
+def test_values_are_mapped_as_in_mmseg(reduce, label_map, tmp_path):
     from mmseg.datasets.transforms import LoadAnnotations
 
     path = tmp_path / 'labels.png'
     Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(path)
-    host = LoadAnnotations()(
+    expected_labels = LoadAnnotations()(
         dict(seg_map_path=str(path), reduce_zero_label=reduce, label_map=label_map, seg_fields=[])
     )['gt_seg_map']
-    meaning = Meaning(3, 255, reduce, label_map)
-    for value, label in enumerate(host.ravel().tolist()):
+    mapping = LabelMapping(3, 255, reduce, label_map)
+    for value, label in enumerate(expected_labels.ravel().tolist()):
         expected = label if label in (0, 1, 2, 255) else None
-        assert meaning.label_of(value) == expected, value
+        assert mapping.label_of(value) == expected, value
 
 
-def test_the_size_is_that_which_the_host_reads_of_a_turned_photograph(tmp_path):
+def test_the_size_of_a_rotated_photograph_is_that_of_mmcv(tmp_path):
     import mmcv
 
-    path = tmp_path / 'turned.jpg'
+    path = tmp_path / 'rotated.jpg'
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new('RGB', (40, 30)).save(path, exif=exif)
     assert read_size(path) == mmcv.imread(str(path)).shape[:2] == (40, 30)
 
 
-def test_the_sample_repeats_and_an_unknown_data_set_is_a_user_error(shapes):
+def test_the_sample_is_reproducible_and_an_unknown_data_set_is_a_user_error(shapes):
     assert Sample(4, 1).choose(range(99)) == Sample(4, 1).choose(range(99))
     assert Sample(4, 1).choose(range(99)) != Sample(4, 2).choose(range(99))
     config = loaded(SHAPES, shapes, **{'train_dataloader.dataset.type': 'NoSuchDataset'})
@@ -371,23 +371,23 @@ def voc_config(folder: Path) -> Config:
         (folder / f'Annotations/{name}.xml').write_text(VOC)
     (folder / 'train.txt').write_text('1\n2\n')
     config = load_config(SHAPES)
-    require_host_of(config)
+    require_scope(config)
     dataset = dict(type='VOCDataset', data_root=str(folder), ann_file='train.txt')
     config.train_dataloader.dataset = dict(dataset, data_prefix=dict(sub_data_root=''))
     return config
 
 
 @pytest.mark.parametrize(('kind', 'text', 'named'), VOC_DAMAGE.values(), ids=VOC_DAMAGE)
-def test_annotations_of_pascal_voc_are_looked_at(kind, text, named, tmp_path):
+def test_annotations_of_pascal_voc_are_checked(kind, text, named, tmp_path):
     config = voc_config(tmp_path)
     (report,) = check_dataset(config, ('train',), sample=ALL)
-    assert not report.broken, str(report)
+    assert not report.faults, str(report)
     assert ('dog', '2', '2') in report.table
     check_data(config, ('train',))
     path = tmp_path / 'Annotations/1.xml'
     path.unlink() if text is None else path.write_text(text)
     (report,) = check_dataset(config, ('train',), sample=ALL)
-    assert report.broken == [kind], str(report)
+    assert report.faults == [kind], str(report)
     assert named in report.examples[kind][0]
     assert str(path) in report.examples[kind][0]
     if kind.stops:
@@ -396,13 +396,13 @@ def test_annotations_of_pascal_voc_are_looked_at(kind, text, named, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_tool_prints_a_cure_and_exits_with_1(copy):
+def test_the_tool_prints_a_fix_and_exits_with_1(copy):
     (copy / IMAGE).unlink()
     run = run_tool_here('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
     assert run.returncode == 1, run.stdout
-    assert 'BROKEN: 1 images missing' in run.stdout
+    assert 'FAULT: 1 missing images' in run.stdout
     assert '000000.png' in run.stdout
-    assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: 1 images missing')
+    assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: 1 missing images')
     run = run_tool_here('check_dataset', 'no.py')
     assert run.returncode == 2
     assert "error: config 'no.py' does not exist" in run.stdout

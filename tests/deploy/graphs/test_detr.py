@@ -19,7 +19,7 @@ from mmeffvit.deploy.graphs.detr import positional_encoding
 from mmeffvit.deploy.onnx.export import all_nodes
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import run_onnx
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
 from tests.deploy.graphs.test_two_stage import assert_finds_the_same
@@ -32,7 +32,7 @@ ATTENTION = dict(embed_dims=WIDTH)
 FEED_FORWARD = dict(embed_dims=WIDTH, feedforward_channels=2 * WIDTH)
 TINY = {
     'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1)),
-    # four channels a group: a map of one cell has more than one value to normalise
+    # four channels a group: a map of one cell has more than one value to normalize
     'model.neck': dict(in_channels=CHANNELS[1:], out_channels=WIDTH, norm_cfg=dict(num_groups=8)),
     'model.num_queries': 40,
     'model.test_cfg.max_per_img': 20,
@@ -54,7 +54,7 @@ def tiny(options: dict[str, Any] | None = None) -> nn.Module:
     config = load(LEAF)
     config.merge_from_dict({**TINY, **(options or {})})
     torch.manual_seed(0)
-    model = randomised(build(config)).eval()
+    model = randomized(build(config)).eval()
     for name, module in model.named_modules():
         if name.endswith(('sampling_offsets', 'attention_weights')):
             nn.init.normal_(module.weight, std=0.2)
@@ -112,7 +112,7 @@ def test_the_graph_finds_what_the_host_finds(options):
 @pytest.mark.parametrize('coordinates', [2, 4])
 def test_traced_attention_is_mmcvs(coordinates):
     torch.manual_seed(0)
-    attention = randomised(MultiScaleDeformableAttention(16, 2, 3, 4, batch_first=True)).eval()
+    attention = randomized(MultiScaleDeformableAttention(16, 2, 3, 4, batch_first=True)).eval()
     nn.init.normal_(attention.sampling_offsets.weight)
     features = [torch.randn(2, 16, *size) for size in [(9, 5), (5, 3), (3, 2)]]
     levels = Levels.of(features)

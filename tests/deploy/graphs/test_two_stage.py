@@ -18,7 +18,7 @@ from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.deploy.onnx.export import all_nodes
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import run_onnx
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
 from tests.deploy.models import file_of
@@ -43,7 +43,7 @@ def tiny(options: dict[str, Any] | None = None) -> nn.Module:
     config = load('maskrcnn_swiftformer_xs_shapes')
     config.merge_from_dict({**TINY, **(options or {})})
     torch.manual_seed(0)
-    model = randomised(build(config)).eval()
+    model = randomized(build(config)).eval()
     head = model.roi_head.bbox_head
     for layer, std in [
         (model.rpn_head.rpn_cls, 0.2), (model.rpn_head.rpn_reg, 0.02),
@@ -56,7 +56,7 @@ def tiny(options: dict[str, Any] | None = None) -> nn.Module:
 
 @torch.no_grad()
 def spread_classes(model: nn.Module) -> None:
-    """Centre and scale the logits on the regions of an image: else all are of one class."""
+    """Center and scale the logits on the regions of an image: else all are of one class."""
     layer = model.roi_head.bbox_head.fc_cls
     regions = []
     hook = layer.register_forward_hook(lambda _, inputs, __: regions.append(inputs[0]))

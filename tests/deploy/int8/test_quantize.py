@@ -8,7 +8,7 @@ import pytest
 
 from mmeffvit.deploy.agreement import agreement
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
-from mmeffvit.deploy.int8.quantizer import Quantiser
+from mmeffvit.deploy.int8.quantizer import Quantizer
 from mmeffvit.deploy.int8.sensitivity import Group, measure, sensitive
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.errors import UserError
@@ -24,7 +24,7 @@ SHORT = dict(samples=4, size=tiny.SIZE)
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Six images of smooth noise: values of neighbours go together, as in photographs."""
+    """Six images of smooth noise: values of neighbors go together, as in photographs."""
     folder = tmp_path_factory.mktemp('images')
     generator = np.random.default_rng(0)
     for index in range(6):
@@ -35,9 +35,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def quantiser():
+def quantizer():
     images = tiny.images(4).numpy()
-    return Quantiser(tiny.onnx_file(), (images[i : i + 1] for i in range(4)))
+    return Quantizer(tiny.onnx_file(), (images[i : i + 1] for i in range(4)))
 
 
 def int8_nodes(model) -> list:
@@ -81,28 +81,28 @@ def test_an_int8_file_is_close_small_and_says_how_it_was_made(tmp_path, folder):
     assert out.stat().st_size < tiny.onnx_file().stat().st_size
 
 
-def test_named_nodes_stay_in_float(tmp_path, folder, quantiser):
+def test_named_nodes_stay_in_float(tmp_path, folder, quantizer):
     out = tmp_path / 'int8.onnx'
-    kept = quantiser.nodes[:2]
+    kept = quantizer.nodes[:2]
     report = quantize(tiny.onnx_file(), folder, out, exclude=kept, **SHORT)
     assert report.excluded == tuple(sorted(kept))
-    assert report.quantised == len(quantiser.nodes) - 2
+    assert report.quantized == len(quantizer.nodes) - 2
     assert not {node.name for node in int8_nodes(onnx.load(out))}.intersection(kept)
-    with pytest.raises(UserError, match='no node to quantise is called nothing; choose auto'):
+    with pytest.raises(UserError, match='no node to quantize is called nothing; choose auto'):
         quantize(tiny.onnx_file(), folder, out, exclude=['nothing'], **SHORT)
 
 
-def test_the_search_finds_the_part_that_int8_harms(quantiser):
+def test_the_search_finds_the_part_that_int8_harms(quantizer):
     images = [tiny.images().numpy()]
-    groups, decibels = measure(quantiser, images, count=4)
-    assert [name for group in groups for name in group.nodes] == quantiser.nodes
+    groups, decibels = measure(quantizer, images, count=4)
+    assert [name for group in groups for name in group.nodes] == quantizer.nodes
     worst = max(groups, key=lambda group: group.noise)
     best = min(groups, key=lambda group: group.noise)
 
     def without(group: Group) -> float:
-        return decibels([name for name in quantiser.nodes if name not in group.nodes])
+        return decibels([name for name in quantizer.nodes if name not in group.nodes])
 
-    assert without(worst) > without(best) >= decibels(quantiser.nodes) - 0.5
+    assert without(worst) > without(best) >= decibels(quantizer.nodes) - 0.5
 
 
 def test_a_group_is_sensitive_by_its_share_of_the_noise_and_few_are():

@@ -18,10 +18,10 @@ from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.onnx.export import ExportOptions, all_nodes, export_backbone, export_graph
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention import LocalGlobalAttention, TalkingHeadAttention
+from mmeffvit.layers.attention import LocalGlobalAttention, TalkingHeadsAttention
 from mmeffvit.registry import MODELS
 from mmeffvit.utils.onnx import run_onnx
-from tests.backbones.parity import randomised
+from tests.backbones.parity import randomized
 from tests.deploy import models
 
 DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
@@ -42,15 +42,15 @@ class Normed(Graph):
 
 
 def photograph(size: tuple[int, int], batch: int = 1) -> np.ndarray:
-    """Smooth noise in whole numbers, (B, 3, H, W): neighbours differ little, as in photographs."""
+    """Smooth noise in whole numbers, (B, 3, H, W): neighbors differ little, as in photographs."""
     generator = torch.Generator().manual_seed(0)
     coarse = torch.rand(batch, 3, *(side // 8 + 1 for side in size), generator=generator)
     image = torch.nn.functional.interpolate(coarse, size, mode='bilinear') * 255
     return image.round().numpy()
 
 
-def sample_of(leaf: str) -> object:
-    if models.load(leaf).default_scope == 'mmdet':
+def sample_of(config_name: str) -> object:
+    if models.load(config_name).default_scope == 'mmdet':
         from mmdet.structures import DetDataSample
 
         return DetDataSample()
@@ -64,9 +64,9 @@ def assert_agrees(errors: list[Error]) -> None:
     assert all(error.agrees for error in errors), '; '.join(map(str, errors))
 
 
-@pytest.mark.parametrize('leaf', sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}))
-def test_a_file_for_one_size_gives_what_the_host_gives(leaf, tmp_path):
-    model = models.tiny(leaf)
+@pytest.mark.parametrize('config_name', sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}))
+def test_a_file_for_one_size_gives_what_the_host_gives(config_name, tmp_path):
+    model = models.tiny(config_name)
     graph = make_graph(model)
     path = export_graph(graph, tmp_path / 'model.onnx', ExportOptions(shape=SIZE, batch=2))
     images = photograph(SIZE, batch=2)
@@ -76,15 +76,16 @@ def test_a_file_for_one_size_gives_what_the_host_gives(leaf, tmp_path):
     else:
         assert (found['scores'][:, :5] > found['scores'][:, 5:10]).all()  # something is found
         assert len(np.unique(found['labels'])) > 2
-    assert_agrees(models.errors_on(path, model, [images], sample_of(leaf)))
+    assert_agrees(models.errors_on(path, model, [images], sample_of(config_name)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('leaf', [DETECTOR, SEGMENTOR])
-def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(leaf):
-    model = models.tiny(leaf)
+@pytest.mark.parametrize('config_name', [DETECTOR, SEGMENTOR])
+def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(config_name):
+    model = models.tiny(config_name)
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
-    assert_agrees(models.errors_on(models.file_for_any_size(leaf), model, batches, sample_of(leaf)))
+    path = models.file_for_any_size(config_name)
+    assert_agrees(models.errors_on(path, model, batches, sample_of(config_name)))
 
 
 def test_a_file_has_standard_operators_and_tells_what_it_is():
@@ -116,7 +117,7 @@ def test_an_empty_place_has_no_score_no_label_and_no_box():
 @pytest.mark.parametrize('family', sorted(FAMILIES))
 def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
     torch.manual_seed(0)
-    backbone = randomised(MODELS.build(dict(type=family, **FAMILIES[family])))
+    backbone = randomized(MODELS.build(dict(type=family, **FAMILIES[family])))
     path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
     images = photograph((65, 96))
     assert list(run_onnx(path, images)) == [f'stride_{stride}' for stride in backbone.strides]
@@ -147,13 +148,13 @@ def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
 @pytest.mark.parametrize(
     'layer',
     [
-        LocalGlobalAttention(12, 16, 32, TalkingHeadAttention(4, (4, 3)), stride=2),
+        LocalGlobalAttention(12, 16, 32, TalkingHeadsAttention(4, (4, 3)), stride=2),
         MobileViTv2Block(12, 16, 1, restore_size=True),
     ],
     ids=lambda layer: type(layer).__name__,
 )
 def test_a_module_in_the_form_for_graphs_gives_the_same(layer, size):
-    layer = fuse(randomised(layer.double()))
+    layer = fuse(randomized(layer.double()))
     x = torch.randn(2, 12, *size, dtype=torch.float64)
     form = any_size(copy.deepcopy(layer))
     assert type(form) is not type(layer)
@@ -177,15 +178,17 @@ def test_a_group_norm_is_written_with_its_factors(factors, tmp_path):
 
 
 def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):
-    leaf = DETECTOR
-    model = models.tiny(leaf)
-    changed = onnx.load(models.file_for_any_size(leaf))
+    config_name = DETECTOR
+    model = models.tiny(config_name)
+    changed = onnx.load(models.file_for_any_size(config_name))
     for tensor in changed.graph.initializer:
         if len(tensor.dims) == 4:
             values = onnx.numpy_helper.to_array(tensor) * 1.02
             tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
     onnx.save(changed, tmp_path / 'changed.onnx')
-    errors = models.errors_on(tmp_path / 'changed.onnx', model, [photograph(SIZE)], sample_of(leaf))
+    errors = models.errors_on(
+        tmp_path / 'changed.onnx', model, [photograph(SIZE)], sample_of(config_name)
+    )
     with pytest.raises(UserError, match='nothing was written'):
         refuse_disagreement(errors, 'photograph.jpg')
 

@@ -47,8 +47,8 @@ def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path
 
 @pytest.fixture(scope='module')
 def predictors() -> dict[str, OnnxPredictor]:
-    leaves = (DETECTOR, SEGMENTOR)
-    return {leaf: OnnxPredictor(models.file_for_any_size(leaf), threads=1) for leaf in leaves}
+    names = (DETECTOR, SEGMENTOR)
+    return {name: OnnxPredictor(models.file_for_any_size(name), threads=1) for name in names}
 
 
 def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
@@ -104,16 +104,16 @@ def test_what_cannot_be_predicted_on_is_said(predictors, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'leaf',
+    'config_name',
     ['retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs',
      'pspnet_mobilevitv2_050_ade20k', 'segformer_swiftformer_xs_ade20k'],
 )  # fmt: skip
 @pytest.mark.parametrize('shape', [(427, 640), (500, 333)])
-def test_images_are_resized_as_the_pipeline_of_the_config_does(leaf, shape):
+def test_images_are_resized_as_the_pipeline_of_the_config_does(config_name, shape):
     from mmengine.dataset import Compose
     from mmengine.registry import TRANSFORMS, init_default_scope
 
-    config: Config = models.load(leaf)
+    config: Config = models.load(config_name)
     init_default_scope(config.default_scope)
     steps = [
         step
@@ -170,7 +170,7 @@ def test_links_in_a_loop_and_pipes_in_a_folder_are_left_out_and_counted(
     printed = capsys.readouterr().err
     assert 'left out 2 of 3 images' in printed
     assert 'loop.png' in printed
-    with pytest.raises(UserError, match=r'pipe\.jpg.*no regular file'):
+    with pytest.raises(UserError, match=r'pipe\.jpg.*not a regular file'):
         predictors[SEGMENTOR](tmp_path / 'pipe.jpg')
 
 

@@ -12,7 +12,7 @@ from mmeffvit.layers.attention import (
     MobileAttention,
     SeparableSelfAttention,
     SingleHeadSelfAttention,
-    TalkingHeadAttention,
+    TalkingHeadsAttention,
 )
 from mmeffvit.visualization.attention import Canvas, attention_layers, record_attention
 
@@ -25,7 +25,7 @@ CASES = [
 ]
 
 
-def randomised(module: nn.Module) -> nn.Module:
+def randomized(module: nn.Module) -> nn.Module:
     """In eval mode, with parameters that make distributions uneven."""
     generator = torch.Generator().manual_seed(1)
     for parameter in module.parameters():
@@ -42,7 +42,7 @@ def read(layer: nn.Module, *inputs: torch.Tensor, canvas: Canvas) -> dict[str, t
 
 @torch.no_grad()
 def test_context_scores_are_the_softmax_of_every_position_over_the_patches():
-    layer = randomised(SeparableSelfAttention(8))
+    layer = randomized(SeparableSelfAttention(8))
     x = torch.randn(1, 8, 6, 10)
     arrays = read(layer, x, canvas=Canvas(48, 80))
     logits = layer.qkv(x)[0, 0]
@@ -58,7 +58,7 @@ def test_context_scores_are_the_softmax_of_every_position_over_the_patches():
 
 @torch.no_grad()
 def test_global_query_weights_give_the_global_query():
-    layer = randomised(EfficientAdditiveAttention(8))
+    layer = randomized(EfficientAdditiveAttention(8))
     x = torch.randn(1, 8, 5, 7)
     seen = {}
     layer.proj.register_forward_hook(lambda module, inputs, output: seen.update(x=inputs[0]))
@@ -71,7 +71,7 @@ def test_global_query_weights_give_the_global_query():
 
 @torch.no_grad()
 def test_the_rows_of_all_query_points_of_shvit_give_the_output_of_its_layer():
-    layer = randomised(SingleHeadSelfAttention(12, attended=8))
+    layer = randomized(SingleHeadSelfAttention(12, attended=8))
     x = torch.randn(1, 12, 3, 4)
     seen = {}
     layer.proj.register_forward_hook(lambda module, inputs, output: seen.update(x=inputs[0]))
@@ -89,10 +89,10 @@ def test_the_rows_of_all_query_points_of_shvit_give_the_output_of_its_layer():
     torch.testing.assert_close(mean.flatten(), attention.mean(dim=0))
 
 
-@pytest.mark.parametrize(('stride', 'talking'), [(1, True), (2, False)])
+@pytest.mark.parametrize(('stride', 'mix_heads'), [(1, True), (2, False)])
 @torch.no_grad()
-def test_the_heads_of_all_query_points_give_the_output_of_talking_heads(stride, talking):
-    layer = randomised(TalkingHeadAttention(2, (7, 7), stride=stride, talking=talking))
+def test_the_heads_of_all_query_points_give_the_output_of_talking_heads(stride, mix_heads):
+    layer = randomized(TalkingHeadsAttention(2, (7, 7), stride=stride, mix_heads=mix_heads))
     rows, columns = -(-3 // stride), -(-5 // stride)
     query = torch.randn(1, 8, rows, columns)
     key, value = torch.randn(1, 8, 3, 5), torch.randn(1, 6, 3, 5)
@@ -178,7 +178,7 @@ def test_recording_changes_no_output_and_leaves_no_hook(family, arguments, numbe
 @torch.no_grad()
 @pytest.mark.parametrize(('family', 'options', '_'), CASES)
 def test_a_fused_backbone_has_the_maps_of_the_original(family, options, _):
-    model = randomised(family(**options)).double()
+    model = randomized(family(**options)).double()
     for parameter in model.parameters():
         parameter *= 0.2  # no sigmoid is 0
     image, canvas = torch.randn(1, 3, 64, 96).double(), Canvas(64, 96)

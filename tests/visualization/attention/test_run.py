@@ -138,8 +138,12 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
         ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 is outside of .*odd.png.* below 91'),
         ('SHViT:s1', dict(layers=['stages.0']), r"no layer is called 'stages.0'; choose of"),
         ('SHViT:s1', dict(size=(31, 64)), '--size is 31 64; both start at 32'),
-        ('SHViT:s1', dict(images=['gone.png']), "image 'gone.png' does not exist"),
-        ('SHViT:s1', dict(images=[__file__]), 'is no image'),
+        (
+            'SHViT:s1',
+            dict(images=['gone.png']),
+            'image: it does not exist',
+        ),
+        ('SHViT:s1', dict(images=[__file__]), 'cannot be read as an image'),
         ('SHViT:s1', dict(images=['a/odd.png', 'b/odd.png']), "called 'odd'"),
         ('mmdet.ResNet:depth=18', {}, 'no backbone of mmeffvit'),
         ('Nothing:s1', {}, 'neither a config file nor a backbone'),
@@ -163,7 +167,7 @@ def test_an_image_that_is_too_small_is_named(tmp_path):
     assert visualize_attention('SwiftFormer:xs', [str(small)], tmp_path, size=(32, 64))
 
 
-def test_colours_grow_with_the_values_and_the_query_point_is_ringed():
+def test_colors_grow_with_the_values_and_the_query_point_is_ringed():
     values = np.array([[0.0, 1.0, 2.0, 3.0]], np.float32)
     white = np.full((64, 256, 3), 255, np.uint8)
     photograph = Photograph(white, Canvas(64, 256), (64, 256))
@@ -174,8 +178,8 @@ def test_colours_grow_with_the_values_and_the_query_point_is_ringed():
     marked = Photograph(white, Canvas(64, 256, (160, 32)), (64, 256))
     other = draw_map(marked, values, ('layer', 'stride 64'), limits_of(values))
     changed = np.argwhere((panel != other).any(axis=2))
-    centre = changed.mean(axis=0)
-    assert centre == pytest.approx([30 + 32 * 220 / 256, 160 * 220 / 256], abs=1)
+    center = changed.mean(axis=0)
+    assert center == pytest.approx([30 + 32 * 220 / 256, 160 * 220 / 256], abs=1)
 
 
 def test_an_even_map_has_the_middle_of_the_scale_unless_stretched():

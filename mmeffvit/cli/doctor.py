@@ -1,0 +1,48 @@
+"""Print versions, whether mmdet and mmseg work here, and where the configs are."""
+
+import platform
+from argparse import ArgumentParser
+from functools import partial
+from importlib import import_module
+
+import cv2
+import mmengine
+import numpy
+import torch
+
+import mmeffvit
+from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+
+from .arguments import new_parser, run_command
+
+
+def make_parser() -> ArgumentParser:
+    return new_parser(__doc__, 'doctor')
+
+
+def run() -> None:
+    rows = {
+        'python': f'{platform.python_version()} on {platform.platform()}',
+        'mmeffvit': mmeffvit.__version__,
+        'torch': f'{torch.__version__}, {torch.get_num_threads()} threads',
+        'mmengine': mmengine.__version__,
+        'numpy': numpy.__version__,
+        'opencv': cv2.__version__,
+    }
+    rows |= {package: state(package) for package in ('mmcv', 'mmdet', 'mmseg')}
+    rows |= {name: mmeffvit.resource_dir(name) for name in ('configs', 'tools')}
+    for name, value in rows.items():
+        print(f'{name:<12}{value}')
+
+
+def state(package: str) -> str:
+    """The version of a package if it works here, else the cure."""
+    try:
+        require('mmcv.ops' if package == 'mmcv' else package)
+    except UserError as error:
+        return str(error)
+    return f'{import_module(package).__version__}, works'
+
+
+main = partial(run_command, make_parser, run)

@@ -1,0 +1,117 @@
+"""``python -m tests.hostile``: the long run, or a part of it; prints groups by outcomes."""
+
+import fcntl
+import gc
+import json
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+
+import cv2
+import torch
+
+from tests.conftest import ROOT
+
+from .judge import Case, Verdict, live_alone, run_cases, table
+from .world import World, build
+
+GROUPS = ('checkpoints', 'data', 'images', 'configs', 'outputs', 'models', 'results')
+SHORT, LONG = 1, 20  # multiples of the random cases
+
+
+def parse() -> Namespace:
+    parser = ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add('--more', type=int, default=LONG, help='multiple of the random cases (%(default)s)')
+    add('--seed', type=int, default=0, help='of the random cases')
+    add('--part', type=int, nargs=2, default=(0, 1), metavar=('I', 'N'), help='every N-th from I')
+    add('--only', default='', help='cases whose title has this in it')
+    add('--jobs', type=int, default=os.cpu_count(), help='processes at a time (%(default)s)')
+    add('--world', type=Path, help='folder of what the cases start from, made if need be')
+    add('--json', type=Path, help='file for the verdicts')
+    add('--keep', action='store_true', help='leave the folders of cases that are not clean')
+    return parser.parse_args()
+
+
+def import_all() -> None:
+    """What the commands import, once: every case inherits it."""
+    warnings.simplefilter('ignore')
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    modules = ['matplotlib.pyplot', 'onnx', 'onnxruntime', 'mmcv.ops', 'torch._dynamo', 'yapf.yapflib.yapf_api',
+               'mmdet.datasets', 'mmdet.models', 'mmdet.evaluation', 'mmdet.visualization',
+               'mmseg.datasets', 'mmseg.models', 'mmseg.evaluation', 'mmseg.visualization',
+               'safetensors.torch', 'huggingface_hub', 'onnxruntime.quantization']  # fmt: skip
+    modules += [f'mmeffvit.cli.{path.stem}' for path in (ROOT / 'mmeffvit/cli').glob('*.py')]
+    modules += ['mmeffvit.zoo', 'mmeffvit.deploy.predictor.predictor']
+    for name in modules:
+        import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every page
+    assert threading.active_count() == 1, 'a fork would leave the other threads behind'
+
+
+def make_world(folder: Path) -> World:
+    """Build it, in a process of its own, unless another run has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    complete = folder.with_suffix('.complete')
+    with folder.with_suffix('.lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            live_alone(build, folder)
+            complete.touch()
+    return World(folder)
+
+
+def all_cases(world: World, seed: int, more: int) -> Iterator[Case]:
+    for group in GROUPS:
+        yield from import_module(f'{__package__}.cases_{group}').cases(world, seed, more)
+
+
+def main() -> int:
+    options = parse()
+    import_all()
+    place = (
+        nullcontext(tempfile.mkdtemp(prefix='hostile_'))
+        if options.keep
+        else tempfile.TemporaryDirectory(prefix='hostile_', ignore_cleanup_errors=True)
+    )
+    with place as folder:
+        root = Path(folder)
+        world = make_world(options.world or root / 'world')
+        first, step = options.part
+        cases = list(all_cases(world, options.seed, options.more))
+        twice = [title for title, n in Counter(case.title for case in cases).items() if n > 1]
+        assert not twice, f'two cases are called {twice}'
+        cases = [case for case in cases if options.only in case.title][first::step]
+        count = 0
+
+        def report(verdict: Verdict) -> None:
+            nonlocal count
+            count += 1
+            if verdict.outcome != 'clean':
+                print(f'\n{verdict.outcome}: {verdict.case.title}\n{verdict.detail}', flush=True)
+            if sys.stdout.isatty():
+                print(f'\r{count} of {len(cases)} ', end='', flush=True)
+
+        verdicts = run_cases(cases, root / 'cases', options.jobs, report)
+    print(f'\n{table(verdicts)}')
+    if options.json:
+        options.json.write_text(json.dumps([
+            dict(group=v.case.group, name=v.case.name, outcome=v.outcome, detail=v.detail,
+                 seconds=v.seconds)
+            for v in verdicts
+        ]))  # fmt: skip
+    return int(any(verdict.outcome != 'clean' for verdict in verdicts))
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

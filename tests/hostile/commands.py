@@ -1,0 +1,110 @@
+"""The commands and functions that hostile inputs are given to, in the folder of a case."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .judge import Silent
+from .world import World
+
+SMALL = ('train_cfg.max_epochs=1',)
+
+
+def command(name: str, *arguments: object) -> Callable[[Path], None]:
+    """``mmeffvit NAME ARGUMENTS``."""
+
+    def job(folder: Path) -> None:
+        import_module(f'mmeffvit.cli.{name}').main([str(argument) for argument in arguments])
+
+    return job
+
+
+def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Any:
+    more = ['--cfg-options', *options] if options else []
+    return command('train', config, '--no-check', '--work-dir', 'work', *arguments, *more)
+
+
+def read_as_checkpoint(name: str) -> Callable[[Path], None]:
+    def job(folder: Path) -> None:
+        from mmeffvit.checkpoints import read_checkpoint
+        from mmeffvit.checkpoints.sources import fetch
+
+        read_checkpoint(fetch(name))
+
+    return job
+
+
+def read_as_mmengine(name: str) -> Callable[[Path], None]:
+    def job(folder: Path) -> None:
+        from mmengine.runner.checkpoint import CheckpointLoader
+
+        CheckpointLoader.load_checkpoint(name, map_location='cpu')
+
+    return job
+
+
+def read_predictions(name: str) -> Callable[[Path], None]:
+    def job(folder: Path) -> None:
+        from mmeffvit.checkpoints.safe_globals import read_pickle
+
+        read_pickle(name)
+
+    return job
+
+
+def initialize(name: str) -> Callable[[Path], None]:
+    """A backbone of ours with ``init_cfg``."""
+
+    def job(folder: Path) -> None:
+        from mmeffvit.registry import MODELS
+
+        init_cfg = dict(type='Pretrained', checkpoint=name)
+        MODELS.build(dict(type='mmeffvit.SwiftFormer', arch='xs', init_cfg=init_cfg)).init_weights()
+
+    return job
+
+
+# how a checkpoint is opened: cheap ones, which need no model, and all that lead a user to one
+READERS: dict[str, Callable[[str], Callable[[Path], Any]]] = {
+    'read_checkpoint': read_as_checkpoint,
+    'mmengine': read_as_mmengine,
+}
+LOADERS: dict[str, Callable[[str], Callable[[Path], Any]]] = {
+    **READERS,
+    'convert': lambda name: command('convert', name, '--dry-run'),
+    'init_cfg': initialize,
+    'test': lambda name: command('test', 'detector.py', name, '--work-dir', 'work'),
+    'predict': lambda name: command(
+        'predict', 'detector.py', name, 'images/a.jpg', '--out-dir', 'pictures'
+    ),
+    'export': lambda name: command('export', 'detector.py', name, 'out.onnx'),
+    'load_from': lambda name: train(f'load_from={name}', *SMALL),
+    'resume': lambda name: train(arguments=('--resume', name)),
+}
+
+
+def needs(world: World, *names: str) -> Callable[[Path], None]:
+    """Copies of files and folders of the world."""
+
+    def prepare(folder: Path) -> None:
+        for name in names:
+            world.copy(name, folder)
+
+    return prepare
+
+
+def same_tensors(read: Callable[[], Any], expected: Any) -> None:
+    """Read, and compare with what was written.
+
+    Raises:
+        Silent: If it reads something else.
+    """
+    import torch
+
+    tensors = read()
+    if list(tensors) != list(expected):
+        raise Silent(f'other keys: {sorted(set(tensors) ^ set(expected))[:5]}')
+    for key, value in expected.items():
+        if tensors[key].dtype != value.dtype or not torch.equal(tensors[key], value):
+            raise Silent(f'another tensor: {key}')

@@ -1,0 +1,379 @@
+"""Run hostile cases, each in a process of its own, and sort what became of them."""
+
+import ctypes
+import faulthandler
+import hashlib
+import os
+import re
+import resource
+import selectors
+import shutil
+import signal
+import stat
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import escape
+
+CANARY = 'canary'  # a file of this name is written by payloads alone
+MEMORY = 3 * 2**30  # bytes that a case may take beside what it was started with
+KEPT_OUTPUT = 2**20  # bytes
+MAX_MESSAGE = 1500  # characters: more is no clear line
+POLL = 0.02  # seconds
+SILENT = 99  # exit code of a job that found wrong results
+OUTCOMES = (
+    'clean', 'traceback', 'silent', 'hang', 'crash', 'code run', 'data lost',
+    'memory', 'left over', 'unclear', 'refused',
+)  # fmt: skip
+MESSAGE = re.compile(r'^(?:[\w.-]+: )?error: (.*)', re.MULTILINE)
+HINT = '(--debug shows where it came from)'
+PARTIAL = re.compile(r'mmeffvit-partial|\.tmp$')
+
+
+class Silent(Exception):  # noqa: N818  an answer, not a fault of the test
+    """What was read is not what the file holds."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A hostile input or fault, and what must become of it.
+
+    Args:
+        group: Row of the table.
+        name: Unique within the group.
+        job: Runs in the process of the case, whose working directory is the folder of the case.
+        prepare: Fills that folder beforehand.
+        expect: 'refuse' ends in one clear line, 'work' ends well, 'either' is both.
+        says: Words that the line must have.
+        codes: Exit codes of a refusal.
+        writes: Paths below the folder that exist before and may change.
+        seconds: Time limit.
+        memory: Limit of what it takes beside what it was started with, in bytes.
+    """
+
+    group: str
+    name: str
+    job: Callable[[Path], Any]
+    prepare: Callable[[Path], Any] = lambda folder: None
+    expect: str = 'refuse'
+    says: tuple[str, ...] = ()
+    codes: tuple[int, ...] = (2,)
+    writes: tuple[str, ...] = ()
+    seconds: float = 90
+    memory: int = MEMORY
+
+    @property
+    def title(self) -> str:
+        return f'{self.group}: {self.name}'
+
+
+@dataclass
+class Verdict:
+    """What became of a case, and the seconds of the processor that it took."""
+
+    case: Case
+    outcome: str
+    detail: str
+    seconds: float
+
+
+@dataclass
+class Ended:
+    """How the process of a case ended."""
+
+    code: int = 0  # negative is a signal
+    output: str = ''
+    is_late: bool = False
+    is_fat: bool = False
+    processor: float = 0.0  # seconds
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Every path below a folder with its kind and a digest of its content."""
+    found = {}
+    for root, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(root, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                what = f'link to {os.readlink(path)}'
+            elif stat.S_ISREG(mode):
+                what = f'file {digest(path, mode)}'
+            else:
+                what = str(stat.S_IFMT(mode))
+            found[os.path.relpath(path, folder)] = what
+    return found
+
+
+def digest(path: str, mode: int) -> str:
+    if not mode & stat.S_IRUSR:
+        return f'{os.lstat(path).st_size} bytes'
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def sort(case: Case, ended: Ended, before: dict[str, str], after: dict[str, str]) -> str:
+    """The outcome of a case, the worst that holds."""
+    new = [path for path in after if path not in before]
+    touched = [
+        path for path in before
+        if after.get(path) != before[path]
+        and not any(path == own or path.startswith(f'{own}/') for own in case.writes)
+    ]  # fmt: skip
+    if any(os.path.basename(path) == CANARY for path in new):
+        return 'code run'
+    if ended.is_late:
+        return 'hang'
+    if ended.is_fat:
+        return 'memory'
+    if ended.code < 0:
+        return 'crash'
+    if touched:
+        return 'data lost'
+    if 'Traceback (most recent call last)' in ended.output:
+        return 'traceback'
+    if ended.code == SILENT:
+        return 'silent'
+    if any(PARTIAL.search(path) for path in new):
+        return 'left over'
+    if ended.code == 0:
+        return 'silent' if case.expect == 'refuse' else 'clean'
+    if ended.code not in case.codes:
+        return 'unclear'
+    if case.expect == 'work':
+        return 'refused'
+    return 'clean' if is_clear(case, ended) else 'unclear'
+
+
+def is_clear(case: Case, ended: Ended) -> bool:
+    """Whether one line says what is wrong; commands that go on (code 1) report in their own way."""
+    text = ended.output
+    if ended.code == 2:
+        found = MESSAGE.findall(text)
+        rest = MESSAGE.split(text)[-1].replace(HINT, '').strip()
+        if len(found) != 1 or rest or len(found[0]) > MAX_MESSAGE:
+            return False
+        text = found[0]
+    return (ended.code != 2 or text.isprintable()) and all(word in text for word in case.says)
+
+
+def become_ordinary() -> None:
+    """Give up root's right to pass over permissions, where a test runs as root."""
+    if os.geteuid():
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, of two words
+    libc.capget(header, sets)
+    for index in (0, 1):
+        sets[index] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    libc.capset(header, sets)
+
+
+def live(case: Case, folder: Path, pipe: int) -> None:
+    """The process of a case, to its end."""
+    os.setpgid(0, 0)
+    faulthandler.disable()
+    for number in (1, 2):
+        os.dup2(pipe, number)
+    os.close(0)
+    os.open(os.devnull, os.O_RDONLY)
+    sys.stdout = os.fdopen(1, 'w', buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, 'w', buffering=1, errors='backslashreplace', closefd=False)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
+    code = 1
+    try:
+        os.chdir(folder)
+        become_ordinary()
+        case.job(folder)
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except UserError as error:  # of a public function
+        print(f'error: {escape(str(error))}', file=sys.stderr)
+        code = 2
+    except Silent as error:
+        print(f'wrong result: {error}', file=sys.stderr)
+        code = SILENT
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+
+@dataclass
+class Running:
+    """A case whose process has not ended."""
+
+    case: Case
+    folder: Path
+    before: dict[str, str]
+    pid: int
+    pipe: int
+    limit: int  # bytes
+    start: float = field(default_factory=time.monotonic)
+    ended: Ended = field(default_factory=Ended)
+    output: bytearray = field(default_factory=bytearray)
+
+    @classmethod
+    def begin(cls, case: Case, folder: Path) -> 'Running':
+        folder.mkdir(parents=True)
+        case.prepare(folder)
+        before = snapshot(folder)
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.close(reading)
+            live(case, folder, writing)
+        os.close(writing)
+        os.set_blocking(reading, False)
+        limit = case.memory + resident(os.getpid())
+        return cls(case, folder, before, pid, reading, limit)
+
+    def read(self) -> bool:
+        """Take what it has said; whether it can say more."""
+        try:
+            while chunk := os.read(self.pipe, 2**16):
+                self.output += chunk[: KEPT_OUTPUT - len(self.output)]
+        except BlockingIOError:
+            return True
+        return False
+
+    def is_over(self) -> bool:
+        """Look after it: end it when it takes too long or too much."""
+        self.read()
+        pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        if pid:
+            self.ended.code = os.waitstatus_to_exitcode(status)
+            self.ended.processor = used.ru_utime + used.ru_stime
+        else:
+            self.ended.is_late = time.monotonic() - self.start > self.case.seconds
+            self.ended.is_fat = resident(self.pid) > self.limit
+            if not (self.ended.is_late or self.ended.is_fat):
+                return False
+        try:  # what it has started goes with it
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        if not pid:
+            os.waitpid(self.pid, 0)
+        self.read()
+        os.close(self.pipe)
+        return True
+
+    def verdict(self) -> Verdict:
+        self.ended.output = self.output.decode(errors='replace')
+        after = snapshot(self.folder)
+        outcome = sort(self.case, self.ended, self.before, after)
+        lost = [path for path in self.before if after.get(path) != self.before[path]]
+        detail = f'exit code {self.ended.code}; changed: {lost}\n{self.ended.output[-3000:]}'
+        return Verdict(self.case, outcome, detail, self.ended.processor)
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory of a process beside the files that it has mapped."""
+    try:
+        _, rss, shared, *_ = Path(f'/proc/{pid}/statm').read_text().split()
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return 0
+    return (int(rss) - int(shared)) * resource.getpagesize()
+
+
+def run_cases(
+    cases: Iterable[Case],
+    root: Path,
+    jobs: int = 1,
+    report: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Run cases, ``jobs`` at a time; folders of those that end clean are removed.
+
+    Args:
+        cases: Any number; each is prepared when its turn comes.
+        root: Gets a folder per case.
+        jobs: Processes at a time.
+        report: Called with every verdict as it comes.
+    """
+    waiting, running, verdicts = iter(cases), [], []
+    number, more = 0, True
+    with selectors.DefaultSelector() as selector:
+        while running or more:
+            while more and len(running) < jobs:
+                case = next(waiting, None)
+                more = case is not None
+                if more:
+                    number += 1
+                    running.append(Running.begin(case, root / f'{number:05d}'))
+                    selector.register(running[-1].pipe, selectors.EVENT_READ)
+            selector.select(POLL)
+            for each in running[:]:
+                pipe = each.pipe
+                if not each.read() and pipe in selector.get_map():
+                    selector.unregister(pipe)  # it has closed its output
+                if each.is_over():
+                    if pipe in selector.get_map():
+                        selector.unregister(pipe)
+                    running.remove(each)
+                    verdicts.append(each.verdict())
+                    report(verdicts[-1])
+                    if verdicts[-1].outcome == 'clean':
+                        remove(each.folder)
+            if not selector.get_map():
+                time.sleep(POLL)
+    return verdicts
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder of a case, with what cannot be written to."""
+    for root, _, _ in os.walk(folder):
+        os.chmod(root, stat.S_IRWXU)
+    shutil.rmtree(folder)
+
+
+def table(verdicts: Iterable[Verdict]) -> str:
+    """Groups by outcomes."""
+    counts = Counter((verdict.case.group, verdict.outcome) for verdict in verdicts)
+    groups = list(dict.fromkeys(group for group, _ in counts))
+    columns = [o for o in OUTCOMES if o in OUTCOMES[:7] or any(counts[g, o] for g in groups)]
+    rows = [['group', 'cases', *columns]]
+    for group in groups:
+        numbers = [counts[group, outcome] for outcome in columns]
+        rows.append([group, str(sum(numbers)), *map(str, numbers)])
+    totals = [sum(int(row[i]) for row in rows[1:]) for i in range(1, len(columns) + 2)]
+    rows.append(['all', *map(str, totals)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return '\n'.join(
+        '  '.join(text.ljust(w) if not i else text.rjust(w)
+                  for i, (text, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    )  # fmt: skip
+
+
+def live_alone(job: Callable[[Path], Any], folder: Path) -> None:
+    """Do a job in a process of its own, which may start threads; it fails when that fails."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
+            with open(folder / 'log.txt', 'w') as log:
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+            job(folder)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise RuntimeError(f'{job.__name__} failed: {(folder / "log.txt").read_text()[-3000:]}')

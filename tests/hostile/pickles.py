@@ -1,0 +1,130 @@
+"""Pickles by hand, in the two formats of torch."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from tests.checkpoints.test_safe_globals import HOSTILE, integer, text
+
+from .judge import CANARY
+
+START, END = b'\x80\x02', b'.'
+TOUCH = text(f'open({CANARY!r}, "w")')
+
+
+def call(module: str, name: str, *arguments: bytes) -> bytes:
+    return f'c{module}\n{name}\n('.encode() + b''.join(arguments) + b'tR'
+
+
+def pairs(depth: int) -> bytes:
+    """A tuple of two equal tuples of two equal ones...: 2**depth leaves, which a hash visits."""
+    return b')' + b'q\0h\0\x86' * depth
+
+
+def lists(depth: int) -> bytes:
+    """Lists inside of lists."""
+    return b']' * depth + b'a' * (depth - 1)
+
+
+PAYLOADS: dict[str, bytes] = {
+    'os.system': call('os', 'system', text(f'touch {CANARY}')),
+    'posix.system': call('posix', 'system', text(f'touch {CANARY}')),
+    'subprocess': call('subprocess', 'Popen', text(f'touch {CANARY}'), integer(-1), b'NNNN\x89\x88'),
+    'eval': call('builtins', 'eval', TOUCH),
+    'exec': call('builtins', 'exec', TOUCH),
+    'eval of Python 2': call('__builtin__', 'eval', TOUCH),
+    'pathlib': call('pathlib', 'Path.touch', call('pathlib', 'Path', text(CANARY))),
+    'open': call('builtins', 'open', text(CANARY), text('w')),
+    'getattr of os': call('builtins', 'getattr', b'cos\nsystem\n', text('__call__')),
+    'getattr of a module': call('builtins', 'getattr', b'cos\n__dict__\n', text('get')),
+    'partial': call('functools', 'partial', b'cos\nsystem\n', text(f'touch {CANARY}')),
+    'map': call('builtins', 'list', call('builtins', 'map', b'cos\nsystem\n',
+                                         b'](' + text(f'touch {CANARY}') + b'e')),
+    'runpy': call('runpy', '_run_code', TOUCH, b'}'),
+    'torch storage': call('torch.storage', '_load_from_bytes',
+                          b'c_codecs\nencode\n(' + text('x') + text('latin1') + b'tR'),
+    'torch.load': call('torch.serialization', 'load', text('other.pth')),
+    'numpy.load': call('numpy', 'load', text('other.npy'), b'N\x88'),
+    'torch.ops': call('torch._ops', '_OpNamespace', text('os')),
+    'torch.jit': call('torch.jit', 'load', text('other.pt')),
+    'inst': b'(' + text(f'touch {CANARY}') + b'ios\nsystem\n',
+    'obj': b'(cos\nsystem\n' + text(f'touch {CANARY}') + b'o',
+    'stack global': text('os') + text('system') + b'\x93' + text(f'touch {CANARY}') + b'\x85R',
+    'newobj': b'cos\nsystem\n' + text(f'touch {CANARY}') + b'\x85\x81',
+    'newobj with keywords': b'cos\nsystem\n' + text(f'touch {CANARY}') + b'\x85}\x92',
+    'extension': b'\x82\x01',
+    'persistent id': b'Pstorage\n',
+    'persistent tuple': text('storage') + b'\x85Q',
+    'history with a method': (
+        b'cmmengine.logging.history_buffer\nHistoryBuffer\n)\x81}(' + text('_statistics_methods')
+        + b'}' + text('mean') + b'cos\nsystem\nsub'
+    ),
+    'rebuild with a hook': call('torch._utils', '_rebuild_parameter', b'N\x88cos\nsystem\n'),
+    'build with slots': b'ccollections\nOrderedDict\n)R(}' + text('__class__') + b'cos\nsystem\ns}tb',
+    'ordered dict': call('collections', 'OrderedDict', b'cos\nenviron\n'),
+    'a class of mmengine': call('mmengine.config', 'Config.fromfile', text('other.py')),
+    'a class of numpy': call('numpy.f2py.crackfortran', 'getlincoef', TOUCH, b'}'),
+    'protocol 4 frame': b'\x95' + (2**40).to_bytes(8, 'little') + b'N',
+    'unknown opcode': b'\xfe',
+    'no stack': b'tR',
+    'nothing': b'',
+    'pop of nothing': b'0',
+    'memo of nothing': b'h\x07',
+    'mark of nothing': b'\x90',
+    'more bytes than there are': b'\x8e' + (2**50).to_bytes(8, 'little'),
+    'long text': b'X' + (2**31).to_bytes(4, 'little'),
+    'no text': b'X\x02\0\0\0\xff\xff',
+    'deep lists': lists(200_000),
+    'tuples that double, as a key': b'}' + pairs(60) + b'Ns',
+    'tuples that double': pairs(60),
+    'a number of 2,000 digits': b'}\x8a\xff' + b'\x7f' * 255 + b'Ns',
+    'a list as a key': b'}]Ns',
+    'itself': b']q\0h\0a',
+    'a dict with itself': b'}q\0' + text('state_dict') + b'h\0s',
+}  # fmt: skip
+
+HARMLESS = {  # they hold plain values, which a reader that asks for no weights gives back
+    'deep lists', 'tuples that double', 'a number of 2,000 digits', 'itself', 'a dict with itself',
+}  # fmt: skip
+
+
+def old(body: bytes) -> bytes:
+    """A pickle alone, as torch < 1.6 wrote it, all of its parts the same."""
+    magic = START + b'\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
+    version = START + b'M\xe9\x03.'
+    return magic + version + START + b'}.' + START + body + END + START + b'].'
+
+
+def zipped(body: bytes, **records: bytes) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, 'w') as archive:
+        archive.writestr('a/data.pkl', START + body + END)
+        archive.writestr('a/version', '3\n')
+        archive.writestr('a/byteorder', 'little')
+        for name, record in records.items():
+            archive.writestr(f'a/data/{name}', record)
+    return content.getvalue()
+
+
+FORMATS: dict[str, Callable[[bytes], bytes]] = {
+    'pickle': lambda body: START + body + END,
+    'old': old,
+    'zip': zipped,
+}
+BODIES = {**HOSTILE, **PAYLOADS}
+
+
+def write_others(folder: Path) -> None:
+    """What a payload would like to have opened."""
+    import numpy as np
+
+    class Payload:
+        def __reduce__(self):
+            return Path.touch, (Path(CANARY),)
+
+    torch.save(Payload(), folder / 'other.pth')
+    np.save(folder / 'other.npy', np.array([Payload()], dtype=object), allow_pickle=True)
+    (folder / 'other.py').write_text(f'open({CANARY!r}, "w")')

@@ -1,0 +1,147 @@
+"""The judge can find every fault: naive programs are sorted as what they are."""
+
+import os
+import pickle
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mmeffvit.errors import UserError
+
+from .judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
+
+
+class Payload:
+    """Creates the canary when it is unpickled."""
+
+    def __reduce__(self):
+        return Path.touch, (Path(CANARY),)
+
+
+def with_payload(folder: Path) -> None:
+    (folder / 'model.pth').write_bytes(pickle.dumps(Payload()))
+
+
+def with_photographs(folder: Path) -> None:
+    (folder / 'photographs').mkdir()
+    (folder / 'photographs' / 'only_copy.jpg').write_bytes(b'precious')
+
+
+def overwrite(folder: Path) -> None:
+    (folder / 'photographs' / 'only_copy.jpg').write_bytes(b'int8')
+
+
+def remove(folder: Path) -> None:
+    (folder / 'photographs' / 'only_copy.jpg').unlink()
+    (folder / 'photographs').rmdir()
+
+
+def refuse(message: str) -> None:
+    raise UserError(message)
+
+
+def stop(message: str) -> None:
+    print(message, file=sys.stderr)
+    raise SystemExit(2)
+
+
+def loop(folder: Path) -> None:
+    while True:
+        pass
+
+
+def start_another(folder: Path) -> None:
+    if not os.fork():
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(60)
+
+
+def grow(folder: Path) -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(b'x') * 2**26)
+
+
+def fail(folder: Path) -> None:
+    raise ValueError('not for users')
+
+
+def find_wrong(folder: Path) -> None:
+    raise Silent('other tensors')
+
+
+def write_half(folder: Path) -> None:
+    (folder / '.out.onnx.0a1b.mmeffvit-partial').write_bytes(b'half')
+    refuse('disk full')
+
+
+def naive(folder: Path) -> None:
+    pickle.loads((folder / 'model.pth').read_bytes())
+
+
+FAULTS = {
+    'a plain unpickler': (naive, with_payload, 'code run'),
+    'a writer that removes': (remove, with_photographs, 'data lost'),
+    'a writer that overwrites': (overwrite, with_photographs, 'data lost'),
+    'an endless loop': (loop, None, 'hang'),
+    'a process that waits for its child': (start_another, None, 'hang'),
+    'an abort': (lambda folder: os.abort(), None, 'crash'),
+    'an exception': (fail, None, 'traceback'),
+    'no end of memory': (grow, None, 'memory'),
+    'no word': (lambda folder: None, None, 'silent'),
+    'wrong results': (find_wrong, None, 'silent'),
+    'half a file': (write_half, None, 'left over'),
+    'two lines': (lambda folder: refuse('a.pth is bad\nand so is b.pth'), None, 'unclear'),
+    'no name': (lambda folder: refuse('bad file'), None, 'unclear'),
+    'escape sequences': (lambda folder: stop('error: a.pth \x1b[2J'), None, 'unclear'),
+    'another exit code': (lambda folder: os._exit(5), None, 'unclear'),
+    'one clear line': (lambda folder: refuse('a.pth is damaged: fetch it again'), None, 'clean'),
+}
+
+
+@pytest.fixture(scope='module')
+def verdicts(tmp_path_factory):
+    cases = [
+        Case('judge', name, job, prepare or (lambda folder: None), says=('a.pth',), seconds=2,
+             memory=2**28)
+        if name != 'half a file' else Case('judge', name, job)
+        for name, (job, prepare, _) in FAULTS.items()
+    ]  # fmt: skip
+    cases.append(Case('judge', 'good', lambda folder: refuse('no'), expect='work'))
+    found = run_cases(cases, tmp_path_factory.mktemp('judge'), jobs=2)
+    return {verdict.case.name: verdict for verdict in found}
+
+
+@pytest.mark.parametrize('name', FAULTS)
+def test_a_fault_is_sorted_as_what_it_is(name, verdicts):
+    assert verdicts[name].outcome == FAULTS[name][2], verdicts[name].detail
+
+
+def test_a_good_input_that_is_refused_is_a_fault(verdicts):
+    assert verdicts['good'].outcome == 'refused'
+
+
+def test_the_table_counts_every_outcome(verdicts):
+    assert {v.outcome for v in verdicts.values()} == set(OUTCOMES)
+    rows = table(verdicts.values()).splitlines()
+    assert rows[0].split()[:3] == ['group', 'cases', 'clean']
+    assert rows[1].split()[:3] == ['judge', str(len(verdicts)), '1']
+    assert rows[-1].split()[1] == str(len(verdicts))
+
+
+def test_a_permission_holds_for_whoever_runs_the_tests(tmp_path):
+    def prepare(folder: Path) -> None:
+        (folder / 'secret').write_text('x')
+        (folder / 'secret').chmod(0)
+
+    def job(folder: Path) -> None:
+        try:
+            (folder / 'secret').read_text()
+        except PermissionError:
+            refuse('no permission')
+
+    (verdict,) = run_cases([Case('judge', 'permission', job, prepare)], tmp_path)
+    assert verdict.outcome == 'clean', verdict.detail

@@ -1,0 +1,218 @@
+"""What hostile cases start from: small good data, models and files, made once."""
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from PIL import Image
+
+from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
+from tests.conftest import ROOT
+
+SIDE = 64
+TRAIN = 'annotations/instances_train2017.json'
+VAL = 'annotations/instances_val2017.json'
+
+DETECTOR = """
+_base_ = [{base!r}]
+data_root = 'shapes/'
+model = dict(
+    backbone=dict(arch=dict(_delete_=True, channels=(16, 24, 32, 40), depths=(1, 1, 1, 1))),
+    neck=dict(in_channels=[16, 24, 32, 40]),
+)
+train_cfg = dict(max_epochs=2, val_interval=3)
+train_dataloader = dict(batch_size=4, dataset=dict(data_root=data_root))
+val_dataloader = dict(dataset=dict(data_root=data_root))
+test_dataloader = val_dataloader
+val_evaluator = dict(ann_file=data_root + 'annotations/instances_val2017.json')
+test_evaluator = val_evaluator
+randomness = dict(seed=0)
+"""
+
+SEGMENTOR = """
+_base_ = [{base!r}]
+data_root = 'ade/'
+model = dict(
+    backbone=dict(
+        arch=dict(_delete_=True, channels=(16, 24, 32, 40), depths=(1, 1, 1, 1)),
+        init_cfg=None,
+    ),
+    neck=dict(in_channels=[16, 24, 32, 40], out_channels=16),
+    decode_head=dict(in_channels=[16] * 4, channels=16),
+)
+workers = dict(num_workers=0, persistent_workers=False)
+train_dataloader = dict(batch_size=2, **workers, dataset=dict(data_root=data_root))
+val_dataloader = dict(**workers, dataset=dict(data_root=data_root))
+test_dataloader = val_dataloader
+train_cfg = dict(max_iters=1, val_interval=2)
+"""
+
+VOC = """
+_base_ = [{base!r}]
+data_root = 'voc/'
+metainfo = dict(classes=('circle', 'square', 'triangle', 'star'))
+loading = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations', with_bbox=True)]
+meta = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')
+dataset = dict(
+    _delete_=True,
+    type='VOCDataset',
+    data_root=data_root,
+    ann_file='ImageSets/Main/trainval.txt',
+    data_prefix=dict(sub_data_root=''),
+    metainfo=metainfo,
+    pipeline=[*loading, dict(type='PackDetInputs')],
+)
+test = dict(
+    dataset,
+    test_mode=True,
+    pipeline=[
+        loading[0], dict(type='Resize', scale=(64, 64)), loading[1],
+        dict(type='PackDetInputs', meta_keys=meta),
+    ],
+)
+model = dict(
+    roi_head=dict(mask_head=None, mask_roi_extractor=None),
+)
+train_dataloader = dict(dataset=dataset)
+val_dataloader = dict(dataset=test)
+test_dataloader = val_dataloader
+val_evaluator = dict(_delete_=True, type='VOCMetric', metric='mAP')
+test_evaluator = val_evaluator
+"""
+
+XML = """<annotation><folder>VOC</folder><filename>{name}.jpg</filename>
+<size><width>64</width><height>64</height><depth>3</depth></size>
+<object><name>circle</name><difficult>0</difficult>
+<bndbox><xmin>5</xmin><ymin>6</ymin><xmax>40</xmax><ymax>50</ymax></bndbox></object>
+</annotation>
+"""
+
+
+def build(folder: Path) -> None:
+    """Fill ``folder``; in a process of its own, as training starts threads."""
+    from mmeffvit.cli import predict, test, train
+
+    os.chdir(folder)
+    generate(folder / 'shapes', ShapesSpec(num_train=4, num_val=2, side=SIDE, max_objects=3))
+    generate_ade20k(folder / 'ade', ShapesSpec(num_train=2, num_val=1, side=SIDE))
+    write_voc(folder / 'voc')
+    shutil.copytree(folder / 'shapes' / 'val2017', folder / 'images')
+    for name in ('a', 'b'):
+        random_picture(7).save(folder / 'images' / f'{name}.jpg')
+    write_video(folder / 'video.avi')
+    bases = dict(
+        detector=(DETECTOR, ROOT / 'configs/maskrcnn_swiftformer_xs_shapes.py'),
+        segmentor=(SEGMENTOR, ROOT / 'configs/semfpn_swiftformer_l1_ade20k.py'),
+        voc=(VOC, folder / 'detector.py'),
+    )
+    for name, (text, base) in bases.items():
+        (folder / f'{name}.py').write_text(text.format(base=str(base)))
+    train.main(['detector.py', '--work-dir', 'run', '--no-check'])
+    train.main(['segmentor.py', '--work-dir', 'run_of_segmentor', '--no-check'])
+    low = ['--cfg-options', 'model.test_cfg.rcnn.score_thr=0.0']
+    test.main(
+        ['detector.py', 'run/epoch_2.pth', '--work-dir', 'tested', '--out', 'found.pkl', *low]
+    )
+    predict.main(
+        ['detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
+         '--no-pictures', *low]
+    )  # fmt: skip
+    write_backbone(folder)
+    write_onnx(folder / 'model.onnx')
+
+
+def write_voc(folder: Path) -> None:
+    names = ['000001', '000002']
+    for part in ('JPEGImages', 'Annotations', 'ImageSets/Main'):
+        (folder / part).mkdir(parents=True)
+    for number, name in enumerate(names):
+        random_picture(number).save(folder / 'JPEGImages' / f'{name}.jpg')
+        (folder / 'Annotations' / f'{name}.xml').write_text(XML.format(name=name))
+    (folder / 'ImageSets/Main/trainval.txt').write_text('\n'.join(names) + '\n')
+
+
+def random_picture(seed: int) -> Image.Image:
+    coarse = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    return Image.fromarray(cv2.resize(coarse, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC))
+
+
+def write_video(path: Path) -> None:
+    video = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'MJPG'), 10, (SIDE, SIDE))
+    for seed in range(6):
+        video.write(np.asarray(random_picture(seed)))
+    video.release()
+
+
+def write_backbone(folder: Path) -> None:
+    """Weights of a released variant, as a torch file, in the old format, and as safetensors."""
+    from safetensors.torch import save_file
+
+    from mmeffvit.backbones import SwiftFormer
+
+    torch.manual_seed(0)
+    state = {key: value.half() for key, value in SwiftFormer('xs').state_dict().items()
+             if value.is_floating_point()}  # fmt: skip
+    torch.save({'state_dict': state}, folder / 'backbone.pth')
+    torch.save({'state_dict': state}, folder / 'old.pth', _use_new_zipfile_serialization=False)
+    save_file({key: value.contiguous() for key, value in state.items()},
+              folder / 'backbone.safetensors')  # fmt: skip
+
+
+def write_onnx(path: Path) -> None:
+    """A segmentor of one convolution, described as the export describes one."""
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node('Conv', ['images', 'w'], ['scores'], name='conv', pads=[1, 1, 1, 1]),
+        helper.make_node('ArgMax', ['scores'], ['label_map'], name='argmax', axis=1, keepdims=0),
+    ]
+    images = helper.make_tensor_value_info('images', TensorProto.FLOAT, ['B', 3, 'H', 'W'])
+    label_map = helper.make_tensor_value_info('label_map', TensorProto.INT64, ['B', 'H', 'W'])
+    graph = helper.make_graph(
+        nodes, 'segmentor', [images], [label_map], [numpy_helper.from_array(weights, 'w')]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 20)], ir_version=10)
+    helper.set_model_props(model, METADATA)
+    save(model, path)
+
+
+METADATA = {
+    'task': 'segmentation',
+    'outputs': json.dumps(['label_map']),
+    'classes': json.dumps(list(CLASSES)),
+    'mean': json.dumps([0.0, 0.0, 0.0]),
+    'std': json.dumps([1.0, 1.0, 1.0]),
+    'resize': json.dumps(dict(scale=[SIDE, SIDE], keep_ratio=False)),
+    'network_colours': 'RGB',
+}
+
+
+class World:
+    """The folder that :func:`build` filled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+    def copy(self, name: str, target: Path) -> Path:
+        """A file or a folder of it, into the folder of a case under its own name."""
+        source, target = self.folder / name, target / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copyfile(source, target)
+        return target
+
+
+def dice(*key: object) -> random.Random:
+    """Random numbers that belong to a name."""
+    return random.Random(' '.join(map(str, key)))
