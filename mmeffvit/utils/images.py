@@ -129,7 +129,7 @@ def resize_corners(image: NDArray, size: tuple[int, int]) -> NDArray:
             continue
         places = np.arange(side, dtype=np.float32) * np.float32((old - 1) / max(side - 1, 1))
         low = places.astype(np.int64).clip(max=max(old - 2, 0))
-        part = (places - low).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        part = (places - low).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
         first, second = (image.take(low + step, axis, mode='clip') for step in (0, 1))
         image = first * (1 - part) + second * part
     return image

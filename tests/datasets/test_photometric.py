@@ -183,6 +183,7 @@ def test_flooring_interpolates_as_torch_does_between_corners(image):
     before = torch.tensor(image).permute(2, 0, 1)[None].float()
     expected = F.interpolate(before, resized.shape[:2], mode='bilinear', align_corners=True)
     assert resized.shape != image.shape
+    assert resized.dtype == np.float32
     np.testing.assert_allclose(resized, expected[0].permute(1, 2, 0).numpy(), atol=1e-3)
 
 
