@@ -245,7 +245,7 @@ class Malicious:
     [
         ('bad.pkl', pickle.dumps([Malicious()]), r'refused: it asks for posix\.system'),
         ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), 'no predictions of a detector'),
-        ('cut.json', b'[{"image_id": 0', 'no JSON'),
+        ('cut.json', b'[{"image_id": 0', 'not valid JSON'),
         ('none.json', b'[]', 'no detection at all'),
         ('truth.json', b'{"images": []}', 'list of detections'),
         ('image.json', json.dumps([thing(CAT, LEFT, 0.5, 7)]).encode(), 'image_id 7'),

@@ -304,7 +304,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     assert (row['paper'], row['source']) == ({'box AP': 21.24}, "authors' model zoo")
     assert 0 <= row['ours']['box AP'] < 5  # of random weights
     assert not list((tmp_path / 'suite').rglob('*.pth'))
-    assert 'was done before' in run_tool_here(*command).stdout
+    assert 'already done' in run_tool_here(*command).stdout
 
 
 @pytest.mark.parametrize(
