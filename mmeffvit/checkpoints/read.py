@@ -113,7 +113,8 @@ def load_torch_file(path: str | Path, map_location: Any = 'cpu') -> Any:
 def _check_pickles(path: Path) -> None:
     if not zipfile.is_zipfile(path):
         with path.open('rb') as file:
-            return check_pickle(file, LEGACY_PICKLES)
+            check_pickle(file, LEGACY_PICKLES)
+        return
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith('data.pkl'):

@@ -200,3 +200,23 @@ def test_the_output_of_mobile_attention_does_not_grow_with_the_image():
 def test_bad_arguments_are_named_with_their_choices(options, named):
     with pytest.raises(ValueError, match=named):
         EfficientFormerV2(**options)
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize('attention', ['local_global', 'mobile'])
+def test_large_inputs_stay_finite_in_autocast(attention, dtype):
+    """With the statistics of ordinary images, inputs of 1e4 give maps of 1e4 and scores above."""
+    torch.manual_seed(0)
+    model = EfficientFormerV2(TINY, attention=attention)
+    for _ in range(5):
+        model(torch.randn(2, 3, 64, 64))
+    scores = []
+    for module in model.eval().modules():
+        if isinstance(module, TalkingHeadsAttention):
+            module.register_forward_pre_hook(
+                lambda _, inputs: scores.append(inputs[0].abs().max() * inputs[1].abs().max())
+            )
+    with torch.no_grad(), torch.autocast('cpu', dtype=dtype):
+        maps = model(1e4 * torch.randn(2, 3, 64, 64))
+    assert max(map(float, scores)) > torch.finfo(torch.float16).max
+    assert all(feature.isfinite().all() for feature in maps)

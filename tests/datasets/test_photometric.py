@@ -6,9 +6,16 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 from PIL import ImageFilter
 
-from mmeffvit.datasets.transforms import FloorToMultiple, PhotometricDistortion, RandomGaussianBlur
+from mmeffvit.datasets.transforms import (
+    FloorToMultiple,
+    PhotometricDistortion,
+    RandomGaussianBlur,
+    Resize,
+)
 from mmeffvit.datasets.transforms.photometric import (
     change_brightness,
     change_contrast,
@@ -166,8 +173,34 @@ def test_an_image_for_testing_shrinks_to_a_multiple_and_never_grows():
     results = FloorToMultiple(8).transform(dict(img=image, img_shape=(515, 689)))
     assert results['img'].shape == (512, 688, 3)
     assert results['img_shape'] == (512, 688)
+    assert FloorToMultiple(8).transform(dict(img=image[:512, :688]))['img'].dtype == np.uint8
     with pytest.raises(ValueError, match='smaller than 32'):
         FloorToMultiple(32).transform(dict(img=image[:31]))
+
+
+def test_flooring_interpolates_as_torch_does_between_corners(image):
+    resized = FloorToMultiple(16).transform(dict(img=image))['img']
+    before = torch.tensor(image).permute(2, 0, 1)[None].float()
+    expected = F.interpolate(before, resized.shape[:2], mode='bilinear', align_corners=True)
+    assert resized.shape != image.shape
+    assert resized.dtype == np.float32
+    np.testing.assert_allclose(resized, expected[0].permute(1, 2, 0).numpy(), atol=1e-3)
+
+
+@pytest.mark.parametrize(('size', 'expected'), [((333, 500), (512, 768)), ((500, 333), (768, 512))])
+def test_a_truncated_long_side_is_one_pixel_shorter_than_a_rounded_one(size, expected):
+    image = np.zeros((*size, 3), np.uint8)
+    options = dict(scale=(8192, 512), keep_ratio=True)
+    results = Resize(truncated=True, **options).transform(dict(img=image))
+    assert results['img'].shape[:2] == results['img_shape'] == expected
+    assert results['scale_factor'] == (expected[1] / size[1], expected[0] / size[0])
+    assert max(Resize(**options).transform(dict(img=image))['img'].shape) == max(expected) + 1
+
+
+def test_a_long_side_is_limited_too():
+    image = np.zeros((512, 9, 3), np.uint8)
+    resize = Resize(truncated=True, scale=(1000, 512), keep_ratio=True)
+    assert resize.transform(dict(img=image))['img'].shape[:2] == (1000, 17)
 
 
 @pytest.mark.parametrize(

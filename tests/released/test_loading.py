@@ -115,6 +115,15 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
     done = run_tool_here('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
     assert done.returncode == 0, done.stdout
     assert (tmp_path / 'out' / 'p.png').is_file()
+    wide = ROOT / 'configs/ssdlite_mobilevitv2_075.py'
+    for tool, arguments in (
+        ('test', data),
+        ('predict', [picture]),
+        ('export', [tmp_path / 'x.onnx']),
+    ):
+        done = run_tool_here(tool, wide, ssd, *arguments)
+        assert done.returncode == 2
+        assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
     done = run_tool_here('train', config, '--resume', ssd, *data)
     assert done.returncode == 2
     assert 'is a released model, not a checkpoint of a run' in done.stdout
@@ -124,7 +133,7 @@ def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tm
     from mmeffvit.datasets.shapes import CLASSES
 
     options = {
-        'data_root': str(shapes), 'load_from': str(ssd), 'model.backbone.init_cfg': None,
+        'data_root': str(shapes), 'load_from': str(ssd),
         'model.bbox_head.num_classes': len(CLASSES), 'optim_wrapper.optimizer.lr': 0.0,
         'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 9,
         'train_dataloader.dataset.metainfo': dict(classes=CLASSES),

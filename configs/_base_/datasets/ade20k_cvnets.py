@@ -3,6 +3,8 @@
 _base_ = './ade20k.py'
 
 bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
+# the short side, whatever the long one
+resize = dict(type='mmeffvit.Resize', scale=(8192, 512), truncated=True, **bicubic)
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
@@ -19,7 +21,7 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(8192, 512), **bicubic),  # short side only
+    resize,
     dict(type='mmeffvit.FloorToMultiple', divisor=8),
     dict(type='LoadAnnotations', reduce_zero_label=True),
     dict(type='PackSegInputs'),
@@ -29,7 +31,7 @@ tta_pipeline = [
     dict(
         type='TestTimeAug',
         transforms=[
-            [dict(type='Resize', scale=(8192, 512), **bicubic)],
+            [resize],
             [dict(type='mmeffvit.FloorToMultiple', divisor=8)],
             [dict(type='RandomFlip', prob=0.0), dict(type='RandomFlip', prob=1.0)],
             [dict(type='LoadAnnotations', reduce_zero_label=True)],

@@ -8,6 +8,8 @@ else ``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.p
 
 data_root = '{{$DATA_ROOT:data/voc12_coco}}/'
 bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
+# the short side, whatever the long one
+resize = dict(type='mmeffvit.Resize', scale=(8192, 512), truncated=True, **bicubic)
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
@@ -24,7 +26,7 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(8192, 512), **bicubic),  # short side only
+    resize,
     dict(type='mmeffvit.FloorToMultiple', divisor=16),
     dict(type='LoadAnnotations'),
     dict(type='PackSegInputs'),
@@ -34,7 +36,7 @@ tta_pipeline = [
     dict(
         type='TestTimeAug',
         transforms=[
-            [dict(type='Resize', scale=(8192, 512), **bicubic)],
+            [resize],
             [dict(type='mmeffvit.FloorToMultiple', divisor=16)],
             [dict(type='RandomFlip', prob=0.0), dict(type='RandomFlip', prob=1.0)],
             [dict(type='LoadAnnotations')],

@@ -8,6 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.utils.images import resize_corners, truncated_size
+
 CV2 = {
     'nearest': cv2.INTER_NEAREST,
     'bilinear': cv2.INTER_LINEAR,
@@ -22,7 +24,7 @@ class Resized:
     """A resized image.
 
     Args:
-        image: (H, W, 3), uint8, including padding.
+        image: (H, W, 3), uint8 or float32, including padding.
         content: Height and width without padding.
         factors: Scale factors of width and height.
     """
@@ -56,6 +58,8 @@ def resize(
             size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
     elif scale is None:
         size = (height, width)
+    elif keep_ratio and how['truncated']:
+        size = truncated_size((height, width), scale)
     elif keep_ratio:
         factor = min(max(scale) / max(height, width), min(scale) / min(height, width))
         size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
@@ -65,7 +69,11 @@ def resize(
     if fixed is None and how['divisor'] > 1:
         more = how['divisor'] - 1 if how['rounding'] == 'up' else 0
         size = tuple(max((side + more) // how['divisor'], 1) * how['divisor'] for side in size)
-        resized = resample(resized, size, 'bilinear', 'cv2')
+        resized = (
+            resample(resized, size, 'bilinear', 'cv2')
+            if how['rounding'] == 'up'
+            else resize_corners(resized, size)
+        )
     padded = fixed or (how['pad'] and tuple(how['pad'][::-1]))
     if padded:
         resized = pad(resized, padded, fill if fixed else how['pad_value'])

@@ -90,6 +90,7 @@ def is_names(value: Any) -> bool:
 RESIZE: dict[str, Callable[[Any], bool]] = {
     'scale': is_pair,
     'keep_ratio': lambda value: isinstance(value, bool),
+    'truncated': lambda value: isinstance(value, bool),
     'interpolation': lambda value: value in list(CV2),
     'backend': lambda value: value in ['cv2', 'pillow'],
     'divisor': lambda value: type(value) is int and 1 <= value <= MAX_DIVISOR,
@@ -98,8 +99,8 @@ RESIZE: dict[str, Callable[[Any], bool]] = {
     'pad_value': lambda value: is_number(value) or is_color(value),
 }
 NO_RESIZE = dict(
-    scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2', divisor=1,
-    rounding='down', pad=None, pad_value=0,
+    scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
+    divisor=1, rounding='down', pad=None, pad_value=0,
 )  # fmt: skip
 
 
