@@ -80,7 +80,7 @@ def export_model(
         prepared = predictor.prepare(predictor.read(image), image, 0)
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
-    # RGB, (H, W, 3), whole numbers as in an image file
+    # RGB, (H, W, 3), integers as in an image file
     pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
     return write(
         graph,

@@ -114,14 +114,14 @@ def write_image(path: str | Path, image: NDArray) -> None:
 
 
 def resize_corners(image: NDArray, size: tuple[int, int]) -> NDArray:
-    """Interpolate bilinearly, the pixels at the corners staying there: ``align_corners`` of torch.
+    """Interpolate bilinearly with aligned corners, as ``align_corners=True`` in torch.
 
     Args:
         image: (H, W, C).
         size: Height and width, in pixels.
 
     Returns:
-        float32 of (height, width, C), or the image itself if it has the size.
+        float32 of (height, width, C), or the image itself if it already has this size.
     """
     for axis, side in enumerate(size):
         old = image.shape[axis]
@@ -136,11 +136,11 @@ def resize_corners(image: NDArray, size: tuple[int, int]) -> NDArray:
 
 
 def truncated_size(size: tuple[int, int], scale: Sequence[int]) -> tuple[int, int]:
-    """The largest height and width of the ratio of ``size`` inside of ``scale``, truncated.
+    """The largest height and width within ``scale`` with the aspect ratio of ``size``, truncated.
 
     Args:
         size: Height and width.
-        scale: Longest and shortest side that there may be, in any order.
+        scale: Upper limits of the long and the short side, in any order.
     """
     low, high = sorted(size)
     short, long = min(scale), max(scale)

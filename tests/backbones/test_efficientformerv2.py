@@ -205,7 +205,7 @@ def test_bad_arguments_are_named_with_their_choices(options, named):
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize('attention', ['local_global', 'mobile'])
 def test_large_inputs_stay_finite_in_autocast(attention, dtype):
-    """With the statistics of ordinary images, inputs of 1e4 give maps of 1e4 and scores above."""
+    """With statistics of normal inputs, inputs of 1e4 give maps of 1e4 and overflowing scores."""
     torch.manual_seed(0)
     model = EfficientFormerV2(TINY, attention=attention)
     for _ in range(5):

@@ -145,16 +145,14 @@ def test_logits_are_resized_once_to_the_size_of_the_image(name, folder):
 @pytest.mark.parametrize(
     'name', ['pspnet_mobilevitv2_050_voc12', 'deeplabv3_mobilevitv2_050_voc12']
 )
-def test_a_photograph_of_any_size_is_segmented_as_by_the_evaluation_of_cvnets(
-    name, width, height, folder
-):
+def test_images_of_any_size_are_segmented_as_by_cvnets(name, width, height, folder):
     release = next(release for release in cvnets.RELEASES if release.config == name)
     picture = files.save_picture(folder / 'p.png', width, height)
     network = files.with_random_weights(release.network())
     ours = predicted(
         name, files.save_cvnets(network, folder / 'seg.pt'), picture, {RESIZE: (8192, 256)}
     )
-    scale = 256 / min(width, height)  # the short side exactly, the long one truncated
+    scale = 256 / min(width, height)  # exact short side, truncated long side
     size = (256, int(height * scale)) if width < height else (int(width * scale), 256)
     theirs = network.segment(cvnets.read(picture, size), height, width)
     assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE

@@ -61,10 +61,10 @@ def resize_of(config: Config) -> dict[str, Any]:
     """How the config resizes test images.
 
     Returns:
-        `scale` (width, height) or None, `keep_ratio`, `truncated` for sides that are truncated and
-        not rounded, `interpolation`, `backend`; `divisor`, to multiples of which sides are resized,
-        and `rounding`, 'down' or 'up'; `pad`, width and height that smaller images are padded to
-        with `pad_value`, or None.
+        `scale` (width, height) or None, `keep_ratio`, `truncated` for sides that are truncated
+        instead of rounded, `interpolation`, `backend`; `divisor`, whose multiples the sides are
+        resized to, and `rounding`, 'down' or 'up'; `pad`, width and height to which smaller images
+        are padded with `pad_value`, or None.
     """
     found: dict[str, Any] = dict(
         scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
