@@ -33,7 +33,7 @@ def test_an_exported_released_model_agrees(name, shape, folder):
     done = run_tool_here('export', name, released, folder / 'out.onnx', *options)
     assert done.returncode == 0, done.stdout
     assert (folder / 'out.onnx').is_file()
-    compared = 'share of pixels' if 'voc12' in name else 'box error in pixels'
+    compared = 'fraction of differing pixels' if 'voc12' in name else 'box error in pixels'
     assert compared in done.stdout  # something was found
 
 
