@@ -13,9 +13,9 @@ def decode(anchors: Tensor, deltas: Tensor, limit: float | None = None) -> Tenso
         limit: Largest absolute logarithm.
     """
     logs = deltas[:, 2:] if limit is None else deltas[:, 2:].clamp(-limit, limit)
-    centre = anchors[:, :2] + deltas[:, :2] * anchors[:, 2:]
+    center = anchors[:, :2] + deltas[:, :2] * anchors[:, 2:]
     half = anchors[:, 2:] * logs.exp() / 2
-    return torch.cat([centre - half, centre + half], dim=1)
+    return torch.cat([center - half, center + half], dim=1)
 
 
 def overlaps(one: Tensor, others: Tensor) -> Tensor:
@@ -42,6 +42,6 @@ def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -
 def grid_anchors(height: int, width: int, stride: int, sides: list[tuple[float, float]]) -> Tensor:
     """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centered on the corner of their cell."""
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
-    centres = torch.stack([x, y], dim=-1).reshape(-1, 1, 2).float() * stride
-    sizes = torch.tensor(sides).expand(len(centres), -1, 2)
-    return torch.cat([centres.expand(-1, len(sides), 2), sizes], dim=-1).reshape(-1, 4)
+    centers = torch.stack([x, y], dim=-1).reshape(-1, 1, 2).float() * stride
+    sizes = torch.tensor(sides).expand(len(centers), -1, 2)
+    return torch.cat([centers.expand(-1, len(sides), 2), sizes], dim=-1).reshape(-1, 4)

@@ -364,8 +364,8 @@ class MaskRCNN(Detector):
         levels = self.features(pixels)
         proposals = self.rpn_head.propose(levels, height, width)
         scores, deltas = self.roi_head['bbox_head'](align(levels, proposals, 7))
-        centres = (proposals[:, :2] + proposals[:, 2:]) / 2
-        anchors = torch.cat([centres, proposals[:, 2:] - proposals[:, :2]], dim=1)
+        centers = (proposals[:, :2] + proposals[:, 2:]) / 2
+        anchors = torch.cat([centers, proposals[:, 2:] - proposals[:, :2]], dim=1)
         deltas = deltas * deltas.new_tensor([0.1, 0.1, 0.2, 0.2]).repeat(CLASSES)
         above = (scores[:, :-1] > 0.05).nonzero()
         rows, labels = above[:, 0], above[:, 1]

@@ -3,7 +3,7 @@
 _base_ = './ade20k.py'
 
 bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
-# the short side, whatever the long one
+# only the short side is limited
 resize = dict(type='mmeffvit.Resize', scale=(8192, 512), truncated=True, **bicubic)
 
 train_pipeline = [

@@ -8,7 +8,7 @@ else ``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.p
 
 data_root = '{{$DATA_ROOT:data/voc12_coco}}/'
 bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
-# the short side, whatever the long one
+# only the short side is limited
 resize = dict(type='mmeffvit.Resize', scale=(8192, 512), truncated=True, **bicubic)
 
 train_pipeline = [

@@ -51,7 +51,7 @@ class FloorToMultiple(BaseTransform):
 
     Shape:
         ``img``, (H, W, C) -> float32 of (H // divisor * divisor, W // divisor * divisor, C);
-        an image of multiples already stays as it is.
+        images whose sides are multiples already are unchanged.
 
     Raises:
         ValueError: If ``divisor`` is less than 1, or a side of the image is less than ``divisor``.
