@@ -178,8 +178,8 @@ def transformers_key(key: str) -> str:
     """A key of cvnets' DeepLabv3 in transformers, by the rules of its converter."""
     names = {'conv': 'convolution', 'norm': 'normalization'}
     parts = key.split('.')
-    kind, parameter = parts[-2:]
-    tail = f'{names.get(kind, kind)}.{parameter}'
+    kind, last = parts[-2:]
+    tail = f'{names.get(kind, kind)}.{last}'
     if parts[0] == 'seg_head':
         if parts[1] == 'classifier':
             return f'segmentation_head.classifier.{tail}'
@@ -199,11 +199,13 @@ def transformers_key(key: str) -> str:
     if parts[3] == 'conv_proj':
         return f'{start}.conv_projection.{tail}'
     if len(parts) == 6:  # global_rep.N.weight: the norm after all units
-        return f'{start}.layernorm.{parameter}'
+        return f'{start}.layernorm.{last}'
     unit = f'{start}.transformer.layer.{parts[4]}'
     within = '.'.join(parts[5:-2])
     if within in ('pre_norm_attn', 'pre_norm_ffn'):
-        return f'{unit}.layernorm_{dict(pre_norm_attn="before", pre_norm_ffn="after")[within]}.{parameter}'
+        return (
+            f'{unit}.layernorm_{dict(pre_norm_attn="before", pre_norm_ffn="after")[within]}.{last}'
+        )
     places = {
         'pre_norm_attn.1.qkv_proj.block': 'attention.qkv_proj',
         'pre_norm_attn.1.out_proj.block': 'attention.out_proj',
