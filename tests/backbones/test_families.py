@@ -1,4 +1,4 @@
-"""A family is three files: its backbone, its attention and its key table; none can be forgotten."""
+"""Every family has three files: its backbone, its attention and its key table."""
 
 import ast
 import shutil
@@ -13,7 +13,7 @@ from mmeffvit.checkpoints.rename import recognise
 from mmeffvit.layers.attention import SingleHeadSelfAttention
 from mmeffvit.visualization.attention import Canvas, record_attention
 from tests.conftest import ROOT, run_python
-from tests.test_rooms import imported_by
+from tests.test_layering import imported_by
 
 PACKAGE = ROOT / 'mmeffvit'
 SHARED = {'__init__', 'base'}
@@ -37,7 +37,7 @@ def test_every_file_of_a_backbone_registers_a_family():
 
 
 def assert_complete(cls: type[Backbone]) -> None:
-    """What the converter, the attention reader and the contract ask of a family is there."""
+    """A family has what the converter, the attention reader and the contract need."""
     for arch in cls.variants:
         with torch.device('meta'):
             backbone = cls(arch)
@@ -54,7 +54,7 @@ def test_a_family_has_variants_a_key_table_and_attention_that_can_be_read(name):
     assert_complete(families()[name])
 
 
-def test_a_forgotten_key_table_or_attention_is_noticed(monkeypatch):
+def test_a_missing_key_table_or_attention_is_noticed(monkeypatch):
     with pytest.raises(AssertionError, match='no layout knows the keys'):
         assert_complete(type('Forgetful', (SHViT,), dict(layouts=())))
     monkeypatch.delattr(SingleHeadSelfAttention, 'read_attention')

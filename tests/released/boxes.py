@@ -27,7 +27,7 @@ def overlaps(one: Tensor, others: Tensor) -> Tensor:
 
 
 def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -> Tensor:
-    """Non-maximum suppression class by class: indices of what stays, best first."""
+    """Non-maximum suppression per class: indices of the remaining boxes, best first."""
     alive = torch.ones(len(boxes), dtype=torch.bool)
     kept = []
     for index in scores.argsort(descending=True).tolist():
@@ -40,7 +40,7 @@ def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -
 
 
 def grid_anchors(height: int, width: int, stride: int, sides: list[tuple[float, float]]) -> Tensor:
-    """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centred on the corner of their cell."""
+    """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centered on the corner of their cell."""
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
     centres = torch.stack([x, y], dim=-1).reshape(-1, 1, 2).float() * stride
     sizes = torch.tensor(sides).expand(len(centres), -1, 2)

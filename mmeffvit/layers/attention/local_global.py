@@ -13,7 +13,7 @@ from mmeffvit.layers.position_bias import PositionBias
 
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
-# of float16, with room to add up heads
+# in float16, leaving room for the sum over heads
 MAX_HALF_SCORE = torch.finfo(torch.float16).max / 32
 
 
@@ -71,7 +71,7 @@ class TalkingHeadsAttention(nn.Module):
         query = query * query.shape[2] ** -0.5
         scores = query.transpose(2, 3) @ key  # (B, heads, N', N)
         if scores.dtype == torch.float16:
-            # large maps exceed its range: infinite scores would become NaN when heads are mixed
+            # large scores overflow: infinities would become NaN when heads are mixed
             scores = scores.clamp(-MAX_HALF_SCORE, MAX_HALF_SCORE)
         scores = self.biased(scores, bias)
         weights = self.mix_weights(scores.softmax(dim=-1))
