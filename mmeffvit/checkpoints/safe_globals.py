@@ -231,6 +231,5 @@ def read_pickle(path: str | Path) -> Any:
         check_pickle(io.BytesIO(content))
         return SafeUnpickler(io.BytesIO(content)).load()
     except Exception as error:  # hostile bytes raise whatever they like
-        raise UserError(
-            f'{path} is refused ({reason(error)}): write it by `tools/test.py --out`'
-        ) from error
+        cause = reason(error).removeprefix('UnpicklingError: ')
+        raise UserError(f'{path} is refused: {cause}; write it by `tools/test.py --out`') from error

@@ -118,7 +118,7 @@ def train(
         for split, loop in loops.items():
             if loop is not None:
                 check_classes(model, loop.dataloader.dataset, split)
-                name_unreadable(loop.dataloader.dataset, trained_on=split == 'train')
+                name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
             complete_annotations(runner.val_loop.evaluator)
         if start is not None:

@@ -77,8 +77,23 @@ def read_size(path: Path) -> tuple[int, int]:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
-        width, height = image.size
-        rotated = image.getexif().get(ORIENTATION) in ROTATED
+        return _size_of(image)
+
+
+def header_size(path: str | Path) -> tuple[int, int] | None:
+    """What :func:`read_size` gives, from the header alone; None if it says nothing."""
+    from PIL import Image  # as below
+
+    try:
+        with Image.open(path) as image:
+            return _size_of(image)
+    except Exception:  # it is reported when it is decoded
+        return None
+
+
+def _size_of(image: 'Image.Image') -> tuple[int, int]:
+    width, height = image.size
+    rotated = image.getexif().get(ORIENTATION) in ROTATED
     return (width, height) if rotated else (height, width)
 
 
