@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from . import efficientformerv2, mobilevitv2, shvit
 from .load import LoadReport, is_counter, put, require_fit
 from .read import WEIGHTS, load_torch_file, read_safetensors, weights_in
-from .rename import ModelLayout, recognise
+from .rename import ModelLayout, recognize
 
 MODEL_LAYOUTS: tuple[ModelLayout, ...] = (
     *mobilevitv2.MODEL_LAYOUTS,
@@ -131,7 +131,7 @@ def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
         for key, value in weights_in(content, names).items()
         if isinstance(key, str)
     }
-    layout = recognise(tensors, MODEL_LAYOUTS)
+    layout = recognize(tensors, MODEL_LAYOUTS)
     if layout is None:
         if release_of(content) is not None:
             del content['meta'][RELEASE]  # the file says so, not we

@@ -87,7 +87,7 @@ def _rename_one(key: str, table: Table) -> str | None:
     return key
 
 
-def recognise(keys: Iterable[str], layouts: Iterable[L]) -> L | None:
+def recognize(keys: Iterable[str], layouts: Iterable[L]) -> L | None:
     """Return the layout whose marker some of ``keys`` match, or None."""
     keys = list(keys)
     for layout in layouts:

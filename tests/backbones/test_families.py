@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mmeffvit.backbones import Backbone, SHViT, families
-from mmeffvit.checkpoints.rename import recognise
+from mmeffvit.checkpoints.rename import recognize
 from mmeffvit.layers.attention import SingleHeadSelfAttention
 from mmeffvit.visualization.attention import Canvas, record_attention
 from tests.conftest import ROOT, run_python
@@ -41,7 +41,7 @@ def assert_complete(cls: type[Backbone]) -> None:
     for arch in cls.variants:
         with torch.device('meta'):
             backbone = cls(arch)
-        layout = recognise(backbone.state_dict(), cls.layouts)
+        layout = recognize(backbone.state_dict(), cls.layouts)
         assert layout is not None, f'no layout knows the keys of {cls.__name__} {arch}'
     backbone = cls(next(iter(cls.variants))).eval()
     with record_attention(backbone, Canvas(64, 96, (40, 20))) as readings, torch.no_grad():
