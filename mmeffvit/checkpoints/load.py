@@ -64,7 +64,7 @@ def load_weights(
         adapt: Given the converted tensors, returns those that must be resized to fit, resized.
 
     Returns:
-        What was loaded, and what is ignored and missing on purpose.
+        What was loaded, ignored and missing.
 
     Raises:
         CheckpointError: If the file cannot be found or read, its layout is unknown, or a tensor is

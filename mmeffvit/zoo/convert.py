@@ -140,7 +140,7 @@ def convert_model(source: str, content: Mapping[str, Any]) -> Conversion:
 
 
 def write(conversion: Conversion, out: Path) -> None:
-    """Write the tensors; the file is whole or absent.
+    """Write the tensors; atomically.
 
     Raises:
         UserError: If the name ends otherwise than in ``SUFFIXES``, or the file exists.
