@@ -20,7 +20,7 @@ def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
 
     Args:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
-            Without FILE the hub's usual names are tried, safetensors first. Downloads are kept in the
+            Without FILE the hub's usual names are tried, safetensors first. Downloads go to the
             cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
             (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``).
         sha256: Hexadecimal digest that the file of an http(s) address must have, if it is known.
