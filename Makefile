@@ -10,14 +10,14 @@ help:  ## list the commands
 demo: environment  ## train Mask R-CNN with SwiftFormer-XS on generated shapes, on the CPU
 	$(RUN) tools/demo.py
 
-test: full  ## run every test, in two processes of one thread each
+test: full  ## run all tests, in two processes of one thread each
 	$(RUN) -m mmeffvit doctor
 	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2 --dist worksteal
 
-learn: full  ## overfit a few images with every head, and print what each reaches
+learn: full  ## overfit a few images with every head, and print the metrics
 	$(RUN) -m tests.learning
 
-bench: full  ## time ours beside timm, and write benchmarks/results
+bench: full  ## time our models and timm's, and write benchmarks/results
 	$(RUN) -m benchmarks
 
 docs: full  ## build the documentation into site/, strictly
@@ -27,10 +27,10 @@ lint: full  ## check style and formatting
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 
-environment:  ## create .venv with what training needs, unless it is there
+environment:  ## create .venv with the packages for training, unless it exists
 	@$(PYTHON) tools/environment/set_up.py
 
-full:  ## the same with what tests, exporters, runtimes and the documentation need
+full:  ## also install what tests, exporters, runtimes and the documentation need
 	@$(PYTHON) tools/environment/set_up.py --full
 
 clean:  ## remove .venv; the built mmcv wheel stays in its cache

@@ -1,4 +1,4 @@
-"""Packaging: ``mmeffvit`` alone at top level, the configs and the tools inside it."""
+"""Packaging: only ``mmeffvit`` at top level, with the configs and the tools inside."""
 
 import shutil
 import sysconfig
@@ -14,12 +14,12 @@ MODELS = 'model-index.yml'
 
 
 class BuildWithConfigs(build_py):
-    """Copy configs, tools and the table of models to ``mmeffvit/.mim``, where mim looks."""
+    """Copy configs, tools and the model index to ``mmeffvit/.mim``, where mim expects them."""
 
     def run(self) -> None:
         super().run()
         if getattr(self, 'editable_mode', False):
-            return  # the checkout itself is at hand
+            return  # the checkout itself is used
         for name in CARRIED:
             target = Path(self.build_lib, 'mmeffvit', '.mim', name)
             shutil.rmtree(target, ignore_errors=True)
@@ -28,10 +28,10 @@ class BuildWithConfigs(build_py):
 
 
 def provider(package: str, official: str) -> str:
-    """Return the distribution that has ``package`` where this is installed, else the official one.
+    """Return the installed distribution that provides ``package``, else the official one.
 
-    A maintained fork has the import name under a distribution of another name; requiring the
-    official one beside it would overwrite its files.
+    Maintained forks provide the same package under another distribution name; requiring the
+    official one too would overwrite their files.
     """
     for found in distributions(path=[sysconfig.get_path('purelib')]):
         if any(file.as_posix() == f'{package}/__init__.py' for file in found.files or ()):
@@ -41,7 +41,7 @@ def provider(package: str, official: str) -> str:
 
 def requirement(package: str, official: str, versions: str) -> str:
     name = provider(package, official)
-    # a fork counts its versions differently
+    # a fork has other version numbers
     return official + versions if name == official else name
 
 

@@ -1,1 +1,1 @@
-"""Speed and memory of our backbones beside their peers: ``python -m benchmarks``."""
+"""Speed and memory of our backbones compared with timm's: ``python -m benchmarks``."""

@@ -1,13 +1,13 @@
-"""``python -m benchmarks [PART ...]``: measure, and write the report."""
+"""``python -m benchmarks [PART ...]``: run benchmarks and write the report."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-# read when torch is imported
+# read by torch on import
 os.environ['OMP_NUM_THREADS'] = '1'
-os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # the profiler says when it starts and stops
+os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # suppresses messages of the profiler
 
 import torch
 
@@ -29,20 +29,20 @@ def main() -> int:
     )
     parser.add_argument('--device', choices=('cpu', 'cuda'), default='cpu')
     parser.add_argument(
-        '--quick', action='store_true', help='see that it works; no numbers to keep'
+        '--quick', action='store_true', help='smoke test; its numbers are not meaningful'
     )
     parser.add_argument(
         '--clock',
         choices=CLOCKS,
         default='wall',
-        help='processor: the time that the thread itself runs, for a machine that others use too',
+        help='processor: CPU time of the thread, for a shared machine',
     )
-    parser.add_argument('--fresh', action='store_true', help='measure again what is there')
+    parser.add_argument('--fresh', action='store_true', help='repeat finished measurements')
     parser.add_argument(
         '--out',
         type=Path,
         metavar='DIR',
-        help='folder of the results (default: benchmarks/results/MACHINE, with --quick '
+        help='output folder (default: benchmarks/results/MACHINE, with --quick '
         'work_dirs/benchmarks/MACHINE)',
     )
     parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def measure(names: list[str], settings: Settings, out: Path | None, *, fresh: bool) -> int:
-    """Run the parts, and write the report of all that the folder holds.
+    """Run the parts, and write the report on all results in the folder.
 
     Raises:
         UserError: If a part is unknown, or cannot run on the device.
@@ -69,22 +69,22 @@ def measure(names: list[str], settings: Settings, out: Path | None, *, fresh: bo
         failed += run_part(name, PARTS[name], settings, rows)
     say(f'report: {write_report(folder)}')
     if failed:
-        say(f'{failed} rows failed; the same command tries them again')
+        say(f'{failed} rows failed; run the same command again to retry them')
     return int(failed > 0)
 
 
 def choose(names: list[str], settings: Settings) -> list[str]:
-    """The parts to run; 'report' is none."""
+    """The parts to run; 'report' alone selects none."""
     device = settings.device
     if device == 'cuda' and settings.clock != 'wall':
-        raise UserError('--clock processor does not see a GPU work; leave it out')
+        raise UserError('--clock processor does not measure a GPU; omit it')
     if device == 'cuda' and not torch.cuda.is_available():
         raise UserError('--device cuda: torch finds no GPU; choose --device cpu')
     possible = [name for name, part in PARTS.items() if device in part.DEVICES]
     for name in names:
         if name != 'report' and name not in possible:
             raise UserError(
-                f'{name!r} is no part on {device}; choose {", ".join(possible)} or report'
+                f'{name!r} is not a part for {device}; choose {", ".join(possible)} or report'
             )
     return [name for name in names if name != 'report'] if names else possible
 

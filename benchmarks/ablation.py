@@ -1,4 +1,4 @@
-"""Special forms of the export, with and without: one stays if it gives 3 % in its family."""
+"""Ablation of the export's special forms; one is kept if it gives 3 % in its family."""
 
 import tempfile
 from functools import partial
@@ -19,8 +19,8 @@ TITLE = 'Special forms of the export'
 DEVICES = ('cpu',)
 SECONDS = 10.0
 LARGE = 512  # pixels
-FORMS = {  # the class whose form it is, as REPLACEMENTS names it, and the family that has it
-    'maximum over single pixels': (
+FORMS = {  # the replaced class, as in REPLACEMENTS, and its family
+    '1x1 max pooling': (
         'mmeffvit.layers.attention.local_global.LocalGlobalAttention',
         'efficientformerv2',
     ),

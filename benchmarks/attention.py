@@ -26,13 +26,13 @@ from .timing import waiting_for
 TITLE = 'Attention layers alone'
 DEVICES = ('cpu', 'cuda')
 CHANNELS = 128
-ATTENDED = 28  # SHViT attends to a part of 1 / 4.67
-WIDTHS = (256, 1024)  # of EfficientFormerV2: queries and keys, values
+ATTENDED = 28  # SHViT's ratio of attended channels, 1 / 4.67
+WIDTHS = (256, 1024)  # of queries and keys and of values in EfficientFormerV2
 HEADS = 8
 SIDES = (32, 64, 128, 256)  # of square maps: 1k, 4k, 16k and 64k tokens
 SECONDS = 12.0
-MAX_SCORES = 2**31  # bytes of one matrix of scores; several live at once
-MAX_OPERATIONS = 2e11  # of attention on a CPU thread, a few seconds
+MAX_SCORES = 2**31  # bytes of one score matrix; several are alive at once
+MAX_OPERATIONS = 2e11  # of attention; takes a few seconds on a CPU thread
 DOT_PRODUCT = 'scaled dot product'
 
 
@@ -50,7 +50,7 @@ class DotProductAttention(nn.Module):
         self.out = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        # three times (B, heads, N, channels of a head)
+        # (B, heads, N, channels per head) each
         query, key, value = (
             # strided queries and keys would make the kernel five times slower
             m.unflatten(1, (-1, self.head_channels)).transpose(2, 3).contiguous()
@@ -62,13 +62,13 @@ class DotProductAttention(nn.Module):
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention layer of C channels, and what of it grows with the square of the tokens.
+    """An attention layer, and its cost that is quadratic in the number of tokens.
 
     Args:
-        build: Makes it, for a square map of so many rows.
+        build: Builds the layer for a square map with the given side.
         linear: Whether its cost is meant to be linear.
-        heads: Matrices of scores that it stores, tokens x tokens each.
-        multiply_adds: Per pair of tokens, where no matrix of scores is stored.
+        heads: Number of stored score matrices, tokens x tokens each.
+        multiply_adds: Multiply-adds per pair of tokens, if no score matrix is stored.
     """
 
     build: Callable[[int], nn.Module]
@@ -76,8 +76,8 @@ class Layer:
     heads: int = 0
     multiply_adds: int = 0
 
-    def left_out(self, tokens: int, device: str) -> str | None:
-        """Why it does not run on so many tokens, or None."""
+    def skip_reason(self, tokens: int, device: str) -> str | None:
+        """Why it is not run on this number of tokens, or None."""
         stored = 4 * self.heads * tokens**2
         if stored > MAX_SCORES:
             return f'its scores take {stored / 2**30:.0f} GiB'
@@ -111,21 +111,21 @@ def cases(settings: Settings) -> Cases:
 def measure(side: int, settings: Settings) -> Row:
     torch.manual_seed(0)
     tokens = side**2
-    left_out = {name: layer.left_out(tokens, settings.device) for name, layer in LAYERS.items()}
-    left_out = {name: reason for name, reason in left_out.items() if reason}
+    skipped = {name: layer.skip_reason(tokens, settings.device) for name, layer in LAYERS.items()}
+    skipped = {name: reason for name, reason in skipped.items() if reason}
     x = torch.randn(1, CHANNELS, side, side, device=settings.device)
     runs = {
         name: waiting_for(settings.device, partial(layer.build(side).eval().to(settings.device), x))
         for name, layer in LAYERS.items()
-        if name not in left_out
+        if name not in skipped
     }
     with torch.inference_mode():
         samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=1)
-    return dict(tokens=tokens, left_out=left_out, seconds=rounded(samples))
+    return dict(tokens=tokens, skipped=skipped, seconds=rounded(samples))
 
 
 def exponents(rows: Rows) -> dict[str, tuple[float, int]]:
-    """The exponent of every layer that ran on two sizes, and the most tokens it ran on."""
+    """The exponent of every layer that ran on two sizes, and its largest number of tokens."""
     found = {}
     for name in LAYERS:
         points = [
@@ -151,13 +151,13 @@ def render(rows: Rows) -> list[str]:
     notes = [
         f'- {name} at {row["tokens"]} tokens was not run: {reason}'
         for row in rows.values()
-        for name, reason in row['left_out'].items()
+        for name, reason in row['skipped'].items()
     ]
     text = (
-        f'One map of {CHANNELS} channels; projections belong to the layers, and to those of '
-        'EfficientFormerV2 the convolution on the values. In brackets how many times faster than '
-        "torch's scaled_dot_product_attention with its projections. Exponents are least-squares "
-        'fits of log time over log tokens.'
+        f'One map of {CHANNELS} channels; the layers include their projections, those of '
+        'EfficientFormerV2 also the convolution on the values. In parentheses the minimum, then '
+        "the speedup over torch's scaled_dot_product_attention with projections. Exponents are "
+        'least-squares fits of log time over log tokens.'
     )
     return [text, '', *table(heading, lines), *([''] if notes else []), *notes]
 

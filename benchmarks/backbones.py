@@ -1,4 +1,4 @@
-"""Backbones in eager mode, batch 1: ours as trained and fused, timm's in both layouts."""
+"""Backbones in eager mode, batch 1: ours as trained and fused, timm's in both memory layouts."""
 
 import copy
 from functools import partial
@@ -15,7 +15,7 @@ from .timing import waiting_for
 
 TITLE = 'Backbones, eager'
 DEVICES = ('cpu', 'cuda')
-# side of the training images first, then: height and width in pixels, seconds per row
+# besides the size of the training images: height and width in pixels, seconds per row
 LARGER = (((512, 512), 6.0), ((800, 1344), 12.0))
 NATIVE_SECONDS = 4.0
 LAST = ' channels_last'
@@ -54,7 +54,7 @@ def measure(variant: Variant, size: tuple[int, int], seconds: float, settings: S
             )
             for name, model in models.items()
         }
-        # seconds for each: one round warms up, and more than three would take too long
+        # some take seconds: one warm-up round, and at least three rounds
         samples = settings.time(candidates, seconds, min_rounds=3, warm_up=1)
     return dict(model=str(variant), size=size, seconds=rounded(samples))
 
@@ -71,21 +71,21 @@ def image(x: Tensor, candidate: str, device: str) -> Tensor:
 def render(rows: Rows) -> list[str]:
     rows = measured(rows)
     heading = ['model', 'image', *(f'{name}, ms' for name in CANDIDATES)]
-    heading += ['ours : timm', 'fused : timm', 'fused : timm in its better layout']
+    heading += ['ours : timm', 'fused : timm', 'fused : timm in its faster layout']
     lines = []
     for row in rows.values():
         cells = [row['model'], '{} x {}'.format(*row['size'])]
         cells += [milliseconds(row['seconds'][name]) for name in CANDIDATES]
         cells += [ratio(row, name, 'timm') for name in ('ours', 'fused')]
-        lines.append([*cells, f'{against_better(row, "fused"):.2f}'])
-    return [*table(heading, lines), '', *SAYS]
+        lines.append([*cells, f'{against_faster_layout(row, "fused"):.2f}'])
+    return [*table(heading, lines), '', *NOTES]
 
 
-SAYS = ('`ours` is as trained, `fused` is `mmeffvit.deploy.fuse(ours)`.',)
+NOTES = ('`ours` is as trained, `fused` is `mmeffvit.deploy.fuse(ours)`.',)
 
 
-def against_better(row: Row, name: str) -> float:
-    """How many times faster than timm's in the memory layout that it is faster in."""
+def against_faster_layout(row: Row, name: str) -> float:
+    """Speedup over timm in its faster memory layout."""
     return ratio(row, name, 'timm').median / max(1.0, ratio(row, f'timm{LAST}', 'timm').median)
 
 

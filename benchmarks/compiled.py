@@ -1,6 +1,6 @@
-"""Backbones compiled by torch with their weights frozen, beside the exported ones.
+"""Backbones compiled by torch with frozen weights, compared with the exported ones.
 
-Compiling takes a minute or more for each: one variant of every family, at the size of its training.
+Compiling takes a minute or more each, so one variant per family is run, at its training size.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ def measure(variant: Variant, settings: Settings) -> Row:
     size = (variant.side, variant.side)
     ours, theirs = build_pair(variant, size)
     x = torch.randn(1, 3, *size)
-    torch._dynamo.reset()  # graphs of the last row would count as recompilations
+    torch._dynamo.reset()  # graphs of the previous row would count as recompilations
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         path = ort.export_ours(ours, size, Path(folder, 'ours.onnx'))
         runs = {
@@ -50,7 +50,7 @@ def measure(variant: Variant, settings: Settings) -> Row:
 
 
 def freeze(model: nn.Module) -> Callable[[Tensor], object]:
-    """The model compiled by inductor with its weights as constants, without searching kernels."""
+    """The model compiled by inductor with frozen weights, without autotuning."""
     return torch.compile(model, options={'freezing': True})
 
 

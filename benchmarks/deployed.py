@@ -1,6 +1,6 @@
 """Deployed backbones, batch 1: ours fused and exported, timm's exported, both in ONNX Runtime.
 
-Beside them timm's in eager mode, and a matrix product: the rate of the machine in the same rounds.
+For reference timm's in eager mode, and a matrix product, the peak rate in the same rounds.
 """
 
 import statistics
@@ -63,7 +63,7 @@ def gemm_rate(row: Row) -> float:
 
 
 def gemm_share(row: Row, candidate: str) -> float:
-    """Which share of that rate a backbone reaches."""
+    """The fraction of that rate that a backbone reaches."""
     rate = row['multiply_adds'] / statistics.median(row['seconds'][candidate])
     return rate / gemm_rate(row)
 
@@ -104,9 +104,9 @@ def gemm_table(rows: Rows) -> list[str]:
     heading = ['model', 'image', 'multiply-adds, G', 'GEMM, GFLOP/s']
     heading += ['ours ONNX, share', 'timm ONNX, share']
     return [
-        'Share of the rate that ONNX Runtime reaches in the same rounds on a product of two '
-        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per multiply-add, element-wise '
-        'operations not counted.',
+        "Fraction of ONNX Runtime's rate in the same rounds for a product of two "
+        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per multiply-add, without '
+        'element-wise operations.',
         '',
         *table(heading, lines),
     ]

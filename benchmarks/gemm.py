@@ -1,4 +1,4 @@
-"""The rate of matrix products and convolutions in ONNX Runtime: what this machine can give."""
+"""The rate of matrix products and convolutions in ONNX Runtime: the peak of this machine."""
 
 import statistics
 from collections.abc import Callable
@@ -19,8 +19,8 @@ class Operator:
     """One operator.
 
     Args:
-        build: Makes a call that runs it.
-        multiply_adds: Of one call.
+        build: Returns a function that runs it.
+        multiply_adds: Multiply-adds per call.
     """
 
     build: Callable[[], Callable[[], object]]

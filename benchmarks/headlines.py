@@ -1,4 +1,4 @@
-"""Ratios that the papers put first, as this machine has them: ours against ours."""
+"""The papers' headline speed ratios, measured here between our models."""
 
 import tempfile
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Headline:
-    """How many times faster one model is than another.
+    """The speedup of one model over another.
 
     Args:
-        fast: The model that the paper proposes.
-        slow: What it compares with.
-        published: The paper's ratio and how it was measured; empty where it prints none.
-        side: Pixels of the square image; None is that of the training images of each.
-        batch: Images at once.
-        mobile: The first one has Mobile-Attention.
+        fast: The model proposed by the paper.
+        slow: Its baseline.
+        published: The paper's ratio and how it was measured; empty if there is none.
+        side: Side of the square image in pixels; None for that of each model's training images.
+        batch: Batch size.
+        mobile: Whether the first model has Mobile-Attention.
     """
 
     fast: Variant
@@ -53,7 +53,7 @@ efficientformerv2 = partial(Variant, 'efficientformerv2')
 # fmt: off
 HEADLINES = (
     Headline(Variant('shvit', 's4', 256), mobilevitv2('100'), SHVIT),
-    # the paper's CPU works on 16 images at once
+    # the paper uses batch size 16 on a CPU
     Headline(Variant('shvit', 's4', 256), mobilevitv2('100'), SHVIT, batch=16),
     Headline(swiftformer('s'), mobilevitv2('100'), SWIFTFORMER.format('1.7 ms / 0.8 ms = 2.1')),
     Headline(swiftformer('l1'), mobilevitv2('150'), SWIFTFORMER.format('3.4 ms / 1.1 ms = 3.1')),
@@ -97,7 +97,7 @@ def render(rows: Rows) -> list[str]:
         times = [milliseconds(row['seconds'][f'{name} ONNX']) for name in ('fast', 'slow')]
         lines.append([key, *cells, ' : '.join(times), row['published'] or 'no ratio'])
     text = (
-        'Backbones without a classifier, at the size of their training images, with '
+        'Backbones without a classifier, at the size of their training images, those with '
         'Mobile-Attention at 512 x 512. Published ratios are of whole classifiers on other '
         'hardware; the paper of SwiftFormer does not compare with EfficientFormerV2.'
     )

@@ -1,4 +1,4 @@
-"""What a measurement was made on."""
+"""Description of the machine of a measurement."""
 
 import datetime
 import os
@@ -15,11 +15,11 @@ from mmeffvit.version import __version__
 from .peers import import_timm
 
 ROOT = Path(__file__).resolve().parents[1]
-FLAGS = ('avx2', 'fma', 'avx512f', 'avx512_vnni', 'amx_tile')  # what kernels are chosen by
+FLAGS = ('avx2', 'fma', 'avx512f', 'avx512_vnni', 'amx_tile')  # they determine the kernels
 
 
 def describe(device: str, clock: str) -> dict[str, str]:
-    """Machine and versions; measurements with different ones do not belong in one table."""
+    """Machine and versions; measurements with different ones are not comparable."""
     cpu = cpu_info()
     found = {
         'cpu': cpu.get('model name', platform.processor() or platform.machine()),
@@ -39,7 +39,7 @@ def describe(device: str, clock: str) -> dict[str, str]:
 
 
 def cpu_info() -> dict[str, str]:
-    """The first processor of /proc/cpuinfo; empty where the system has none."""
+    """The first processor of /proc/cpuinfo; empty if it does not exist."""
     path = Path('/proc/cpuinfo')
     lines = path.read_text().split('\n\n')[0].splitlines() if path.is_file() else []
     pairs = (line.partition(':') for line in lines)
@@ -54,13 +54,13 @@ def installed(package: str) -> str:
 
 
 def folder_name(machine: dict[str, str]) -> str:
-    """The machine as the name of a folder."""
+    """The folder name for a machine."""
     name = machine.get('gpu') or f'{machine["cpu"]} {machine["cores"]} cores'
     return re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')
 
 
 def circumstances() -> dict[str, str | float]:
-    """What may differ from row to row: the code, the day, and what else the machine does."""
+    """What may differ between rows: commit, date and load of the machine."""
     return {
         'commit': commit(),
         'date': datetime.datetime.now().astimezone().isoformat(timespec='seconds'),
@@ -69,7 +69,7 @@ def circumstances() -> dict[str, str | float]:
 
 
 def commit() -> str:
-    """The checkout's commit, with a + if the package differs from it; empty without git."""
+    """The current commit, with a + for local changes of the package; empty without git."""
 
     def git(*arguments: str) -> str:
         run = subprocess.run(['git', *arguments], cwd=ROOT, capture_output=True, text=True)

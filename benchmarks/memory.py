@@ -1,4 +1,4 @@
-"""The most memory that tensors made in a step hold at once."""
+"""Peak memory of the tensors allocated in a step."""
 
 import gc
 import json
@@ -10,15 +10,15 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 HOW = (
-    'the highest sum of what torch allocated and had not freed during the step: activations, '
-    'gradients and the work space of operators, without what was there before (parameters, the '
-    'images); on a CPU from the allocations that the profiler records, on a GPU from the counters '
-    'of the allocator. What oneDNN allocates by itself inside a kernel is in neither.'
+    'the peak of what torch allocated during the step: activations, gradients and workspaces of '
+    'operators, without what was allocated before (parameters, images); on a CPU from the '
+    "allocations recorded by the profiler, on a GPU from the allocator's counters. Memory that "
+    'oneDNN allocates inside its kernels is not included.'
 )
 
 
 def peak_bytes(step: Callable[[], object], device: str) -> int:
-    """Run ``step`` once, and return the highest number of bytes that its allocations held."""
+    """Run ``step`` once, and return the peak of its allocated bytes."""
     gc.collect()
     if device == 'cuda':
         torch.cuda.reset_peak_memory_stats()
@@ -32,7 +32,7 @@ def peak_bytes(step: Callable[[], object], device: str) -> int:
 
 
 def allocations(profiler: profile) -> list[int]:
-    """Bytes of every allocation, and negative of every release, in the order they happened."""
+    """Bytes of every allocation, negative for releases, in chronological order."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder, 'trace.json')
         profiler.export_chrome_trace(str(trace))

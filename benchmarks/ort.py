@@ -1,4 +1,4 @@
-"""ONNX Runtime on one thread of the CPU."""
+"""ONNX Runtime on one CPU thread."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +17,11 @@ from mmeffvit.utils.quiet import quiet
 
 
 def export(model: nn.Module, shape: tuple[int, ...], path: Path) -> Path:
-    """Export a model to ONNX for inputs of one shape, with torch's exporter.
+    """Export a model to ONNX with torch's exporter, for a fixed input shape.
 
     Args:
-        model: In eval mode; returns maps.
-        shape: Of the input, (B, 3, H, W).
+        model: The model, in eval mode; returns maps.
+        shape: Shape of the input, (B, 3, H, W).
         path: The file to write.
     """
     with torch.no_grad(), quiet():
@@ -33,9 +33,9 @@ def export(model: nn.Module, shape: tuple[int, ...], path: Path) -> Path:
 
 
 def export_ours(backbone: Backbone, size: tuple[int, int], path: Path) -> Path:
-    """Export a backbone of ours, fused, for one image of one size.
+    """Export a backbone of ours, fused, for one image of a fixed size.
 
-    It takes what timm's takes: the mean and the deviation are left out of the file.
+    Like timm's, it takes normalized images: mean and std are not part of the file.
     """
     return export_backbone(
         backbone, path, size, batch=1, opset=OPSET, preprocessing=Preprocessing()
@@ -43,7 +43,7 @@ def export_ours(backbone: Backbone, size: tuple[int, int], path: Path) -> Path:
 
 
 def runner(model: Path | bytes, x: Tensor) -> Callable[[], list[Tensor]]:
-    """A call that runs a file, or the bytes of one, on ``x`` and returns its outputs."""
+    """A function that runs a file, or its bytes, on ``x`` and returns its outputs."""
     session = open_session(model, threads=1)
     (name,) = (i.name for i in session.get_inputs())
     feed = {name: x.numpy()}
@@ -51,7 +51,7 @@ def runner(model: Path | bytes, x: Tensor) -> Callable[[], list[Tensor]]:
 
 
 def matmul(rows: int, inner: int, columns: int) -> Callable[[], object]:
-    """A call that multiplies (rows, inner) by constant (inner, columns), as layers do."""
+    """A function that multiplies (rows, inner) by a constant (inner, columns)."""
     rng = np.random.default_rng(0)
     weight = rng.standard_normal((inner, columns), np.float32)
     graph = helper.make_graph(
@@ -65,7 +65,7 @@ def matmul(rows: int, inner: int, columns: int) -> Callable[[], object]:
 
 
 def conv(channels: int, out_channels: int, side: int, kernel: int, groups: int = 1) -> Callable:
-    """A call that runs a convolution on a square map, with padding that keeps its size."""
+    """A function that runs a convolution on a square map, with padding that keeps its size."""
     rng = np.random.default_rng(0)
     weight = rng.standard_normal((out_channels, channels // groups, kernel, kernel), np.float32)
     node = helper.make_node(

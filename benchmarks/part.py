@@ -1,4 +1,4 @@
-"""What every part of the benchmark shares: settings, and how its rows become text."""
+"""Settings and formatting shared by all parts of the benchmark."""
 
 import statistics
 import time
@@ -19,9 +19,9 @@ class Settings:
 
     Args:
         device: 'cpu' or 'cuda'.
-        quick: Only see that everything works: few rounds, one small model, small images.
-        clock: 'wall', or 'processor' for the time that the thread itself runs, which says more on
-            a busy machine and misses what the thread waits for.
+        quick: Smoke test: few rounds, one small model, small images.
+        clock: 'wall', or 'processor' for the CPU time of the thread, which is more reliable on a
+            busy machine but does not include waiting.
     """
 
     device: str = 'cpu'
@@ -37,19 +37,19 @@ class Settings:
         max_rounds: int = 50,
         warm_up: int = 2,
     ) -> Samples:
-        """Time the candidates in turns for about so many seconds."""
+        """Time the candidates interleaved, for about this number of seconds."""
         budget = QUICK if self.quick else Budget(seconds, min_rounds, max_rounds, warm_up)
         return interleave(candidates, budget, CLOCKS[self.clock])
 
 
 @dataclass(frozen=True)
 class Target:
-    """What the project set out to reach.
+    """A performance target of the project.
 
     Args:
-        name: What is measured, and the bound.
-        value: What was measured.
-        reached: Whether it keeps the bound.
+        name: The measure and the bound.
+        value: The measured value.
+        reached: Whether it satisfies the bound.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Target:
 def at_least(
     name: str, ratios: Mapping[str, float], mean: float, each: float | None = None
 ) -> list[Target]:
-    """The targets of a geometric mean and of the lowest of ``ratios``, if there are any."""
+    """Targets for the geometric mean and the lowest of ``ratios``, if there are any."""
     if not ratios:
         return []
     average = geometric_mean(list(ratios.values()))
@@ -84,17 +84,17 @@ def measured(rows: Rows) -> dict[str, Row]:
 
 
 def ratio(row: Row, ours: str, peer: str) -> Ratio:
-    """How many times faster the candidate ``ours`` of a row is than ``peer``."""
+    """The speedup of the candidate ``ours`` of a row over ``peer``."""
     return speed_up(row['seconds'][ours], row['seconds'][peer])
 
 
 def milliseconds(times: Sequence[float]) -> str:
-    """Median and, in brackets, minimum."""
+    """The median, with the minimum in parentheses."""
     return f'{digits(1e3 * statistics.median(times))} ({digits(1e3 * min(times))})'
 
 
 def digits(value: float) -> str:
-    """Three digits that mean something, or all before the point."""
+    """Three significant digits, or all digits before the decimal point."""
     return f'{value:.0f}' if value >= 100 else f'{value:#.3g}'.rstrip('.')
 
 
@@ -105,7 +105,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
 
 
 def summary(row: Row) -> str:
-    """The medians of a row in one line, for who waits."""
+    """The medians of a row in one line, for progress messages."""
     if 'error' in row:
         return f'failed: {row["error"]}'
     medians = {k: statistics.median(v) for k, v in row.get('seconds', {}).items() if v}

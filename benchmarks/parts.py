@@ -1,4 +1,4 @@
-"""The parts of the benchmark, in the order they run."""
+"""The parts of the benchmark, in the order of execution."""
 
 from types import ModuleType
 

@@ -1,4 +1,4 @@
-"""Our backbones and those of timm with the same weights and the same maps."""
+"""Our backbones and timm's with the same weights and equal outputs."""
 
 import logging
 import re
@@ -25,7 +25,9 @@ FAMILIES = {
     'mobilevitv2': MobileViTv2,
     'efficientformerv2': EfficientFormerV2,
 }
-_schemas: list[torch.library.Library] = []  # one that is collected takes its schemas along
+_schemas: list[
+    torch.library.Library
+] = []  # kept alive, since schemas are removed with their library
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Variant:
     """A released model.
 
     Args:
-        family: Its family, as timm spells it.
-        arch: Its name in our table of variants.
-        side: Pixels of the square images that it was trained on.
+        family: Its family, as in timm.
+        arch: Its name in our variant table.
+        side: Side of its square training images, in pixels.
     """
 
     family: str
@@ -47,11 +49,11 @@ class Variant:
 
     @property
     def target(self) -> str:
-        """As :mod:`mmeffvit.complexity.count` names it."""
+        """Its name for :mod:`mmeffvit.complexity.count`."""
         return f'{FAMILIES[self.family].__name__}:{self.arch}'
 
 
-# a small and a large one of every family
+# a small and a large variant of every family
 VARIANTS = (
     Variant('swiftformer', 'xs'),
     Variant('swiftformer', 'l1'),
@@ -68,29 +70,29 @@ QUICK = VARIANTS[2:3]
 
 @cache
 def import_timm() -> ModuleType:
-    """timm, as it is installed, or from the folder where the set-up puts it apart.
+    """Import timm, either the installed one or the setup's separate copy.
 
     Raises:
-        UserError: If it is in neither.
+        UserError: If neither exists.
     """
-    apart = Path(sys.prefix, 'parity')
-    if find_spec('timm') is None and apart.is_dir():
-        # this torchvision is built for another torch: its operators never load, and importing it
-        # asks only for their schemas
+    separate = Path(sys.prefix, 'parity')
+    if find_spec('timm') is None and separate.is_dir():
+        # this torchvision is built for another torch, so its operators do not load; importing it
+        # only needs their schemas
         library = torch.library.Library('torchvision', 'DEF')
         for name in ('nms', 'qnms'):
             library.define(f'{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
         _schemas.append(library)
-        sys.path.append(str(apart))
+        sys.path.append(str(separate))
     try:
         import timm
     except ImportError as error:
-        raise UserError('timm is not installed: `make environment` does it') from error
+        raise UserError('timm is not installed: run `make environment`') from error
     return timm
 
 
 def build_ours(variant: Variant, size: tuple[int, int], **options: object) -> Backbone:
-    """Ours, without the output norms of SwiftFormer, which timm has not."""
+    """Our backbone, for SwiftFormer without the output norms, which timm does not have."""
     arguments: dict[str, object] = dict(arch=variant.arch, **options)
     if variant.family == 'swiftformer':
         arguments['output_norm'] = False
@@ -100,9 +102,9 @@ def build_ours(variant: Variant, size: tuple[int, int], **options: object) -> Ba
 
 
 def build_theirs(variant: Variant, size: tuple[int, int]) -> nn.Module:
-    """timm's, returning the maps and nothing else.
+    """Timm's backbone, which returns feature maps.
 
-    timm builds EfficientFormerV2 for one size of image.
+    timm builds EfficientFormerV2 for a fixed image size.
     """
     options = dict(img_size=size) if variant.family == 'efficientformerv2' else {}
     return import_timm().create_model(str(variant), features_only=True, **options)
@@ -112,22 +114,22 @@ def build_pair(variant: Variant, size: tuple[int, int]) -> tuple[Backbone, nn.Mo
     """Ours and timm's in eval mode, with the same random weights; their maps are equal.
 
     Args:
-        variant: Which model.
+        variant: The variant.
         size: Height and width of the images in pixels.
 
     Raises:
-        RuntimeError: If a map differs by more than ``TOLERANCE``: timing them would compare
-            different things.
+        RuntimeError: If a map differs by more than ``TOLERANCE``, which would make the comparison
+            meaningless.
     """
     torch.manual_seed(0)
     theirs = randomize(build_theirs(variant, size))
     ours = build_ours(variant, size)
-    # modules inside others have flat names in timm's wrapper: 'stages_0' for 'stages.0'
+    # submodules have flat names in timm's wrapper: 'stages_0' for 'stages.0'
     state = {
         re.sub('^(stem|patch_embed|stages)_', r'\1.', key): value
         for key, value in theirs.state_dict().items()
     }
-    MMLogger.get_current_instance().setLevel(logging.WARNING)  # it counts tensors
+    MMLogger.get_current_instance().setLevel(logging.WARNING)  # suppresses the loading report
     with tempfile.TemporaryDirectory() as folder:
         torch.save(state, Path(folder, 'timm.pth'))
         ours.load_pretrained(Path(folder, 'timm.pth'))
@@ -139,7 +141,7 @@ def build_pair(variant: Variant, size: tuple[int, int]) -> tuple[Backbone, nn.Mo
 
 
 def randomize(model: nn.Module) -> nn.Module:
-    """Statistics, layer scales and biases in whose values a wrong fold or key shows."""
+    """Random statistics, layer scales and biases, so that wrong folding or keys are detected."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.1)
@@ -156,5 +158,5 @@ def randomize(model: nn.Module) -> nn.Module:
 def assert_same_maps(ours: Sequence[Tensor], theirs: Sequence[Tensor], name: str) -> None:
     for index, (own, other) in enumerate(zip(ours, theirs, strict=True)):
         error = ((own - other).abs().max() / other.abs().max()).item()
-        if not error <= TOLERANCE:  # NaN is no agreement either
+        if not error <= TOLERANCE:  # also true for NaN
             raise RuntimeError(f'{name}: map {index} differs by {error:.1e} of its largest value')

@@ -1,4 +1,4 @@
-"""Published accuracy over measured latency."""
+"""Plot of published accuracy over measured latency."""
 
 import io
 import statistics
@@ -32,7 +32,7 @@ SERIES = {'ours ONNX': 'ours, ONNX Runtime', 'timm eager': 'timm, eager'}
 
 
 def draw(rows: Rows, folder: Path) -> Path | None:
-    """Write the plot of the deployed backbones, if there are any at the size of their training."""
+    """Write the plot of the deployed backbones at their training size, if there are any."""
     points = {name: points_of(rows, name) for name in SERIES}
     if not points['ours ONNX']:
         return None
@@ -62,7 +62,7 @@ def draw(rows: Rows, folder: Path) -> Path | None:
 def draw_family(
     axes: Axes, family: str, candidate: str, points: list[tuple[float, float, str]]
 ) -> None:
-    """Points (milliseconds, percent, model) joined by a line; ours with the names of the models."""
+    """Draw a line through (milliseconds, percent, model); ours with the names of the models."""
     name, marker, color = FAMILIES[family]
     style = dict(color=color, marker=marker)
     if candidate != 'ours ONNX':
@@ -77,7 +77,7 @@ def draw_family(
 
 
 def points_of(rows: Rows, candidate: str) -> dict[str, float]:
-    """Median milliseconds by model, at the smallest size that each was measured at."""
+    """Median milliseconds by model, at the smallest measured size."""
     found: dict[str, tuple[list[int], float]] = {}
     for row in measured(rows).values():
         latency = 1e3 * statistics.median(row['seconds'][candidate])

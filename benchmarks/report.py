@@ -1,4 +1,4 @@
-"""Markdown of what was measured on a machine."""
+"""The Markdown report on the measurements of a machine."""
 
 from pathlib import Path
 
@@ -11,24 +11,24 @@ from .plot import draw
 from .store import read
 
 HOW = (
-    'Candidates of a row ran in turns (A, B, C, A, B, C) in one process and one thread, after a '
-    'warm-up, without garbage collection. Times are the median and, in brackets, the minimum over '
-    'the rounds. A ratio such as "ours : timm" says how many times faster ours is: the ratio of '
-    'the medians, and in brackets the first and the last decile of the ratios of single rounds.'
+    'The candidates of a row ran interleaved (A, B, C, A, B, C) in one process and one thread, '
+    'after a warm-up, without garbage collection. Times are medians, with the minimum over the '
+    'rounds in parentheses. A ratio such as "ours : timm" is the speedup of ours: the ratio of the '
+    'medians, with the first and the last decile of the per-round ratios in parentheses.'
 )
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``README.md`` and the plot beside the JSON files of ``folder``, and return its path.
+    """Write ``README.md`` and the plot to ``folder``, from its JSON files, and return the path.
 
     Raises:
-        UserError: If nothing was measured there.
+        UserError: If there are no measurements.
     """
     contents = {
         name: read(folder / f'{name}.json') for name in PARTS if (folder / f'{name}.json').is_file()
     }
     if not contents:
-        raise UserError(f'{folder} holds no measurements; parts are {", ".join(PARTS)}')
+        raise UserError(f'{folder} has no measurements; parts are {", ".join(PARTS)}')
     machine = next(iter(contents.values()))['machine']
     rows = {name: content['rows'] for name, content in contents.items()}
     plot = draw(rows.get('deployed', {}), folder)
@@ -38,7 +38,7 @@ def write_report(folder: Path) -> Path:
 
 
 def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None = None) -> str:
-    """The report: machine, targets, and a section for every part."""
+    """The report: machine, targets, and one section per part."""
     lines = ['# Benchmark', '', *table(['machine', ''], machine.items()), '', HOW]
     found: list[Target] = []
     sections: list[str] = []
@@ -54,13 +54,13 @@ def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None 
 
 
 def provenance(rows: Rows) -> list[str]:
-    """When and at which commit, how busy the machine was, and which rows failed."""
+    """Dates, commits, load of the machine, and failed rows."""
     commits = sorted({row['commit'] for row in rows.values()})
     days = sorted({row['date'][:10] for row in rows.values()})
     load = max((row['load'] for row in rows.values()), default=0)
     lines = [
-        f'Measured on {", ".join(days)} at commit {", ".join(commits)} (+: with changes); highest '
-        f'load average after a row {load}.'
+        f'Measured on {", ".join(days)} at commit {", ".join(commits)} (+: with local changes); '
+        f'highest load average after a row {load}.'
     ]
     failed = [f'- {key} failed: {row["error"]}' for key, row in rows.items() if 'error' in row]
     return [*lines, '', *failed] if failed else lines

@@ -1,4 +1,4 @@
-"""Measure the rows that are not there yet, one after another."""
+"""Measure the missing rows of a part."""
 
 import gc
 import sys
@@ -14,13 +14,13 @@ from .store import Rows
 
 
 def run_part(name: str, part: ModuleType, settings: Settings, rows: Rows) -> int:
-    """Measure what is missing of a part, and return how many rows failed.
+    """Measure the missing rows of a part, and return the number of failed rows.
 
     Args:
-        name: Of the part, for the lines of progress.
-        part: Has ``cases(settings)``.
+        name: Name of the part, for progress messages.
+        part: A module with ``cases(settings)``.
         settings: How to measure.
-        rows: What was measured; new rows are saved as they come.
+        rows: Measured rows; new rows are saved immediately.
     """
     cases = {key: run for key, run in part.cases(settings).items() if not rows.has(key)}
     start = time.monotonic()
@@ -28,7 +28,7 @@ def run_part(name: str, part: ModuleType, settings: Settings, rows: Rows) -> int
     for finished, (key, run) in enumerate(cases.items()):
         try:
             row = run()
-        except Exception as error:  # one row that fails leaves the others
+        except Exception as error:  # a failing row must not stop the others
             traceback.print_exc()
             row = dict(error=f'{type(error).__name__}: {str(error).splitlines()[0][:300]}')
             failed += 1

@@ -1,4 +1,4 @@
-"""Rows of measurements in a JSON file that is whole after every row."""
+"""Measured rows in a JSON file, which is saved after every row."""
 
 import json
 from pathlib import Path
@@ -11,15 +11,15 @@ Row = dict[str, Any]
 
 
 class Rows:
-    """The rows of one part, by key, in the order they were measured.
+    """The rows of one part, by key, in the order of measurement.
 
     Args:
-        path: The file; its rows are read if it is there.
-        machine: What the rows are measured on.
-        fresh: Start without the rows of the file.
+        path: The file; its rows are read if it exists.
+        machine: Description of the machine.
+        fresh: Ignore existing rows of the file.
 
     Raises:
-        UserError: If the file is damaged, or was measured on something else.
+        UserError: If the file is damaged, or was measured on another machine.
     """
 
     def __init__(self, path: Path, machine: dict[str, str], *, fresh: bool = False) -> None:
@@ -35,13 +35,13 @@ class Rows:
             ]
             if different:
                 raise UserError(
-                    f'{path} was measured with {"; ".join(different)}: --fresh starts anew, '
-                    '--out FOLDER writes elsewhere'
+                    f'{path} was measured with {"; ".join(different)}: use --fresh to start over, '
+                    'or --out FOLDER for another folder'
                 )
             self.rows = content['rows']
 
     def has(self, key: str) -> bool:
-        """Whether the row was measured; one that failed is tried again."""
+        """Whether the row was measured; failed rows are retried."""
         return key in self.rows and 'error' not in self.rows[key]
 
     def add(self, key: str, row: Row) -> None:
@@ -50,7 +50,7 @@ class Rows:
         write_file(self.path, str(self))
 
     def __str__(self) -> str:
-        """JSON with a line per row, so that a changed row is a changed line."""
+        """JSON with one line per row, for readable diffs."""
         lines = [f'  {json.dumps(key)}: {json.dumps(row)}' for key, row in self.rows.items()]
         rows = ',\n'.join(lines)
         return f'{{\n "machine": {json.dumps(self.machine)},\n "rows": {{\n{rows}\n }}\n}}\n'
@@ -60,16 +60,16 @@ def read(path: Path) -> dict[str, Any]:
     """The content of a file of rows.
 
     Raises:
-        UserError: If it is not one.
+        UserError: If it is invalid.
     """
     try:
         content = json.loads(path.read_text())
         content['machine'].items(), content['rows'].items()
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{path} holds no measurements ({error!r}): move it away') from error
+        raise UserError(f'{path} has no valid measurements ({error!r}): move it away') from error
     return content
 
 
 def rounded(samples: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Times in seconds with five digits: more would be noise in the file."""
+    """Times in seconds with five significant digits."""
     return {name: [float(f'{t:.5g}') for t in times] for name, times in samples.items()}

@@ -35,7 +35,7 @@ def measure(variant: Variant, batch: int, settings: Settings) -> Row:
     x = torch.randn(batch, 3, variant.side, variant.side).to(settings.device)
     runs = {}
     with torch.no_grad():
-        torch._dynamo.reset()  # of the last row, whose graphs would count as recompilations
+        torch._dynamo.reset()  # graphs of the previous row would count as recompilations
         for name, model in (('timm', theirs), ('ours', fuse(ours))):
             model.to(settings.device)
             for mode in MODES:

@@ -1,4 +1,4 @@
-"""Time several candidates in turns, so that a busy moment of the machine hits all of them."""
+"""Interleaved timing of several candidates, so that load on the machine affects all of them."""
 
 import gc
 import statistics
@@ -17,10 +17,10 @@ class Budget:
     """How long to measure.
 
     Args:
-        seconds: Start no further round after this many seconds.
-        min_rounds: Rounds that run whatever they take.
-        max_rounds: Rounds that are enough.
-        warm_up: Rounds before the first that counts.
+        seconds: Time after which no further round is started.
+        min_rounds: Minimum number of rounds.
+        max_rounds: Maximum number of rounds.
+        warm_up: Number of warm-up rounds.
     """
 
     seconds: float = 4.0
@@ -40,9 +40,9 @@ def interleave(
     """Run A, B, C, A, B, C and so on, and time each call.
 
     Args:
-        candidates: What to time; each call ends when its work has.
-        budget: How many rounds.
-        clock: Seconds since some moment.
+        candidates: Functions to time, which must be synchronous.
+        budget: Limits for time and rounds.
+        clock: Returns the time in seconds.
 
     Raises:
         ValueError: If there is no candidate, or no round to run.
@@ -67,7 +67,7 @@ def interleave(
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Collect now and not in between: a collection would fall on whoever runs then."""
+    """Collect garbage first and disable collection inside the context."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
@@ -80,12 +80,12 @@ def no_garbage_collection() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times faster one candidate is than another.
+    """The speedup of one candidate over another.
 
     Args:
-        median: Ratio of the medians; above 1 the first is faster.
-        best: Ratio of the shortest times.
-        low: First decile of the ratios of the single rounds.
+        median: Ratio of the medians; above 1 if the first is faster.
+        best: Ratio of the minima.
+        low: First decile of the per-round ratios.
         high: Last decile.
     """
 
@@ -99,10 +99,10 @@ class Ratio:
 
 
 def speed_up(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
-    """How many times faster ``ours`` is; both are seconds of the same rounds.
+    """The speedup of ``ours``; both are seconds of the same rounds.
 
     Raises:
-        ValueError: If the rounds are not the same.
+        ValueError: If the numbers of rounds differ.
     """
     rounds = [theirs / own for own, theirs in zip(ours, peer, strict=True)]
     return Ratio(
@@ -114,7 +114,7 @@ def speed_up(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which ``share`` of ``values`` lie, between two of them by interpolation."""
+    """The quantile of ``values``, with linear interpolation."""
     ordered = sorted(values)
     position = share * (len(ordered) - 1)
     index = min(int(position), len(ordered) - 2) if len(ordered) > 1 else 0
@@ -127,12 +127,12 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def single_thread() -> None:
-    """Let torch work in one thread, as ONNX Runtime does here."""
+    """Restrict torch to one thread, as for ONNX Runtime here."""
     torch.set_num_threads(1)
 
 
 def waiting_for(device: str, run: Callable[[], object]) -> Callable[[], object]:
-    """``run``, returning when the device has done it."""
+    """``run`` with a synchronization of the device."""
     if device == 'cpu':
         return run
 

@@ -1,4 +1,4 @@
-"""A training step, forward and backward: time and peak memory of ours and of timm's."""
+"""A training step, forward and backward: time and peak memory, ours and timm's."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from .timing import geometric_mean, waiting_for
 
 TITLE = 'Training step'
 DEVICES = ('cpu', 'cuda')
-# images in a batch and side in pixels; None is that of the training images
+# batch size and side in pixels; None for the side of the training images
 BATCHES = ((8, None), (2, 512))
 SECONDS = 8.0
 MIB = 2**20
@@ -50,7 +50,7 @@ def measure(variant: Variant, number: int, side: int, settings: Settings) -> Row
 
 
 def training_step(model: nn.Module, x: Tensor) -> Callable[[], None]:
-    """Forward and backward of the sum of all maps; gradients start from none each time."""
+    """Forward and backward of the sum of all maps, with gradients reset to None."""
     model.train()
 
     def step() -> None:

@@ -19,7 +19,7 @@ model = dict(
         style='pytorch',
         init_cfg=dict(
             type='Pretrained',
-            # the file that torchvision://resnet50 names, without needing torchvision
+            # the file of torchvision://resnet50, without requiring torchvision
             checkpoint='https://download.pytorch.org/models/resnet50-0676ba61.pth',
         ),
     ),

@@ -1,8 +1,8 @@
 """Deformable DETR with ResNet-50, single-head layers, 50 epochs on COCO.
 
-In arXiv:2401.16456, table 9, it has 1.24 times the speed of the model with eight heads everywhere.
-The paper does not name the backbone and does not say how the head meets the channels that are not
-in it; see mmeffvit.SingleHeadDeformableDETR.
+In arXiv:2401.16456, table 9, it is 1.24 times as fast as the model with eight heads everywhere. The
+paper specifies neither the backbone nor how the head is combined with the other channels; see
+mmeffvit.SingleHeadDeformableDETR.
 """
 
 _base_ = './deformabledetr_resnet_50.py'
@@ -14,6 +14,6 @@ model = dict(
         decoder=[1, 2, 3],
         attended=64,
         attention='split',  # or 'projected'
-        ffn_channels=None,  # 512 comes near the number of parameters in the paper
+        ffn_channels=None,  # with 512, the number of parameters is close to the paper's
     ),
 )

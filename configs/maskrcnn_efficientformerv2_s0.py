@@ -1,8 +1,8 @@
 """Mask R-CNN with EfficientFormerV2-S0, 12 epochs on COCO.
 
 The recipe is the authors' code: learning rate 2e-4, weight decay on every parameter, and
-synchronized batch norms. The tables of position biases are for 800 pixels, as there; they start as
-those of the pretraining, resized, where the authors' start at zero.
+synchronized batch norms. The position bias tables are for 800 pixels, as there; they are
+initialized by resizing the pretrained ones, the authors' with zeros.
 """
 
 _base_ = [

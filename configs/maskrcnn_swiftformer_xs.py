@@ -1,7 +1,7 @@
 """Mask R-CNN with SwiftFormer-XS, 12 epochs on COCO.
 
-The recipe is the one of arXiv:2303.15446, section 4.1, for L1 and L3. It leaves the weight decay,
-the warm-up and the steps open and follows EfficientFormer, whose configs have the values here.
+The recipe is the one of arXiv:2303.15446, section 4.1, for L1 and L3. It does not specify the
+weight decay, the warm-up and the steps, but follows EfficientFormer, whose values are used here.
 """
 
 _base_ = [

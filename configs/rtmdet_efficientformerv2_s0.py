@@ -1,6 +1,6 @@
 """RTMDet with EfficientFormerV2-S0, 300 epochs on COCO at 640 x 640.
 
-The tables of position biases are for 640 pixels; they start as those of the pretraining, resized.
+The position bias tables are for 640 pixels; they are resized from the pretrained ones.
 """
 
 _base_ = [

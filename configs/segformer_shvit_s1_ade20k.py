@@ -1,9 +1,9 @@
 """SegFormer's decoder with SHViT-S1, 160K iterations on ADE20K.
 
 Decoder and recipe are those of arXiv:2105.15203, the backbone is not. SHViT starts at stride 16,
-too coarse for outlines: the pyramid of its authors makes a level at stride 8, where all four are
-fused. One more, at stride 4, would see no finer map and cost more than twice the multiply-adds. As
-in the authors' detectors, batch norms of the backbone keep their statistics.
+too coarse for outlines: the feature pyramid of its authors adds a level at stride 8, where all four
+are fused. Another one at stride 4 would add no finer features and more than double the
+multiply-adds. As in the authors' detectors, batch norms of the backbone keep their statistics.
 """
 
 _base_ = [
@@ -28,6 +28,6 @@ model = dict(
     ),
     decode_head=dict(in_channels=[128, 128, 128, 128]),
 )
-# the neck is as new as the head
+# the neck is trained from scratch, as the head
 optim_wrapper = dict(paramwise_cfg=dict(custom_keys=dict(neck=dict(lr_mult=10.0))))
 auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

@@ -1,6 +1,6 @@
 """Semantic FPN with EfficientFormerV2-L-MobiAtt, 40K iterations on ADE20K.
 
-This is the length of the rows that the paper compares with; its own have 80K.
+The baselines in the paper are trained for 40K iterations, its own models for 80K.
 """
 
 _base_ = './semfpn_efficientformerv2_l_ade20k.py'

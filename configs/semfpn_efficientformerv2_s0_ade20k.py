@@ -1,7 +1,7 @@
 """Semantic FPN with EfficientFormerV2-S0, 40K iterations on ADE20K.
 
-The recipe is the authors' code: weight decay on every parameter, and synchronized batch norms, in
-the backbone too.
+The recipe is the authors' code: weight decay on every parameter, and synchronized batch norms, also
+in the backbone.
 """
 
 _base_ = [

@@ -1,4 +1,4 @@
-"""What many tests need: small data, the peers of parity tests, the tools as a user runs them."""
+"""Shared fixtures: small data, timm for parity tests, and the tools as a user runs them."""
 
 import contextlib
 import gc
@@ -29,27 +29,27 @@ torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first: begun last, one of them would keep one process waiting."""
+    """Run the longest tests first: at the end, one of them would leave a process idle."""
     items.sort(key=lambda item: item.get_closest_marker('slow') is None)
 
 
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     torch.manual_seed(0)
-    np.random.seed(0)  # the hosts' augmentations draw from it
+    np.random.seed(0)  # used by the augmentations of mmdet and mmseg
     random.seed(0)
 
 
 @pytest.fixture(scope='module', autouse=True)
 def _frozen_imports() -> None:
-    """Keep what is imported out of garbage collection: every data set of mmengine starts one."""
+    """Exclude imported objects from garbage collection, which every data set of mmengine runs."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope='session')
 def timm() -> ModuleType:
-    """timm, as it is installed, or from the folder where the set-up puts it apart."""
+    """timm, installed or from its own folder created by the setup."""
     from benchmarks.peers import import_timm
 
     try:
@@ -63,14 +63,14 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """The messages of mmengine's current logger."""
     logger = MMLogger.get_current_instance()
     logger.setLevel(logging.INFO)
-    logger.addHandler(caplog.handler)  # it hands nothing on to the root logger
+    logger.addHandler(caplog.handler)  # it does not propagate to the root logger
     yield caplog
     logger.removeHandler(caplog.handler)
 
 
 @pytest.fixture(scope='session')
 def coco_mini() -> Path:
-    """Photographs of COCO, which nothing generates: for what must hold on real ones."""
+    """Photographs of COCO, for tests that need real images."""
     folder = SHARED / 'coco_mini'
     if not folder.is_dir():
         pytest.skip(f'photographs are not at {folder}')
@@ -79,7 +79,7 @@ def coco_mini() -> Path:
 
 @pytest.fixture(scope='session')
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve generated images of 64 pixels to train on and four held out, as COCO has them."""
+    """Twelve generated images of 64 pixels for training and four held out, in COCO's format."""
     folder = tmp_path_factory.mktemp('data') / 'shapes'
     generate(folder, ShapesSpec(num_train=12, num_val=4, side=64, max_objects=3))
     return folder
@@ -87,7 +87,7 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope='session')
 def ade_shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two generated images of 120 x 90 pixels to train on and one held out, as ADE20K has them."""
+    """Two generated images of 120 x 90 pixels for training and one held out, in ADE20K's format."""
     folder = tmp_path_factory.mktemp('data') / 'ade'
     generate_ade20k(folder, ShapesSpec(num_train=2, num_val=1, side=120))
     return folder
@@ -96,7 +96,7 @@ def ade_shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_python(
     *arguments: object, env: dict | None = None, cwd: Path = ROOT, timeout: float = 600
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own; its output is text in ``stdout``."""
+    """Run Python in a subprocess; its output is text in ``stdout``."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -114,7 +114,7 @@ def run_tool(name: str, *arguments: object, **options: object) -> subprocess.Com
 
 
 def run_tool_here(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run ``tools/NAME.py`` in this process, to spare the seconds in which a new one imports."""
+    """Run ``tools/NAME.py`` in this process, to save the imports of a new one."""
     command = [str(ROOT / 'tools' / f'{name}.py'), *map(str, arguments)]
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
@@ -136,7 +136,7 @@ def run_script(command: list[str]) -> int:
 
 
 def end_data_loading() -> None:
-    """End the loading processes of what has run: garbage collection would wait 5 s for each."""
+    """Stop the data loader workers: garbage collection would wait 5 s for each."""
     for thing in gc.get_objects():
         if type(thing) is _MultiProcessingDataLoaderIter:
             thing._shutdown_workers()

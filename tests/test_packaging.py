@@ -1,4 +1,4 @@
-"""The wheel holds the package with its configs and tools, and works from there."""
+"""The wheel contains the package with its configs and tools, and works when installed."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.conftest import ROOT, run_python
 @pytest.fixture(scope='module')
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp('wheel')
-    # building leaves files beside setup.py, and would find those of earlier builds
+    # building leaves files next to setup.py, and would use those of earlier builds
     kept_out = shutil.ignore_patterns('.*', 'build', 'data', 'work_dirs', '*.egg-info')
     source = shutil.copytree(
         ROOT, folder / 'source', ignore=lambda *at: kept_out(*at) if Path(at[0]) == ROOT else ()

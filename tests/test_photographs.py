@@ -1,4 +1,4 @@
-"""The COCO config itself on real photographs: trains, evaluates, resumes, learns."""
+"""The COCO config on real photographs: trains, evaluates, resumes, learns."""
 
 import json
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from tests.conftest import ROOT, run_tool_here
 CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_xs.py'
 SCALE = '(128,96)'
 OPTIONS = [
-    'model.backbone.init_cfg=None',  # no weights here: from scratch
+    'model.backbone.init_cfg=None',  # from scratch: the weights are not available
     'train_dataloader.batch_size=2',
     f'train_dataloader.dataset.pipeline.2.scale={SCALE}',
     f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
@@ -45,7 +45,7 @@ model = dict(
 
 
 @pytest.mark.slow
-def test_a_config_of_the_host_takes_our_backbone(coco_mini, tmp_path):
+def test_a_config_of_mmdet_works_with_our_backbone(coco_mini, tmp_path):
     mmdet = Path(find_spec('mmdet').origin).parent
     config = tmp_path / 'existing.py'
     base = mmdet / '.mim' / 'configs' / 'retinanet' / 'retinanet_r50_fpn_1x_coco.py'

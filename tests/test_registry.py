@@ -1,4 +1,4 @@
-"""Names in configs: plain and scoped, in either host, and what importing costs."""
+"""Plain and scoped names in configs of mmdet and mmseg, and the cost of importing."""
 
 import pytest
 from mmengine.registry import MODELS as ROOT_MODELS
@@ -11,7 +11,7 @@ from tests.conftest import run_python
 FOREIGN = ('mmdet', 'mmseg', 'mmcv', 'timm', 'torchvision', 'matplotlib.pyplot')
 
 
-def test_importing_loads_no_host_and_no_operator():
+def test_importing_loads_neither_mmdet_nor_mmseg_nor_operators():
     code = f'import mmeffvit, sys; print([m for m in {FOREIGN} if m in sys.modules])'
     assert run_python('-c', code).stdout.strip() == '[]'
 
@@ -26,7 +26,7 @@ import mmseg.registry
 
 assert 'mmeffvit' not in sys.modules
 for registry in (mmdet.registry.MODELS, mmseg.registry.MODELS):
-    if os.fork():  # every build in a copy of this process, to which our names are new
+    if os.fork():  # every build in a forked process, where our names are not registered yet
         os.wait()
     else:
         {build}
@@ -34,7 +34,7 @@ for registry in (mmdet.registry.MODELS, mmseg.registry.MODELS):
 """
 
 
-def test_the_scoped_name_needs_no_import_line_in_either_host():
+def test_scoped_names_work_without_imports_in_mmdet_and_mmseg():
     build = (
         "print(registry.build(dict(type='mmeffvit.SwiftFormer', arch='xs')).channels, flush=True)"
     )
@@ -42,7 +42,7 @@ def test_the_scoped_name_needs_no_import_line_in_either_host():
     assert run_python('-c', NAMES.format(build=build)).stdout.splitlines()[-2:] == [channels] * 2
 
 
-def test_the_plain_name_works_after_custom_imports_in_either_host(tmp_path):
+def test_plain_names_work_after_custom_imports_in_mmdet_and_mmseg(tmp_path):
     config = tmp_path / 'existing.py'
     config.write_text(
         "custom_imports = dict(imports=['mmeffvit'])\n"
@@ -56,7 +56,7 @@ def test_the_plain_name_works_after_custom_imports_in_either_host(tmp_path):
     assert run_python('-c', NAMES.format(build=build)).stdout.splitlines()[-2:] == [channels] * 2
 
 
-def test_a_clash_names_both_classes_and_the_cure():
+def test_a_name_clash_is_reported_with_both_classes_and_a_fix():
     other = Registry('model', parent=ROOT_MODELS, scope='somebody_else')
 
     @other.register_module()

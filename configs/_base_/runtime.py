@@ -1,4 +1,4 @@
-"""How a run is logged, saved and seeded; the same for mmdet and mmseg."""
+"""Logging, checkpoints and seed, for mmdet and mmseg."""
 
 default_hooks = dict(
     timer=dict(type='IterTimerHook'),

@@ -1,4 +1,4 @@
-"""How a run that counts iterations is logged and saved; all else as in runtime.py."""
+"""Logging and checkpoints of iteration-based runs; the rest is as in runtime.py."""
 
 _base_ = './runtime.py'
 

@@ -1,4 +1,4 @@
-"""References of our docstrings as Markdown: ``:class:`~mmeffvit.SHViT` `` becomes ``SHViT``."""
+"""Convert roles in docstrings to Markdown: ``:class:`~mmeffvit.SHViT` `` becomes ``SHViT``."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ ROLE = re.compile(r':(?:class|func|mod|data|meth):`(~?)([^`]+)`')
 
 
 class References(Extension):
-    """Write the roles of a docstring as code; a tilde leaves the last part of the name."""
+    """Render roles of a docstring as code; with a tilde, only the last part of the name."""
 
     def on_instance(self, *, obj: Object, **kwargs: Any) -> None:
         if obj.docstring is not None:

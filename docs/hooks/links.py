@@ -1,6 +1,6 @@
-"""Links that leave ``docs/`` work on the site too: what they name travels with it.
+"""Make links out of ``docs/`` work on the site too, by adding their files to it.
 
-On the repository page ``../configs/retinanet_shvit_s4.py`` is a file beside ``docs/``. Here every
+On the repository page ``../configs/retinanet_shvit_s4.py`` is a file next to ``docs/``. Here every
 such file becomes part of the site under ``source/``, and every link to it is rewritten; a Markdown
 file becomes a page, with the files that it links to in turn.
 """
@@ -17,14 +17,14 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = get_plugin_logger('links')
-# fenced and inline code, which hold no links; or the target of a link or picture
+# fenced and inline code, which has no links; or the target of a link or image
 CODE_OR_LINK = re.compile(
     r'^ *```.*?^ *```|`[^`\n]+`|(\]\()([^)\s]+)(?=\))', re.DOTALL | re.MULTILINE
 )
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside of the pages' folder that pages link to."""
+    """Add the files outside of ``docs/`` that pages link to."""
     queue = [Path(file.abs_src_path) for file in files.documentation_pages()]
     while queue:
         page = queue.pop()
@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links lead to where the files are on the site."""
+    """Rewrite links to the paths of the files on the site."""
     source = Path(page.file.abs_src_path)
     folder = os.path.dirname(page.file.src_uri)
 
@@ -55,7 +55,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def local_links(page: Path, markdown: str) -> Iterator[tuple[Path, str]]:
-    """Every file of this repository that a page links to, and the link as it is written."""
+    """All files of this repository that a page links to, with the original links."""
     for match in CODE_OR_LINK.finditer(markdown):
         path = local_path(page, match[2])
         if path is not None:
@@ -63,14 +63,14 @@ def local_links(page: Path, markdown: str) -> Iterator[tuple[Path, str]]:
 
 
 def local_path(page: Path, link: str | None) -> Path | None:
-    """The file that a link names, or None for an address or a place on the page itself."""
+    """The file that a link refers to, or None for a URL or an anchor on the same page."""
     if link is None or link.startswith('#') or re.match(r'[a-z]+:', link):
         return None
     return Path(os.path.normpath(page.parent / link.partition('#')[0]))
 
 
 def uri_of(path: Path, config: MkDocsConfig) -> str:
-    """Where a file of the repository lies among the sources of the site."""
+    """The path of a file of the repository among the sources of the site."""
     docs = Path(config.docs_dir)
     if path.is_relative_to(docs):
         return path.relative_to(docs).as_posix()

@@ -1,4 +1,4 @@
-"""The tables of ``docs/models.md``, made from the metafile: ``python docs/hooks/models.py``."""
+"""Write the tables of ``docs/models.md`` from the metafile: ``python docs/hooks/models.py``."""
 
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,7 @@ def write_page() -> None:
 
 
 def with_tables(page: str) -> str:
-    """The page with today's tables between its two marks."""
+    """The page with the current tables between its two markers."""
     before, rest = page.split(START)
     return before + START + tables() + END + rest.split(END)[1]
 

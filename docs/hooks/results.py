@@ -1,4 +1,4 @@
-"""The tables of ``docs/results.md``, made from the metafile: ``python docs/hooks/results.py``."""
+"""Write the tables of ``docs/results.md`` from the metafile: ``python docs/hooks/results.py``."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ def write_page() -> None:
 
 
 def with_tables(page: str) -> str:
-    """The page with today's tables between its two marks."""
+    """The page with the current tables between its two markers."""
     before, rest = page.split(START)
     return before + START + tables() + END + rest.split(END)[1]
 
@@ -70,7 +70,7 @@ def schedule(metadata: Mapping[str, int | str]) -> str:
 
 
 def numbers(metrics: Mapping[str, float]) -> str:
-    """``38.8 box AP (AP50 59.8, AP75 41.1)``: what refines a metric follows it in parentheses."""
+    """``38.8 box AP (AP50 59.8, AP75 41.1)``: submetrics follow their metric in parentheses."""
     shown: dict[str, list[str]] = {}
     for name, value in metrics.items():
         main = re.match(r'(box AP|mask AP|.+)', name)[1]

@@ -1,4 +1,4 @@
-"""Released weights: where they lie, how they are read, what their keys are called here."""
+"""Released weights: sources, safe reading and key remapping."""
 
 from mmeffvit.errors import CheckpointError
 

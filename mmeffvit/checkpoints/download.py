@@ -11,8 +11,9 @@ from urllib.request import Request, urlopen
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from mmeffvit.errors import CheckpointError
+from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import locked, write_file
+from mmeffvit.utils.reading import read_json
 
 CHUNK = 2**20  # bytes
 TIMEOUT = 60  # seconds without an answer
@@ -60,7 +61,7 @@ def _fetch(address: str, part: Path, note: Path) -> int | None:
     """Append to ``part`` what is missing of it; returns the size that the server announces."""
     start = part.stat().st_size if part.is_file() and note.is_file() else 0
     headers = {'User-Agent': 'mmeffvit', 'Accept-Encoding': 'identity'}
-    validator = json.loads(note.read_text()) if start else None
+    validator = _read_note(note) if start else None
     if validator:  # the server sends the rest of the same file, or the whole of a newer one
         headers |= {'Range': f'bytes={start}-', 'If-Range': validator}
     try:
@@ -85,6 +86,16 @@ def _fetch(address: str, part: Path, note: Path) -> int | None:
             file.flush()
             os.fsync(file.fileno())
     return total
+
+
+def _read_note(note: Path) -> str | None:
+    """What the server called its file; None, to fetch it anew, if the note is damaged."""
+    try:
+        validator = read_json(note)
+    except UserError:
+        return None
+    # it becomes a line of the request
+    return validator if isinstance(validator, str) and validator.isprintable() else None
 
 
 def _progress() -> Progress:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mmeffvit.errors import CheckpointError
 
 from .read import PREFIXES, read_checkpoint
-from .rename import Layout, recognise, rename
+from .rename import Layout, recognize, rename
 from .sources import fetch
 
 # a counter that some releases leave out; it has no effect at a fixed momentum
@@ -51,7 +51,7 @@ def load_weights(
     fresh: str | None = None,
     adapt: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,
 ) -> LoadReport:
-    """Load ``checkpoint`` into ``module``; its layout is recognised and its keys are converted.
+    """Load ``checkpoint`` into ``module``; its layout is recognized and its keys are converted.
 
     Args:
         module: Gets the weights; it is unchanged when an error is raised.
@@ -64,7 +64,7 @@ def load_weights(
         adapt: Given the converted tensors, returns those that must be resized to fit, resized.
 
     Returns:
-        What was loaded, and what is ignored and missing on purpose.
+        What was loaded, ignored and missing.
 
     Raises:
         CheckpointError: If the file cannot be found or read, its layout is unknown, or a tensor is
@@ -74,7 +74,7 @@ def load_weights(
     if prefix:
         tensors = below(tensors, prefix, checkpoint)
     layouts = list(layouts)
-    layout = recognise(tensors, layouts)
+    layout = recognize(tensors, layouts)
     if layout is None:
         markers = ', '.join(f'{entry.marker!r} ({entry.name})' for entry in layouts)
         raise CheckpointError(

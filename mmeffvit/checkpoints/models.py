@@ -1,4 +1,4 @@
-"""Released detectors and segmentors: whole models, under our keys, every tensor accounted for.
+"""Released detectors and segmentors as whole models, with remapped keys.
 
 A file is recognized by its keys alone, so it becomes what a run of ours would have saved before
 anything knows the model it goes into.
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from . import efficientformerv2, mobilevitv2, shvit
 from .load import LoadReport, is_counter, put, require_fit
 from .read import WEIGHTS, load_torch_file, read_safetensors, weights_in
-from .rename import ModelLayout, recognise
+from .rename import ModelLayout, recognize
 
 MODEL_LAYOUTS: tuple[ModelLayout, ...] = (
     *mobilevitv2.MODEL_LAYOUTS,
@@ -28,7 +28,7 @@ RELEASE = 'mmeffvit_release'  # in `meta`: what is known of a file in its author
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is told by our keys.
+    """How a head is recognized by our keys.
 
     Args:
         name: As configs begin.
@@ -98,7 +98,7 @@ def describe(state: Mapping[str, Tensor]) -> str:
 
 
 def read_model(path: Path, map_location: Any = 'cpu', names: tuple[str, ...] = WEIGHTS) -> Any:
-    """Read the checkpoint of a whole model, of ours or as its authors released it.
+    """Read the checkpoint of a whole model, in our layout or in its authors'.
 
     Args:
         path: A torch file or a safetensors file.
@@ -117,7 +117,7 @@ def read_model(path: Path, map_location: Any = 'cpu', names: tuple[str, ...] = W
 
 
 def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
-    """A checkpoint in a release's layout as a run of ours would have saved it; others as they are.
+    """Remap a checkpoint in a release's layout; others are returned unchanged.
 
     Args:
         content: What a file holds.
@@ -131,7 +131,7 @@ def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
         for key, value in weights_in(content, names).items()
         if isinstance(key, str)
     }
-    layout = recognise(tensors, MODEL_LAYOUTS)
+    layout = recognize(tensors, MODEL_LAYOUTS)
     if layout is None:
         if release_of(content) is not None:
             del content['meta'][RELEASE]  # the file says so, not we
@@ -160,7 +160,7 @@ def release_of(content: Any) -> Mapping[str, Any] | None:
 def fit(
     module: nn.Module, content: Mapping[str, Any], checkpoint: object, *, new_classes: bool = False
 ) -> tuple[dict[str, Tensor], LoadReport]:
-    """Find out what of a checkpoint goes into a module.
+    """Match the tensors of a checkpoint with those of a module.
 
     Args:
         module: The model of a config.
@@ -214,7 +214,7 @@ def fit(
 def load_whole(
     module: nn.Module, content: Mapping[str, Any], checkpoint: object, *, new_classes: bool = False
 ) -> LoadReport:
-    """Load a whole model as :func:`fit` does it, all of it or nothing.
+    """Load the tensors that :func:`fit` matches, all of them or none.
 
     Raises:
         CheckpointError: If it does not fit.

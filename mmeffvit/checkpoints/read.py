@@ -61,7 +61,7 @@ def check_integrity(path: Path) -> None:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except CheckpointError:
         raise
-    except Exception as error:  # whatever a damaged directory of the archive leads to
+    except Exception as error:  # a damaged zip directory can raise anything
         raise damaged from error
     if bad is not None:
         raise damaged
@@ -103,7 +103,7 @@ def load_torch_file(path: str | Path, map_location: Any = 'cpu') -> Any:
             content = torch.load(path, map_location=map_location, weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(describe_refusal(path, error)) from error
-    except Exception as error:  # hostile bytes raise whatever they like
+    except Exception as error:  # hostile bytes can raise anything
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(f'{path} is no torch checkpoint ({reason[0]})') from error
     check_finite(weights_in(content), path)
@@ -113,7 +113,8 @@ def load_torch_file(path: str | Path, map_location: Any = 'cpu') -> Any:
 def _check_pickles(path: Path) -> None:
     if not zipfile.is_zipfile(path):
         with path.open('rb') as file:
-            return check_pickle(file, LEGACY_PICKLES)
+            check_pickle(file, LEGACY_PICKLES)
+        return
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith('data.pkl'):
@@ -251,7 +252,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def strip_prefixes(tensors: dict[str, Tensor]) -> Weights:
-    """Unwrap the model; of a whole detector or segmentor keep the backbone alone."""
+    """Remove wrapper prefixes, and keep only the backbone of a detector or segmentor."""
     outside: list[str] = []
     for prefix in PREFIXES:
         inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -25,7 +25,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class ModelLayout(Layout):
-    """How one release spells the keys of a whole detector or segmentor.
+    """The keys of a released detector or segmentor.
 
     ``table`` is for the keys outside the backbone.
     """
@@ -36,7 +36,7 @@ class ModelLayout(Layout):
     reordered: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = ()
 
     def rename(self, keys: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """As :func:`rename`, of a whole model; the backbone's keys start with ``backbone.`` here.
+        """As :func:`rename`, for a whole model; the backbone's keys start with ``backbone.`` here.
 
         Raises:
             CheckpointError: If two keys would become one.
@@ -59,7 +59,7 @@ def rename(keys: Iterable[str], table: Table) -> tuple[dict[str, str], list[str]
     """Apply ``table`` to ``keys``.
 
     Returns:
-        The new key of every kept key, and the keys dropped on purpose.
+        The new key of every kept key, and the ignored keys.
 
     Raises:
         CheckpointError: If two keys would become one.
@@ -87,7 +87,7 @@ def _rename_one(key: str, table: Table) -> str | None:
     return key
 
 
-def recognise(keys: Iterable[str], layouts: Iterable[L]) -> L | None:
+def recognize(keys: Iterable[str], layouts: Iterable[L]) -> L | None:
     """Return the layout whose marker some of ``keys`` match, or None."""
     keys = list(keys)
     for layout in layouts:

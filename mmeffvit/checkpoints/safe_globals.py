@@ -1,4 +1,4 @@
-"""What a pickle may call beside what torch allows, by stand-ins that cannot be misused.
+"""Safe stand-ins for the functions that pickles may call in addition to those of torch.
 
 A checkpoint of mmengine's runner holds its log history and numpy's scalars and arrays. numpy's own
 functions are no safe way to read these: a pickle can set the state of a ``numpy.dtype`` so that
@@ -190,7 +190,7 @@ def load_storage(content: bytes) -> Any:
     """The storage of a tensor; torch's own function would unpickle anything."""
     try:
         return torch.load(io.BytesIO(content), map_location='cpu', weights_only=True)
-    except Exception as error:  # hostile bytes raise whatever they like
+    except Exception as error:  # hostile bytes can raise anything
         raise pickle.UnpicklingError('it holds a damaged tensor') from error
 
 
@@ -205,7 +205,7 @@ def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -
 
 
 class SafeUnpickler(pickle.Unpickler):
-    """Reads tensors, arrays and plain values; whatever else a file asks for is refused."""
+    """Reads tensors, arrays and plain values; everything else is refused."""
 
     KNOWN = {
         **VALUES,
@@ -230,7 +230,6 @@ def read_pickle(path: str | Path) -> Any:
     try:
         check_pickle(io.BytesIO(content))
         return SafeUnpickler(io.BytesIO(content)).load()
-    except Exception as error:  # hostile bytes raise whatever they like
-        raise UserError(
-            f'{path} is refused ({reason(error)}): write it by `tools/test.py --out`'
-        ) from error
+    except Exception as error:  # hostile bytes can raise anything
+        cause = reason(error).removeprefix('UnpicklingError: ')
+        raise UserError(f'{path} is refused: {cause}; write it by `tools/test.py --out`') from error

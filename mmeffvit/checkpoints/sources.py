@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: a path, an http(s) address or a repository of the Hugging Face hub."""
+"""Sources of checkpoints: paths, http(s) URLs and repositories of the Hugging Face hub."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
 
     Args:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
-            Without FILE the hub's usual names are tried, safetensors first. Downloads lie in the
+            Without FILE the hub's usual names are tried, safetensors first. Downloads go to the
             cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
             (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``).
         sha256: Hexadecimal digest that the file of an http(s) address must have, if it is known.
@@ -49,7 +49,7 @@ def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
 
 
 def place_of(address: str) -> Path:
-    """Where the file of an http(s) address lies once it is downloaded.
+    """The path of a downloaded file.
 
     Raises:
         CheckpointError: If it is no address of a file.

@@ -118,7 +118,7 @@ def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> N
 
 
 def check_folders(dataset: Mapping, report: Report) -> None:
-    """Report pipes and the like in the folders of a data set: mmseg leaves them out unsaid."""
+    """Report pipes and other special files in the folders of a data set, which mmseg ignores."""
     for _, path in _paths(dict(dataset, ann_file=None)):
         for folder, _, names in os.walk(path):
             for name in names:
@@ -169,7 +169,7 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
     Args:
         model: The model.
         dataset: The data set of a loader, wrapped or not.
-        split: Its name in messages.
+        split: The name of the split, for error messages.
 
     Raises:
         UserError: If a class has no category in the annotation file, or a head does not match.
@@ -201,10 +201,10 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
 
 
 def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
-    """Refuse weights whose kind of number is not that of the model: copying would change them.
+    """Refuse weights of another kind of dtype than the model's: loading would convert them.
 
     Raises:
-        CheckpointError: If integers, booleans or complex numbers stand where floats go.
+        CheckpointError: If integers, booleans or complex numbers would be loaded as floats.
     """
     wrong = wrong_kinds(saved_weights(checkpoint), model.state_dict())
     if wrong:
@@ -212,7 +212,7 @@ def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
 
 
 def saved_weights(checkpoint: Mapping) -> dict[str, Tensor]:
-    """The weights of a run's checkpoint by key, without the prefix of a parallel wrapper."""
+    """The weights of a run's checkpoint by key, without the prefix of DDP wrappers."""
     weights = weights_in(checkpoint, ('state_dict',))
     return {str(key).removeprefix('module.'): value for key, value in weights.items()}
 
@@ -227,7 +227,7 @@ def check_checkpoint(
         checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
         path: The file name for messages.
         dataset: The data set of the run.
-        split: Its name in messages.
+        split: The name of the split, for error messages.
 
     Raises:
         UserError: If keys are missing or unexpected, or shapes or classes differ.

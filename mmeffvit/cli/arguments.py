@@ -39,15 +39,6 @@ def add_config(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
     add_cfg_options(parser)
 
 
-def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        'checkpoint',
-        nargs='?',
-        help='a checkpoint of a run with this config, or a released model, by its file or '
-        'address; left out, the model that is released for the config',
-    )
-
-
 def add_cfg_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--cfg-options',
@@ -61,7 +52,12 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """A checkpoint, and whether non-finite weights are allowed."""
-    parser.add_argument('checkpoint', help='a checkpoint of a run with this config')
+    parser.add_argument(
+        'checkpoint',
+        nargs='?',
+        help='a checkpoint of a run with this config, or a released model, by its file or '
+        'address; left out, the model that is released for the config',
+    )
     add_allow_non_finite(parser)
 
 

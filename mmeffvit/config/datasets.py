@@ -40,20 +40,20 @@ def eval_dataset(config: Config) -> Mapping[str, Any]:
 
 
 def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
-    """Build a data set, which joins its paths and knows its classes, without reading it.
+    """Build a data set with its paths and classes, without loading annotations.
 
-    Its files need not be there.
+    Its files may be missing.
     """
     config = {**deepcopy(dict(settings)), 'pipeline': [], 'lazy_init': True}
     with DATASETS.switch_scope_and_registry(None) as registry:
         cls = registry.get(config['type']) if isinstance(config['type'], str) else config['type']
     if cls is None:
-        return DATASETS.build(config)  # which says that there is no such type
+        return DATASETS.build(config)  # raises the error for unknown types
     dataset = cls.__new__(cls)
     try:
         dataset.__init__(**{key: value for key, value in config.items() if key != 'type'})
     except AssertionError:
-        # mmseg's own data sets, once they are built, insist on their files
+        # at their end, constructors of mmseg's own data sets require their files
         if not hasattr(dataset, '_metainfo'):
             raise
     return dataset

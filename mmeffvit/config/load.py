@@ -17,12 +17,12 @@ from mmeffvit.utils.resources import resource_dir
 
 from .values import check_values
 
-MAX_LINES = 3  # of a config in a message
+MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
 
 def is_config(target: str) -> bool:
-    """Whether a command-line target is a config, by path or name, and not a backbone."""
+    """Whether a command-line target is a config (path or name) and not a backbone."""
     return target.endswith('.py') or Path(target).is_file() or target in own_configs()
 
 
@@ -35,7 +35,7 @@ def find_config(target: str | Path) -> Path:
     """The file of a config, given by its path or by the name of one of ours.
 
     Raises:
-        UserError: If there is none; it has the nearest names.
+        UserError: If there is none; the message suggests similar names.
     """
     if Path(target).is_file():
         return Path(target)

@@ -1,4 +1,4 @@
-"""From a trained model to a fast one, and to files for other programs."""
+"""Fusing trained models, and exporting them to files for other runtimes."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ['OnnxPredictor', 'fuse']
 
 
 def __getattr__(name: str) -> Any:
-    if name == 'OnnxPredictor':  # ONNX Runtime is imported by those who use it
+    if name == 'OnnxPredictor':  # imported on demand, since it needs ONNX Runtime
         from .predictor.predictor import OnnxPredictor
 
         return OnnxPredictor

@@ -1,4 +1,4 @@
-"""How well two forms of one model agree on the same images."""
+"""Agreement of two versions of a model on the same images."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,13 +13,13 @@ OBJECTS = ('boxes', 'scores', 'labels')
 
 
 def largest_error(expected: NDArray, found: NDArray) -> float:
-    """Largest difference, as a share of the largest value; of integers, the share that differs.
+    """Largest difference relative to the largest value; for integers, the fraction that differs.
 
     Raises:
         ValueError: If the shapes differ.
     """
     if expected.shape != found.shape:
-        raise ValueError(f'an output has shape {found.shape} in place of {expected.shape}')
+        raise ValueError(f'an output has shape {found.shape} instead of {expected.shape}')
     if expected.size == 0:
         return 0.0
     if not np.issubdtype(expected.dtype, np.floating):
@@ -29,7 +29,7 @@ def largest_error(expected: NDArray, found: NDArray) -> float:
 
 
 def signal_to_noise(expected: Sequence[NDArray], found: Sequence[NDArray]) -> float:
-    """Power of the values over the power of the differences, in dB."""
+    """Signal-to-noise ratio: power of the values over the power of the differences, in dB."""
     signal = sum(float(np.square(m, dtype=np.float64).sum()) for m in expected)
     pairs = zip(expected, found, strict=True)
     noise = sum(float(np.square(f.astype(np.float64) - e).sum()) for e, f in pairs)
@@ -42,7 +42,7 @@ def cosine(expected: NDArray, found: NDArray) -> float:
 
 
 def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> dict[str, float]:
-    """Share of pixels with the same label, and the mean IoU of the classes that either has."""
+    """Fraction of pixels with equal labels, and mean IoU over the classes in either map."""
     classes = int(max(m.max() for m in (*expected, *found))) + 1
     counts = np.zeros((classes, classes), dtype=np.int64)
     for one, other in zip(expected, found, strict=True):
@@ -51,7 +51,7 @@ def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> di
     same = counts.diagonal()
     union = counts.sum(0) + counts.sum(1) - same
     return {
-        'pixels agreeing': float(same.sum() / counts.sum()),
+        'pixel agreement': float(same.sum() / counts.sum()),
         'mean IoU of the label maps': float((same[union > 0] / union[union > 0]).mean()),
     }
 
@@ -59,35 +59,35 @@ def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> di
 def object_agreement(
     expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float
 ) -> dict[str, float]:
-    """Share of the objects found again, of images (B = 1) one after another.
+    """Agreement of detected objects, with one image (B = 1) per entry.
 
-    ``objects`` counts those with a score of ``score_thr`` or more in ``expected``; ``new objects``
-    those in ``found`` that ``expected`` has nowhere, at any score.
+    ``objects`` counts those with a score of at least ``score_thr`` in ``expected``; ``new objects``
+    those in ``found`` that match no object in ``expected``, at any score.
     """
     count = new = 0
-    drifts, overlaps = [], []
+    differences, overlaps = [], []
     for one, other in zip(map(_image, expected), map(_image, found), strict=True):
         pairs = match_above(one, other, score_thr)
         count += int((one['scores'] >= score_thr).sum())
         above = int((other['scores'] >= score_thr).sum())
         new += above - len(match_above(other, one, score_thr))
         iou = pairwise_iou(one['boxes'], other['boxes'])
-        drifts += [abs(float(one['scores'][i] - other['scores'][j])) for i, j in pairs]
+        differences += [abs(float(one['scores'][i] - other['scores'][j])) for i, j in pairs]
         overlaps += [float(iou[i, j]) for i, j in pairs]
     return {
         'objects': count,
-        'found again': len(drifts) / count if count else np.nan,
+        'matched objects': len(differences) / count if count else np.nan,
         'new objects': new,
-        'largest drift of a score': max(drifts, default=np.nan),
-        'mean drift of a score': float(np.mean(drifts)) if drifts else np.nan,
+        'largest score difference': max(differences, default=np.nan),
+        'mean score difference': float(np.mean(differences)) if differences else np.nan,
         'mean IoU of the boxes': float(np.mean(overlaps)) if overlaps else np.nan,
     }
 
 
 def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tuple[int, int]]:
-    """Pairs of the objects above a score with those found at any score.
+    """Pairs of objects above a score and matching objects at any score.
 
-    One that only drops below the threshold drifted, it is not lost.
+    So an object whose score only drops below the threshold is not lost.
     """
     allowed = (expected['scores'][:, None] >= score_thr) & (found['scores'][None] > 0)
     return match_objects(expected, found, allowed)
@@ -100,25 +100,25 @@ def _image(outputs: Outputs) -> dict[str, NDArray]:
 def agreement(
     expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float = 0.3
 ) -> dict[str, float]:
-    """The measures that suit the outputs: of objects, of a label map, or of any other values.
+    """Measures of agreement for the outputs: objects, a label map, or other values.
 
     Args:
-        expected: Outputs by name, one mapping per image, of the form that is trusted.
-        found: The same of the other form.
-        score_thr: Objects with less in ``expected`` are not counted.
+        expected: Outputs of the reference version by name, one mapping per image.
+        found: The same for the other version.
+        score_thr: Objects in ``expected`` with a lower score are not counted.
     """
     names = list(expected[0])
     if set(OBJECTS) <= set(names):
         measures = object_agreement(expected, found, score_thr)
-        names = []  # places without an object, and masks, follow the objects
+        names = []  # empty entries and masks depend on the objects
     else:
         measures = {}
     for name in names:
-        one, other = ([outputs[name] for outputs in form] for form in (expected, found))
+        one, other = ([outputs[name] for outputs in version] for version in (expected, found))
         if np.issubdtype(one[0].dtype, np.floating):
             cosines = [cosine(a, b) for a, b in zip(one, other, strict=True)]
-            measures[f'{name}: least cosine'] = min(cosines)
-            measures[f'{name}: signal to noise, dB'] = signal_to_noise(one, other)
+            measures[f'{name}: lowest cosine similarity'] = min(cosines)
+            measures[f'{name}: signal-to-noise ratio, dB'] = signal_to_noise(one, other)
         else:
             measures |= label_agreement(one, other)
     return measures

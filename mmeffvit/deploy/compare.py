@@ -1,4 +1,4 @@
-"""Whether an exported file gives what the model of mmdet or mmseg gives, on real images."""
+"""Comparison of an exported file with the model of mmdet or mmseg, on real images."""
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
@@ -21,22 +21,22 @@ from .predictor.masks import paste_mask
 
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
 Outputs = dict[str, NDArray]
-Run = Callable[[Images], Outputs]  # outputs of all images by name
-Expect = Callable[[Images], list[Outputs]]  # what is expected, image by image
+Run = Callable[[Images], Outputs]  # outputs of a batch by name
+Expect = Callable[[Images], list[Outputs]]  # expected outputs, per image
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What rounding explains: it differs in another order of the same steps.
+    """Tolerances for rounding errors, which depend on the order of the operations.
 
     Args:
-        pixels: Of a side of a box.
-        relative: The same in parts of the box's longer side, which comes on top.
-        score: Of an object.
-        maps: Of features, in parts of the largest value.
-        label_pixels: Part of a label map: the two best classes of a pixel may be as good as equal.
-        mask_pixels: Part of an object's box, whose corners round too.
-        lost: Part of the objects: an overlap may lie on the threshold of the suppression.
+        pixels: Error of a box coordinate.
+        relative: Additional error of a box coordinate, relative to the longer side of the box.
+        score: Error of a score.
+        maps: Error of feature maps, relative to the largest value.
+        label_pixels: Fraction of differing pixels of a label map, where two classes almost tie.
+        mask_pixels: Fraction of differing mask pixels of an object's box.
+        lost: Fraction of unmatched objects, whose IoU may be close to the NMS threshold.
     """
 
     pixels: float = 0.1
@@ -49,17 +49,17 @@ class Limits:
 
 
 FLOAT = Limits()
-HALF = Limits(2.0, 2e-2, 2e-2, 2e-2, 2e-2, 0.1, 0.05)  # weights of 11 bits
+HALF = Limits(2.0, 2e-2, 2e-2, 2e-2, 2e-2, 0.1, 0.05)  # 11-bit significands
 
 
 @dataclass(frozen=True)
 class Error:
-    """One measure of the disagreement.
+    """One measure of disagreement.
 
     Args:
-        name: What is measured.
-        value: How much.
-        limit: The most that rounding explains.
+        name: Name of the measure.
+        value: Measured value.
+        limit: Largest value that rounding explains.
     """
 
     name: str
@@ -75,14 +75,14 @@ class Error:
 
 
 def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
-    """The image as it is, and two smaller ones of another shape, where sizes are open.
+    """The image, and for dynamic sizes two smaller ones of another shape.
 
     Args:
-        image: (H, W, 3), RGB, resized as the config says.
-        options: Those of the export; a fixed shape or batch is kept.
+        image: (H, W, 3), RGB, resized as in the config.
+        options: Options of the export, with fixed sizes if any.
     """
     height, width = image.shape[:2]
-    # odd sides, so that no step divides them
+    # odd sides, which no stride divides
     smaller = (max(height // 2, 32) | 1, max(width * 2 // 3, 32) | 1)
     sizes = [options.shape] if options.shape else [(height, width), smaller]
     counts = [options.batch] * 2 if options.batch else [1, 2]
@@ -92,7 +92,7 @@ def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
 
 
 def batch(image: NDArray, size: tuple[int, int], count: int) -> Images:
-    """``count`` images of ``size``, every second one mirrored."""
+    """``count`` images of ``size``, every second one flipped."""
     if image.shape[:2] != tuple(size):
         image = cv2.resize(image, tuple(size)[::-1], interpolation=cv2.INTER_AREA)
     images = [image if i % 2 == 0 else image[:, ::-1] for i in range(count)]
@@ -101,12 +101,12 @@ def batch(image: NDArray, size: tuple[int, int], count: int) -> Images:
 
 @torch.no_grad()
 def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]:
-    """What a model of mmdet or mmseg predicts, of every image, in pixels of ``images``.
+    """Predictions of a model of mmdet or mmseg for every image, in pixels of ``images``.
 
     Args:
-        model: As built and loaded, not fused.
-        images: Whole numbers, as an image file has them.
-        sample: A data sample of the model for one image; a copy of it gets the sizes.
+        model: The trained model, not fused.
+        images: Integer values, as in image files.
+        sample: A data sample of the model for one image; sizes are set in a copy.
     """
     size = tuple(images.shape[2:])
     sample = deepcopy(sample)
@@ -115,7 +115,7 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
              scale_factor=(1.0, 1.0))
     )  # fmt: skip
     if not hasattr(model, 'bbox_head') and not hasattr(model, 'roi_head'):
-        del sample.pad_shape  # mmseg resizes to it, after it padded
+        del sample.pad_shape  # mmseg would resize to it after padding
     # both read images as BGR
     inputs = [torch.from_numpy(np.ascontiguousarray(image[::-1])).byte() for image in images]
     data = dict(inputs=inputs, data_samples=[deepcopy(sample) for _ in inputs])
@@ -136,7 +136,7 @@ def plain_outputs(sample: Any) -> Outputs:
 
 @torch.no_grad()
 def expect_maps(graph: Graph, backbone: nn.Module, images: Images) -> list[Outputs]:
-    """The maps of a backbone, named as those of its graph."""
+    """The maps of a backbone, named as in its graph."""
     maps = backbone(graph.normalize(torch.from_numpy(images)))
     return singles(dict(zip(graph.output_names, (m.numpy() for m in maps), strict=True)))
 
@@ -149,14 +149,14 @@ def run_graph(graph: Graph, images: Images) -> Outputs:
 
 
 def expect_graph(graph: Graph, images: Images) -> list[Outputs]:
-    """The outputs of the graph itself but masks, which no other form of it gives."""
+    """The outputs of the graph itself, without masks, which the other formats do not have."""
     found = run_graph(graph, images)
     found.pop('masks', None)
     return singles(found)
 
 
 def singles(outputs: Outputs) -> list[Outputs]:
-    """Outputs of a batch, image by image."""
+    """Outputs of a batch, split into images."""
     count = len(next(iter(outputs.values())))
     return [{name: value[i] for name, value in outputs.items()} for i in range(count)]
 
@@ -164,13 +164,13 @@ def singles(outputs: Outputs) -> list[Outputs]:
 def compare(
     run: Run, expect: Expect, batches: Sequence[Images], limits: Limits = FLOAT
 ) -> list[Error]:
-    """How far a file is from what is expected, at worst over all images.
+    """Largest errors of a file over all images.
 
     Args:
         run: Runs the file.
-        expect: Gives what is expected, such as :func:`expect_model` with its model.
+        expect: Returns the expected outputs, such as :func:`expect_model` with its model.
         batches: Images; see :func:`make_batches`.
-        limits: What rounding explains.
+        limits: Tolerances for rounding.
     """
     worst: dict[str, Error] = {}
     for images in batches:
@@ -183,16 +183,16 @@ def compare(
 
 
 def errors_of(expected: Outputs, found: Outputs, limits: Limits) -> Iterator[Error]:
-    """The measures that suit the outputs of one image."""
+    """Measures of disagreement for the outputs of one image."""
     if 'boxes' in expected:
         yield from compare_objects(expected, found, limits)
     elif 'label_map' in expected:
         one, other = expected['label_map'], found['label_map']
         if one.shape != other.shape:
-            yield Error(f'label map of {other.shape} in place of {one.shape}', np.inf, 0)
+            yield Error(f'label map of {other.shape} instead of {one.shape}', np.inf, 0)
         else:
             differ = float((one != other).mean())
-            yield Error('share of pixels that differ', differ, limits.label_pixels)
+            yield Error('fraction of differing pixels', differ, limits.label_pixels)
     else:
         for name, value in expected.items():
             error = largest_error(value, found[name])
@@ -200,11 +200,11 @@ def errors_of(expected: Outputs, found: Outputs, limits: Limits) -> Iterator[Err
 
 
 def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -> list[Error]:
-    """Objects of one label that overlap are compared; those without a partner are counted."""
+    """Compare matching objects, and count the unmatched ones."""
     expected, found = without_empty(expected), without_empty(found)
-    pairs, alone = match(expected, found, limits)
+    pairs, unmatched = match(expected, found, limits)
     lost = int(limits.lost * len(expected['scores']))
-    errors = [Error('objects without a partner', alone, lost)]
+    errors = [Error('unmatched objects', unmatched, lost)]
     if not pairs:
         return errors
     rows, columns = map(list, zip(*pairs, strict=True))
@@ -213,16 +213,16 @@ def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -
     off = np.abs(ours - other).max(axis=1)
     worst = int((off / allowed).argmax())
     errors.append(Error('box error in pixels', float(off[worst]), float(allowed[worst])))
-    drift = np.abs(found['scores'][columns] - expected['scores'][rows]).max()
-    errors.append(Error('score error', float(drift), limits.score))
+    difference = np.abs(found['scores'][columns] - expected['scores'][rows]).max()
+    errors.append(Error('score error', float(difference), limits.score))
     if 'masks' in expected:
         differ = max(mask_error(expected, found, *pair) for pair in pairs)
-        errors.append(Error('share of mask pixels that differ', differ, limits.mask_pixels))
+        errors.append(Error('fraction of differing mask pixels', differ, limits.mask_pixels))
     return errors
 
 
 def without_empty(outputs: Outputs) -> Outputs:
-    """Objects without the places that have none."""
+    """The outputs without empty entries."""
     filled = outputs['scores'] > 0
     return {name: value[filled] for name, value in outputs.items()}
 
@@ -230,38 +230,38 @@ def without_empty(outputs: Outputs) -> Outputs:
 def match(
     expected: Outputs, found: Outputs, limits: Limits = FLOAT
 ) -> tuple[list[tuple[int, int]], int]:
-    """Pairs of equal objects, and how many have no partner that should have one.
+    """Pairs of equal objects, and the number of unmatched ones.
 
-    An object at the lowest score that is kept may be in one list and not in the other.
+    An object with the lowest kept score may be missing in one of the lists.
     """
     both = (expected['scores'], found['scores'])
     near = np.abs(both[0][:, None] - both[1][None]) <= 10 * limits.score
     pairs = match_objects(expected, found, near)
     lowest = max((float(s.min()) for s in both if len(s)), default=0.0) + limits.score
-    alone = sum(
+    unmatched = sum(
         int((np.delete(scores, [pair[side] for pair in pairs]) > lowest).sum())
         for side, scores in enumerate(both)
     )
-    # all that is left lies at the cut, unless nothing was found where something should be
-    return pairs, alone if pairs else max(map(len, both))
+    # without any pair, all objects are unmatched
+    return pairs, unmatched if pairs else max(map(len, both))
 
 
 def mask_error(expected: Outputs, found: Outputs, row: int, column: int) -> float:
-    """Pixels of the mask that differ, as a share of the object's box."""
+    """Differing pixels of the mask, relative to the area of the box."""
     true, box = expected['masks'][row], expected['boxes'][row]
     mask = paste_mask(found['masks'][column], found['boxes'][column], true.shape)
     area = max(float(np.prod(np.clip(box[2:] - box[:2], 1, None))), 64.0)
     return float((mask != true).sum()) / area
 
 
-def refuse_disagreement(errors: Sequence[Error], images: str) -> None:
-    """Stop where rounding does not explain an error.
+def check_agreement(errors: Sequence[Error], images: str) -> None:
+    """Check that rounding explains all errors.
 
     Raises:
-        UserError: With every measure.
+        UserError: If not; the message has every measure.
     """
     if not all(error.agrees for error in errors):
         raise UserError(
-            f'the exported model disagrees with the original, and nothing was written: '
+            f'the exported model disagrees with the original, so nothing was written: '
             f'{"; ".join(map(str, errors))} on {images}'
         )

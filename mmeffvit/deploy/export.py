@@ -1,4 +1,4 @@
-"""From a config and a checkpoint to a file that other programs run."""
+"""Export of a config and a checkpoint to a file for other runtimes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,16 +24,16 @@ from .onnx.metadata import config_metadata
 
 @dataclass(frozen=True)
 class ToolOptions:
-    """What the command line says of an export.
+    """Options of an export.
 
     Args:
-        shape: Height and width of every image in pixels; None leaves them open.
-        batch: Images of every batch; None leaves it open.
-        backbone_only: Export the maps of the backbone.
-        image: To compare on; by default one of the config's data.
-        opset: Version of the ONNX operators.
-        half: Half precision, for the formats that have it.
-        cfg_options: Dotted keys and values that replace the config's.
+        shape: Height and width of the images in pixels; None for dynamic sizes.
+        batch: Batch size; None for a dynamic one.
+        backbone_only: Export only the backbone's maps.
+        image: Image for the comparison; by default one of the config's data.
+        opset: ONNX opset version.
+        half: Half precision, for formats that support it.
+        cfg_options: Dotted keys and values that override the config's.
     """
 
     shape: tuple[int, int] | None = None
@@ -52,12 +52,12 @@ class ToolOptions:
 def export_model(
     config_path: str, checkpoint: str | None, out: str | Path, options: ToolOptions | None = None
 ) -> str:
-    """Write a trained model to a file for other programs, if it gives what the model gives.
+    """Export a trained model to a file for other runtimes, if the file agrees with the model.
 
     Args:
-        config_path: The config file, of mmdet or mmseg, or the name of one of ours.
+        config_path: A config file of mmdet or mmseg, or the name of one of ours.
         checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
-        out: The file; its ending names the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
+        out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
 
     Returns:
@@ -65,7 +65,7 @@ def export_model(
 
     Raises:
         UserError: If the model cannot be exported, there is no image to compare on, or the file
-            would disagree; then nothing is written.
+            disagrees with the model; then nothing is written.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     options, out = options or ToolOptions(), Path(out)
@@ -80,7 +80,8 @@ def export_model(
         prepared = predictor.prepare(predictor.read(image), image, 0)
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
-    pixels = prepared['inputs'].numpy()[::-1].transpose(1, 2, 0)  # RGB, (H, W, 3)
+    # RGB, (H, W, 3), integers as in an image file
+    pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
     return write(
         graph,
         out,
@@ -97,10 +98,10 @@ def export_model(
 
 
 def check_options(out: Path, options: ToolOptions) -> None:
-    """Refuse what cannot be before the model is built.
+    """Check the options before the model is built.
 
     Raises:
-        UserError: If the ending, a size, the opset or the image is not one of its choices.
+        UserError: If the suffix, a size, the opset or the image is invalid.
     """
     if options.shape is not None and min(options.shape) < 32:
         raise UserError(f'--shape is {options.shape}; sides start at 32 pixels')
@@ -111,10 +112,12 @@ def check_options(out: Path, options: ToolOptions) -> None:
     if options.image is not None and not options.image.is_file():
         raise UserError(f'--image {str(options.image)!r} does not exist')
     format_of(out, options.sizes, half=options.half)
-    check_output(out)  # a package of Core ML is a folder, but an existing one is not removed either
-    weights = out.with_suffix('.bin')  # beside an .xml
+    check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
+    weights = out.with_suffix('.bin')  # written with an .xml
     if out.suffix == '.xml' and weights.exists() and not out.exists():
-        raise UserError(f'{weights} would be replaced by the weights of {out}: choose another name')
+        raise UserError(
+            f'{weights} would be overwritten by the weights of {out}: choose another name'
+        )
 
 
 def graph_of(predictor: LoadedModel, options: ToolOptions) -> Graph:

@@ -1,4 +1,4 @@
-"""The file formats of the export, by the ending of the file."""
+"""The file formats of the export, by suffix."""
 
 import os
 import tempfile
@@ -23,10 +23,10 @@ from .compare import (
     Images,
     Outputs,
     Run,
+    check_agreement,
     compare,
     expect_graph,
     make_batches,
-    refuse_disagreement,
     run_graph,
 )
 from .graphs.base import Graph
@@ -34,24 +34,24 @@ from .onnx.export import ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .runtimes.coreml import run_coreml, to_coreml
 from .runtimes.executorch import run_executorch, to_executorch
-from .runtimes.fixed_size import before_suppression
+from .runtimes.fixed_size import before_nms
 from .runtimes.openvino import run_openvino, to_openvino
 
-TRIED_SIZE = (256, 320)  # of the noise that a file for any size is tried on
+DEFAULT_SIZE = (256, 320)  # of the noise for comparing files with dynamic sizes
 
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
+    """A file format.
 
     Args:
-        what: In words.
-        packages: That it needs here.
-        write: Writes a graph, with texts for the file and perhaps in half precision; gives what a
-            user should know of the file.
-        run: Outputs of the file on images, or None where it cannot run.
-        fixed: For one image of one size; a detector's file gives its candidates.
-        half: Can be of half precision.
+        what: Description.
+        packages: Required packages.
+        write: Writes a graph, with metadata and optionally in half precision; returns notes on the
+            file for the user.
+        run: Returns the outputs of the file for images, or None where it cannot run.
+        fixed: Whether it needs batch size 1 and a fixed size; detectors return candidates then.
+        half: Whether half precision is supported.
     """
 
     what: str
@@ -88,7 +88,7 @@ def _write_coreml(
 ) -> str:
     metadata = {**model_metadata(graph, options.opset), **metadata}
     to_coreml(graph, torch.from_numpy(noise(options)), path, metadata=metadata, half=half)
-    return 'only macOS can run it'
+    return 'it runs on macOS only'
 
 
 def _run_executorch(path: Path, images: Images, graph: Graph) -> Outputs:
@@ -98,27 +98,27 @@ def _run_executorch(path: Path, images: Images, graph: Graph) -> Outputs:
 
 FORMATS = {
     '.onnx': Format(
-        'ONNX, for images of any size or of one',
+        'ONNX, for any or a fixed image size',
         ('onnx', 'onnxscript', 'onnxruntime'),
         _write_onnx,
         lambda path, images, graph: run_onnx(path, images),
     ),
     '.xml': Format(
-        'OpenVINO, for images of any size or of one',
+        'OpenVINO, for any or a fixed image size',
         ('onnx', 'onnxscript', 'openvino'),
         _write_openvino,
         lambda path, images, graph: run_openvino(path, images),
         half=True,
     ),
     '.pte': Format(
-        'ExecuTorch with XNNPACK, for images of one size',
+        'ExecuTorch with XNNPACK, for a fixed image size',
         ('executorch',),
         _write_executorch,
         _run_executorch,
         fixed=True,
     ),
     '.mlpackage': Format(
-        'Core ML, for images of one size',
+        'Core ML, for a fixed image size',
         ('coremltools',),
         _write_coreml,
         lambda path, images, graph: run_coreml(path, images),
@@ -129,22 +129,22 @@ FORMATS = {
 
 
 def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Format:
-    """The format that the ending of a file names.
+    """The format of a file, by its suffix.
 
     Raises:
-        UserError: If the ending is unknown, the format cannot be of this size or precision, or a
-            package is missing.
+        UserError: If the suffix is unknown, the format does not support this size or precision, or
+            a package is missing.
     """
     if out.suffix not in FORMATS:
-        choices = ', '.join(f'{ending} ({kind.what})' for ending, kind in FORMATS.items())
-        raise UserError(f'{out} has the ending {out.suffix!r}; choose among {choices}')
+        choices = ', '.join(f'{suffix} ({kind.what})' for suffix, kind in FORMATS.items())
+        raise UserError(f'{out} has the suffix {out.suffix!r}; choose from {choices}')
     kind = FORMATS[out.suffix]
     if half and not kind.half:
-        raise UserError(f'{out.suffix} is written in float32 only; take .xml or .mlpackage')
+        raise UserError(f'{out.suffix} is written in float32 only; use .xml or .mlpackage')
     if kind.fixed and options.shape is None:
-        raise UserError(f'{out.suffix} is for images of one size; give --shape HEIGHT WIDTH')
+        raise UserError(f'{out.suffix} needs a fixed image size; give --shape HEIGHT WIDTH')
     if kind.fixed and (options.batch or 1) != 1:
-        raise UserError(f'{out.suffix} takes a batch of 1, not {options.batch}')
+        raise UserError(f'{out.suffix} needs batch size 1, not {options.batch}')
     for package in kind.packages:
         require(package, f'Writing {out.suffix}')
     return kind
@@ -160,33 +160,33 @@ def write(
     expect: Expect | None = None,
     image: tuple[str, np.ndarray] | None = None,
 ) -> str:
-    """Write a graph in the format that the ending of ``out`` names, if it gives what is expected.
+    """Write a graph in the format given by the suffix of ``out``, if its outputs are as expected.
 
-    ExecuTorch and Core ML have no suppression of overlaps: a detector's program for them gives its
-    candidates, see :func:`mmeffvit.deploy.runtimes.fixed_size.before_suppression`; they are
-    compared after the graph's own suppression.
+    ExecuTorch and Core ML have no NMS: a detector's program for them returns its candidates, see
+    :func:`mmeffvit.deploy.runtimes.fixed_size.before_nms`; they are compared after the graph's own
+    NMS.
 
     Args:
-        graph: What is exported.
-        out: The file; it appears whole or not at all.
-        options: Size and batch; ExecuTorch and Core ML need a size, and take a batch of 1.
-        metadata: Texts for the file, where the format keeps any: not in ``.pte``.
+        graph: The graph to export.
+        out: The file; it is written atomically.
+        options: Image and batch size; ExecuTorch and Core ML need a fixed size and batch size 1.
+        metadata: Metadata of the file, if the format supports it: not in ``.pte``.
         half: float16 weights in ``.xml``, float16 arithmetic in ``.mlpackage``.
-        expect: What the file must give, by default what the graph gives.
-        image: What they are compared on, (H, W, 3) uint8 RGB after its name; by default noise.
+        expect: The expected outputs, by default those of the graph.
+        image: Name and image for the comparison, (H, W, 3) uint8 RGB; by default noise.
 
     Returns:
-        What a user should know of the file, and the largest errors.
+        Notes on the file, and the largest errors.
 
     Raises:
-        UserError: If it cannot be written so, or disagrees with what is expected.
+        UserError: If it cannot be written, or disagrees with the expected outputs.
     """
     out = Path(out)
     kind = format_of(out, options, half=half)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     detects = kind.fixed and 'boxes' in graph.output_names
-    exported = before_suppression(graph) if detects else graph
-    name, pixels = image or ('noise', noise_image(options.shape or TRIED_SIZE))
+    exported = before_nms(graph) if detects else graph
+    name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     with atomic_output(out) as path:
         notes = kind.write(exported, path, options, metadata or {}, half)
         run: Run = partial(outputs_of, kind, path, graph, exported)
@@ -196,17 +196,17 @@ def write(
             make_batches(pixels, options),
             HALF if half else FLOAT,
         )
-        refuse_disagreement(errors, name)
+        check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if detects:
-        notes = f'its boxes are candidates, before overlaps are suppressed; {notes}'
+        notes = f'its boxes are candidates before NMS; {notes}'
     return report(f'{out}: {size / 2**20:.1f} MiB, {kind.what}; {notes}', errors, name)
 
 
 def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: Images) -> Outputs:
-    """What a file gives, after the graph's suppression if the file has none.
+    """Outputs of a file, after the graph's NMS if the file has none.
 
-    Where the file cannot run, what the graph gives that it was written from.
+    If the file cannot run here, the outputs of the exported graph.
     """
     found = kind.run(path, images, exported)
     if found is None:
@@ -224,7 +224,7 @@ def report(heading: str, errors: list[Error], name: str) -> str:
 
 
 def noise_image(shape: tuple[int, int]) -> np.ndarray:
-    """(H, W, 3) uint8, the same every time."""
+    """Reproducible noise, (H, W, 3) uint8."""
     return np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
 
 

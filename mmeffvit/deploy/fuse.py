@@ -1,4 +1,4 @@
-"""Fold what is constant at inference into the convolutions beside it."""
+"""Fold what is constant at inference into the adjacent convolutions."""
 
 import copy
 
@@ -8,19 +8,19 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 def fuse(model: nn.Module) -> nn.Module:
-    """Return a copy of ``model`` for inference with fewer, larger steps and equal outputs.
+    """Return a copy of ``model`` for inference with fewer operations and equal outputs.
 
-    Convolution and batch norm become one convolution, layer scales and the factors of group norms
-    go into the convolution beside them, and the residual forms of SHViT and EfficientFormerV2
-    become one convolution. In the hosts' necks and heads, every batch norm right after its
-    convolution is folded too. What stays: statistics of group norms, which depend on the input,
-    and SwiftFormer's output norms, which follow a sum.
+    Batch norms, layer scales and the affine parameters of group norms are folded into the adjacent
+    convolutions, and the residual convolutions of SHViT and EfficientFormerV2 become plain ones. In
+    necks and heads of mmdet and mmseg, every batch norm right after its convolution is folded too.
+    Not folded are statistics of group norms, which depend on the input, and SwiftFormer's output
+    norms, which follow a sum.
 
     Args:
-        model: A backbone of ours, or a detector or segmentor of the hosts around one.
+        model: A backbone of ours, or a detector or segmentor of mmdet or mmseg with one.
 
     Returns:
-        A new model in eval mode, not meant for training; ``model`` is unchanged.
+        A new model in eval mode, for inference only; ``model`` is unchanged.
     """
     model = copy.deepcopy(model).eval()
     separate_shared_convs(model)
@@ -30,8 +30,8 @@ def fuse(model: nn.Module) -> nn.Module:
 def separate_shared_convs(model: nn.Module) -> None:
     """Give each parent its own copy of a convolution that several share.
 
-    Heads that share convolutions between levels keep a batch norm per level: each pair folds into
-    other weights.
+    Heads that share convolutions between levels have one batch norm per level: each pair is folded
+    into different weights.
     """
     seen: set[nn.Module] = set()
     for parent in list(model.modules()):
@@ -55,7 +55,7 @@ def _fuse(module: nn.Module) -> nn.Module:
 
 
 def is_conv_module(module: nn.Module) -> bool:
-    """Whether this is the hosts' convolution with a batch norm right after it."""
+    """Whether this is mmcv's ``ConvModule`` with a batch norm right after the convolution."""
     return (
         getattr(module, 'order', None) is not None
         and getattr(module, 'with_norm', False)

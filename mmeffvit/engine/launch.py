@@ -22,6 +22,7 @@ from mmeffvit.checkpoints.models import fit, release_of
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
+from mmeffvit.config.build import without_weights
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
@@ -100,6 +101,8 @@ def train(
     if resume or config.get('resume'):
         set_resume(config, resume or config.get('load_from') or 'auto')
     start = read_run_checkpoint(config.load_from) if config.get('load_from') else None
+    if release_of(start):
+        without_weights(config.model)  # it replaces all of them: none is fetched
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
     with owned(work_dir):
@@ -115,7 +118,7 @@ def train(
         for split, loop in loops.items():
             if loop is not None:
                 check_classes(model, loop.dataloader.dataset, split)
-                name_unreadable(loop.dataloader.dataset, trained_on=split == 'train')
+                name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
             complete_annotations(runner.val_loop.evaluator)
         if start is not None:

@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 
 from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import IRREGULAR, is_regular
+from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
 from mmeffvit.utils.text import reason
 
 T = TypeVar('T')
@@ -86,34 +86,25 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
         raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
 
 
-def name_unreadable(dataset: Any, *, trained_on: bool = False) -> None:
-    """Make the data sets in ``dataset`` name files that their pipelines cannot use.
-
-    Args:
-        dataset: Of a loader, wrapped or not.
-        trained_on: Label maps must have the size of their images.
-    """
+def name_unreadable(dataset: Any) -> None:
+    """Have the data sets in ``dataset`` name a file that their pipelines cannot use."""
     for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
         if inner is not None:
-            name_unreadable(inner, trained_on=trained_on)
+            name_unreadable(inner)
     if isinstance(dataset, BaseDataset):
-        dataset.prepare_data = partial(prepare, dataset, trained_on)
+        dataset.prepare_data = partial(prepare, dataset)
 
 
-def prepare(dataset: BaseDataset, trained_on: bool, index: int) -> Any:
+def prepare(dataset: BaseDataset, index: int) -> Any:
     """An item of a data set.
 
     Raises:
         UserError: If a file cannot be used: the libraries' errors do not name it.
     """
     info = dataset.get_data_info(index)
-    for path in filter(None, map(info.get, FILES)):
-        if os.path.lexists(path) and not is_regular(path):
-            raise UserError(f'{path} cannot be read: {IRREGULAR}')
+    check_files(info)
     try:
-        item = type(dataset).prepare_data(dataset, index)
-        if trained_on:
-            check_sizes(item)
+        return type(dataset).prepare_data(dataset, index)
     except KEPT:
         raise
     except Exception as error:  # whatever decoders and transforms raise
@@ -124,20 +115,25 @@ def prepare(dataset: BaseDataset, trained_on: bool, index: int) -> Any:
             f'{path} or its annotation cannot be {"read" if inside else "prepared"} '
             f'({reason(error)}): `tools/check_dataset.py --all` finds all such files'
         ) from error
-    return item
 
 
-def check_sizes(item: Any) -> None:
-    """Compare the size of a label map to train on with that of its image.
+def check_files(info: Mapping[str, Any]) -> None:
+    """Look at the image and the label map of an item, as far as their headers go.
 
     Raises:
-        ValueError: If they differ: mmseg crops both alike, and fails when it makes a batch.
+        UserError: If one is a pipe or a device, which would be waited for, or they differ in size,
+            which a crop can hide.
     """
-    sample = item.get('data_samples') if isinstance(item, Mapping) else None
-    if 'gt_sem_seg' in (sample or ()):
-        size, labels = tuple(item['inputs'].shape[-2:]), tuple(sample.gt_sem_seg.shape)
-        if size != labels:
-            raise ValueError(f'the image has another size than its label map: {size}, {labels}')
+    paths = [path for path in map(info.get, FILES) if path and os.path.lexists(path)]
+    for path in paths:
+        if not is_regular(path):
+            raise UserError(f'{path} cannot be read: {IRREGULAR}')
+    sizes = list(map(header_size, paths)) if len(paths) > 1 else [None]
+    if None not in sizes and len(set(sizes)) > 1:
+        raise UserError(
+            f'{paths[0]} and its label map {paths[1]} differ in size: {sizes[0]} and {sizes[1]}, '
+            'height and width in pixels'
+        )
 
 
 def complete_annotations(evaluator: Evaluator) -> None:

@@ -1,1 +1,1 @@
-"""What the hosts' metrics do not say of a results file."""
+"""Evaluation of results files beyond the metrics of mmdet and mmseg."""

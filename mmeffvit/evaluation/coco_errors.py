@@ -1,4 +1,4 @@
-"""What a detector's errors cost: COCO's error analysis (Hoiem et al., ECCV 2012, seven curves)."""
+"""COCO's error analysis of a detector (Hoiem et al., ECCV 2012; seven curves)."""
 
 import json
 from collections import defaultdict
@@ -17,20 +17,20 @@ from mmeffvit.utils.quiet import quiet
 from .coco_curves import CURVES, SIZES, curves_of
 from .coco_results import Detection, select
 
-AREAS = (32**2, 96**2)  # pixels: where COCO's medium and large objects begin
-MAX_AREA = 1e10  # pixels: COCO's own bound of large objects
+AREAS = (32**2, 96**2)  # pixels: smallest areas of COCO's medium and large objects
+MAX_AREA = 1e10  # pixels: COCO's upper limit for large objects
 
 
 @dataclass(frozen=True)
 class ErrorAnalysis:
-    """Precision over recall as the kinds of errors are left out one after another.
+    """Precision over recall with more and more error types ignored.
 
     Args:
         iou_type: 'bbox' or 'segm'.
-        classes: Names, in the order of the annotation file's ids.
-        objects: Objects of every class and size, crowds left out, (K, 4).
+        classes: Names in the order of the ids in the annotation file.
+        objects: Numbers of objects of every class and size without crowds, (K, 4).
         precision: (7, 101, K, 4), in [0, 1], over ``CURVES``, recalls from 0 to 1, classes and
-            ``SIZES``; NaN for a class without an object of the size.
+            ``SIZES``; NaN for a class without objects of a size.
     """
 
     iou_type: str
@@ -41,13 +41,13 @@ class ErrorAnalysis:
     def curves(self, name: str | None = None) -> np.ndarray:
         """Precision of one class, or the mean over classes: (7, 101, 4).
 
-        A class without an object of a size has no part in the mean, as in COCO's AP.
+        Classes without objects of a size are excluded from the mean, as in COCO's AP.
         """
         if name is not None:
             return self.precision[:, :, self.classes.index(name)]
-        there = ~np.isnan(self.precision)
-        counts = there.sum(axis=2)
-        sums = np.where(there, self.precision, 0.0).sum(axis=2)
+        valid = ~np.isnan(self.precision)
+        counts = valid.sum(axis=2)
+        sums = np.where(valid, self.precision, 0.0).sum(axis=2)
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def areas(self, name: str | None = None) -> np.ndarray:
@@ -55,7 +55,7 @@ class ErrorAnalysis:
         return self.curves(name).mean(axis=1)
 
     def __str__(self) -> str:
-        """Three tables in Markdown: sizes, what every kind of error costs, and classes."""
+        """Three tables in Markdown: sizes, costs of the error types, and classes."""
         areas = self.areas()
         totals = self.objects.sum(axis=0)
         sizes = [[size, totals[i], *areas[:, i]] for i, size in enumerate(SIZES)]
@@ -67,9 +67,9 @@ class ErrorAnalysis:
         return '\n'.join(
             [
                 f'# Errors of {"boxes" if self.iou_type == "bbox" else "masks"}\n',
-                'Area under the curve of precision over recall, by size of the objects.\n',
+                'Area under the precision-recall curve, by object size.\n',
                 markdown(['size', 'objects', *CURVES], sizes),
-                'What every kind of error costs: the area gained when it counts no more.\n',
+                'Cost of every error type: the area gained by ignoring it.\n',
                 markdown(['size', *CURVES[2:]], costs),
                 'Classes, all sizes.\n',
                 markdown(['class', 'objects', *CURVES], classes),
@@ -77,7 +77,7 @@ class ErrorAnalysis:
         )
 
     def save(self, folder: Path) -> None:
-        """Write ``errors.md`` and ``errors.json``, which has every class at every size."""
+        """Write ``errors.md``, and ``errors.json`` with every class at every size."""
         areas = {name: self.areas(name) for name in self.classes} | {'': self.areas()}
         content = {
             name or 'mean': {
@@ -91,12 +91,12 @@ class ErrorAnalysis:
 
 
 def rounded(value: float) -> float | None:
-    """A number that JSON has; None where there is no object."""
+    """The value for JSON; None instead of NaN, if there are no objects."""
     return None if np.isnan(value) else round(float(value), 4)
 
 
 def markdown(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; numbers have three decimals, and NaN, where there is no object, an empty cell."""
+    """A Markdown table; floats have three decimals, NaN gives an empty cell."""
 
     def cell(value: object) -> str:
         if not isinstance(value, float):
@@ -117,26 +117,28 @@ def analyze_errors(
 ) -> ErrorAnalysis:
     """Compute the seven curves of COCO's error analysis for every class and size.
 
-    - C75, C50: precision at an overlap of 0.75 and 0.5.
-    - Loc: at an overlap of 0.1: errors of localization are left out.
-    - Sim: besides, detections on objects of other classes of the same supercategory are.
-    - Oth: besides, detections on objects of any other class are.
-    - BG: besides, all other false positives are: precision is 1 up to the largest recall.
-    - FN: besides, missed objects are: precision is 1.
+    - C75, C50: precision at an IoU of 0.75 and 0.5.
+    - Loc: at an IoU of 0.1: localization errors are ignored.
+    - Sim: in addition, confusions with other classes of the same supercategory are ignored.
+    - Oth: in addition, confusions with any other class are ignored.
+    - BG: in addition, all other false positives are: precision is 1 up to the largest recall.
+    - FN: in addition, missed objects are ignored: precision is 1.
 
     Args:
-        truth: Annotations; see :func:`read_ground_truth`. A category without supercategory is
-            like no other.
+        truth: Annotations; see :func:`read_ground_truth`. A category without a supercategory is
+            similar to no other.
         found: Detections; see :func:`read_detections`.
         iou_type: 'bbox' or 'segm'.
-        areas: Where medium and large objects begin, in pixels.
-        score_thr: Detections with a lower score are left out.
+        areas: Smallest areas of medium and large objects, in pixels.
+        score_thr: Detections with a lower score are ignored.
 
     Raises:
-        UserError: If ``areas`` is not rising, or a detection or an object has no box or no mask.
+        UserError: If ``areas`` is not ascending, or a detection or an object has no box or mask.
     """
     if not 0 < areas[0] < areas[1] < MAX_AREA:
-        raise UserError(f'--areas is {areas}; give where medium and large begin, in rising order')
+        raise UserError(
+            f'--areas is {areas}; give the areas of medium and large objects in ascending order'
+        )
     chosen = select(found, iou_type, score_thr)
     if iou_type == 'segm':
         encode_masks(truth, [*truth.anns.values(), *chosen])
@@ -156,15 +158,15 @@ def analyze_errors(
 
 
 def encode_masks(truth: COCO, instances: Iterable[Detection]) -> None:
-    """Turn polygons into run-length code once, not once for every class that meets them."""
+    """Run-length encode all masks in advance, instead of once per class."""
     for instance in instances:
         if not instance.get('segmentation'):
-            raise UserError(f'--types segm needs a mask of every object; {instance} has none')
+            raise UserError(f'--types segm needs a mask for every object; {instance} has none')
         instance['segmentation'] = truth.annToRLE(instance)
 
 
 def load_detections(truth: COCO, found: list[Detection]) -> COCO:
-    """The detections as pycocotools indexes them; none at all are fine."""
+    """The detections, indexed by pycocotools; the list may be empty."""
     if found:
         with quiet():
             return truth.loadRes(found)
@@ -176,7 +178,7 @@ def load_detections(truth: COCO, found: list[Detection]) -> COCO:
 
 
 def count_objects(truth: COCO, bounds: list[list[float]]) -> np.ndarray:
-    """Objects by class and size, (K, 4); one that lies on a bound counts twice, as in COCO."""
+    """Objects by class and size, (K, 4); an area on a limit counts for both sizes, as in COCO."""
     sizes: dict[int, list[float]] = defaultdict(list)
     for annotation in truth.anns.values():
         if not annotation['iscrowd']:

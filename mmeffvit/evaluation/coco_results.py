@@ -1,4 +1,4 @@
-"""Results files of detectors: COCO's JSON, and the pickles of ``tools/test.py --out``."""
+"""Results files of detectors: COCO's JSON, and pickles of ``tools/test.py --out``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,10 +23,10 @@ from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import reason
 
-FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # of a detection, by type of evaluation
+FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # fields of a detection by IoU type
 MAX_SCORE = 2**63
 Detection = dict[str, Any]
-VALUES = {  # what the fields of a detection may be
+VALUES = {  # checks of the fields of a detection
     'image_id': is_id,
     'category_id': is_id,
     'score': lambda value: is_number(value) and abs(value) < MAX_SCORE,
@@ -35,17 +35,17 @@ VALUES = {  # what the fields of a detection may be
 
 
 def read_ground_truth(path: str | Path) -> COCO:
-    """Read an annotation file in the format of COCO.
+    """Read a COCO annotation file.
 
-    Annotations are numbered anew from 1, since the metric takes the id 0 for "no match".
+    Annotations are renumbered from 1, since the metric reads id 0 as "no match".
 
     Raises:
-        UserError: If the file is missing or holds no annotations of objects.
+        UserError: If the file is missing or is not an annotation file.
     """
     content = read_json(path)
     wanted = ('images', 'annotations', 'categories')
     if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in wanted):
-        raise UserError(f'{path} is no annotation file of COCO: it needs {", ".join(wanted)}')
+        raise UserError(f'{path} is not a COCO annotation file: it needs {", ".join(wanted)}')
     for number, annotation in enumerate(content['annotations'], 1):
         if isinstance(annotation, dict):
             annotation['id'] = number
@@ -66,28 +66,27 @@ def read_ground_truth(path: str | Path) -> COCO:
 def read_detections(
     path: str | Path, truth: COCO, classes: Sequence[str] | None = None
 ) -> list[Detection]:
-    """Read detections as COCO's results format has them.
+    """Read detections, in COCO's results format.
 
     Args:
-        path: A list of detections as JSON, or a ``.pkl`` of mmdet, as ``tools/test.py --out``
-            writes.
+        path: A list of detections as JSON, or a ``.pkl`` of mmdet, as written by
+            ``tools/test.py --out``.
         truth: The annotations that the detections belong to.
-        classes: Names of the classes in the order of the model's labels, which a pickle does not
-            hold; None takes all categories of the annotation file. They are sorted as mmdet
-            sorts them, in the order of the file.
+        classes: Names of the classes of the model, which a pickle does not contain; None for all
+            categories of the annotation file. Labels follow the order of the file, as in mmdet.
 
     Raises:
-        UserError: If the file is missing or of another kind, or speaks of images or categories
-            that ``truth`` lacks.
+        UserError: If the file is missing or invalid, or refers to images or categories that are not
+            in ``truth``.
     """
     if Path(path).suffix in ('.pkl', '.pickle'):
         found = from_samples(read_pickle(path), category_ids(truth, classes), path)
     else:
         found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise UserError(f'{path} is no results file: it must hold a list of detections')
+        raise UserError(f'{path} is not a results file: it must be a list of detections')
     if not found:
-        raise UserError(f'{path} holds no detection at all: there is nothing to analyze')
+        raise UserError(f'{path} has no detections: there is nothing to analyze')
     check_detections(found, truth.imgs, truth.cats, path)
     return found
 
@@ -98,41 +97,43 @@ def check_detections(
     categories: Collection[int],
     path: str | Path,
 ) -> None:
-    """Look at every field of detections before pycocotools reads them.
+    """Check all fields of the detections before pycocotools reads them.
 
     Args:
         found: The detections.
         images: Records of the annotation file by id.
-        categories: Ids of the categories there may be.
-        path: The file, for messages.
+        categories: Valid category ids.
+        path: The file, for error messages.
 
     Raises:
-        UserError: If a field is missing or odd, or names what the annotation file lacks.
+        UserError: If a field is missing or invalid, or an id is not in the annotation file.
     """
     needed = {'image_id', 'category_id', 'score'}
     for detection in found:
         if missing := sorted(needed - set(detection)):
             raise UserError(f'{path} has a detection without {", ".join(missing)}: {detection}')
-        if wrong := [key for key, fits in VALUES.items() if not fits(detection.get(key))]:
+        if wrong := [key for key, is_valid in VALUES.items() if not is_valid(detection.get(key))]:
             raise UserError(
-                f'{path} has a detection with {wrong[0]} {detection[wrong[0]]!r:.80}: correct the '
+                f'{path} has a detection with {wrong[0]} {detection[wrong[0]]!r:.80}: fix the '
                 'program that writes it'
             )
     for key, known in (('image_id', images), ('category_id', categories)):
-        strangers = {detection[key] for detection in found} - set(known)
-        if strangers:
+        unknown = {detection[key] for detection in found} - set(known)
+        if unknown:
             raise UserError(
-                f'{path} has {key} {min(strangers, key=str)}, which the annotation file lacks '
-                f'({len(strangers)} such): name the annotation file of these results'
+                f'{path} has {key} {min(unknown, key=str)}, which is not in the annotation file '
+                f'({len(unknown)} in total): give the annotation file of these results'
             )
     for detection in found:
         mask = detection.get('segmentation')
-        if mask is not None and (fault := mask_fault(as_text(mask), images[detection['image_id']])):
-            raise UserError(f'{path} has a detection with a mask that cannot be used: {fault[1]}')
+        if mask is not None and (
+            fault := mask_fault(with_text_counts(mask), images[detection['image_id']])
+        ):
+            raise UserError(f'{path} has a detection with an invalid mask: {fault[1]}')
 
 
-def as_text(mask: Any) -> Any:
-    """A mask with its run lengths in text, which pickles hold as bytes."""
+def with_text_counts(mask: Any) -> Any:
+    """A mask with its run lengths as str; in pickles they are bytes."""
     counts = mask.get('counts') if isinstance(mask, dict) else None
     if isinstance(counts, bytes):
         return {'size': list(mask.get('size') or ()), 'counts': counts.decode('latin-1')}
@@ -144,20 +145,22 @@ def category_ids(truth: COCO, classes: Sequence[str] | None) -> list[int]:
     categories = truth.dataset['categories']
     names = [category['name'] for category in categories]
     if unknown := [name for name in classes or () if name not in names]:
-        raise UserError(f'no category is named {", ".join(unknown)}; there are {", ".join(names)}')
+        raise UserError(
+            f'no category is named {", ".join(unknown)}; choose from {", ".join(names)}'
+        )
     return [c['id'] for c in categories if classes is None or c['name'] in classes]
 
 
 def from_samples(samples: Any, labels: Sequence[int], path: str | Path) -> list[Detection]:
-    """The detections in the data samples of mmdet."""
+    """The detections in mmdet's data samples."""
     if not isinstance(samples, list) or not all(
         isinstance(sample, dict) and 'pred_instances' in sample for sample in samples
     ):
-        raise UserError(f'{path} holds no predictions of a detector: write it by `tools/test.py`')
+        raise UserError(f'{path} has no predictions of a detector: write it with `tools/test.py`')
     try:
         return list(_detections(samples, labels, path))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{path} holds odd predictions ({reason(error)})') from error
+        raise UserError(f'{path} has malformed predictions ({reason(error)})') from error
 
 
 def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
@@ -170,7 +173,7 @@ def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterat
         for box, score, label, mask in rows:
             if not 0 <= label < len(labels):
                 raise UserError(
-                    f'{path} has label {int(label)}, and there are {len(labels)} classes'
+                    f'{path} has label {int(label)}, but there are {len(labels)} classes'
                 )
             detection = dict(image_id=sample['img_id'], category_id=labels[int(label)])
             detection |= dict(bbox=box.tolist(), score=float(score))
@@ -178,9 +181,9 @@ def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterat
 
 
 def select(found: Sequence[Detection], iou_type: str, score_thr: float = 0.0) -> list[Detection]:
-    """Copies of the detections as the metric wants them for boxes or for masks.
+    """Copies of the detections for the metric of boxes or masks.
 
-    For masks the box is left out: pycocotools would take the area of the box for that of the mask.
+    For masks the box is removed: pycocotools would use the area of the box instead of the mask.
 
     Raises:
         UserError: If a detection has no box or no mask.

@@ -1,4 +1,4 @@
-"""Per-class AP or IoU of predictions on the disk, by the hosts' own metrics."""
+"""Per-class AP or IoU of saved predictions, by the metrics of mmdet and mmseg."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -30,12 +30,12 @@ KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
 @dataclass
 class ClassValues:
-    """One metric of every class.
+    """Values of a metric for every class.
 
     Args:
-        metric: Its name in the papers' tables.
-        mean: Over the classes, in percent, as the host gives it.
-        values: By class, in percent; NaN for a class without ground truth.
+        metric: The name of the metric, as in papers.
+        mean: The mean over the classes of mmdet or mmseg, in percent.
+        values: Values by class, in percent; NaN for a class without ground truth.
     """
 
     metric: str
@@ -46,13 +46,13 @@ class ClassValues:
 def per_class(
     config_path: str, results: Path, cfg_options: Mapping[str, Any] | None = None
 ) -> list[ClassValues]:
-    """Measure predictions with the config's test metric, class by class.
+    """Evaluate predictions with the config's test metric, per class.
 
     Args:
-        config_path: The config, of either host, with its test data at hand.
-        results: ``FILE.pkl`` of ``tools/test.py --out``, or what ``tools/predict.py --out`` wrote:
-            COCO results (``.json``) or a folder of label maps.
-        cfg_options: Dotted keys and values that replace the config's.
+        config_path: A config of mmdet or mmseg; its test data must be available.
+        results: ``FILE.pkl`` of ``tools/test.py --out``, or the output of ``tools/predict.py
+            --out``: COCO results (``.json``) or a folder of label maps.
+        cfg_options: Dotted keys and values that override the config's.
 
     Raises:
         UserError: If the results cannot be read or are not of the config's test data.
@@ -68,19 +68,19 @@ def per_class(
 
 
 def measured_dataset(config: Config) -> dict[str, Any]:
-    """The one data set to test on.
+    """The test data set of a config with a single one.
 
     Raises:
         UserError: If there are several.
     """
     found = datasets_of(config, 'test')
     if len(found) != 1:
-        raise UserError(f'{config.filename} tests on {len(found)} data sets; one can be measured')
+        raise UserError(f'{config.filename} has {len(found)} test data sets; only one is supported')
     return deepcopy(dict(found[0]))
 
 
 def metric_settings(config: Config, kind: str) -> dict[str, Any]:
-    """The config's own metric of a type, so that its thresholds hold."""
+    """The settings of the config's own metric of a type."""
     given = config.test_evaluator
     for settings in given if isinstance(given, list | tuple) else [given]:
         if str(settings['type']).split('.')[-1] == kind:
@@ -89,7 +89,7 @@ def metric_settings(config: Config, kind: str) -> dict[str, Any]:
 
 
 def measure_detections(config: Config, results: Path) -> list[ClassValues]:
-    """Box AP, and mask AP where the results have masks."""
+    """Box AP, and mask AP if the results have masks."""
     dataset = build_unread(measured_dataset(config))
     settings = metric_settings(config, 'CocoMetric')
     settings['ann_file'] = settings.get('ann_file') or dataset.ann_file
@@ -98,7 +98,7 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     category_ids = coco.get_cat_ids(cat_names=classes)
     samples = read_detections(results, category_ids, coco.imgs)
     if not any(len(sample['pred_instances']['scores']) for sample in samples):
-        raise UserError(f'{results} holds no detection')
+        raise UserError(f'{results} has no detections')
     with_masks = all('masks' in sample['pred_instances'] for sample in samples)
     tables = []
     for kind in ('bbox', 'segm') if with_masks else ('bbox',):
@@ -115,10 +115,10 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
 def read_detections(
     path: Path, category_ids: list[int], images: Mapping[int, Mapping]
 ) -> list[dict[str, Any]]:
-    """Samples as the runner gives them to a metric.
+    """Data samples in the format for a metric.
 
     Raises:
-        UserError: If the file is of another kind, or of images that the annotation file lacks.
+        UserError: If the file is invalid, or has images that are not in the annotation file.
     """
     if path.suffix in ('.pkl', '.pickle'):
         samples = read_samples(path, 'pred_instances')
@@ -128,11 +128,11 @@ def read_detections(
         samples = samples_of(path, rows, category_ids, images)
     else:
         raise UserError(f'results of a detector are a .pkl or a .json file, not {str(path)!r}')
-    strangers = [s['img_id'] for s in samples if s['img_id'] not in images]
-    if strangers:
+    unknown = [s['img_id'] for s in samples if s['img_id'] not in images]
+    if unknown:
         raise UserError(
-            f'{path} has results of {len(strangers)} images that the test annotations lack, such '
-            f'as id {strangers[0]}: predict on the images of the test data'
+            f'{path} has results for {len(unknown)} images that are not in the test annotations, '
+            f'such as id {unknown[0]}: predict on the images of the test data'
         )
     check_detections(rows, images, category_ids, path)
     return samples
@@ -140,16 +140,16 @@ def read_detections(
 
 def read_samples(path: Path, key: str) -> list[dict[str, Any]]:
     samples = read_pickle(path)
-    known = isinstance(samples, list) and samples
-    if not known or not all(isinstance(sample, dict) and key in sample for sample in samples):
-        raise UserError(f'{path} holds no predictions of this kind of model: no {key!r} in it')
+    is_list = isinstance(samples, list) and samples
+    if not is_list or not all(isinstance(sample, dict) and key in sample for sample in samples):
+        raise UserError(f'{path} has no predictions of this type of model: no {key!r} in it')
     return samples
 
 
 def samples_of(
     path: Path, rows: Any, category_ids: list[int], images: Mapping[int, Mapping]
 ) -> list[dict[str, Any]]:
-    """COCO results, image by image; images without any are not in it."""
+    """COCO results as one sample per image; images without detections are missing."""
     try:
         by_image = defaultdict(list)
         for row in rows:
@@ -160,7 +160,9 @@ def samples_of(
             for image_id, found in by_image.items()
         ]
     except (KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f'{path} holds no COCO results of these classes ({error!r})') from error
+        raise UserError(
+            f'{path} has no valid COCO results for these classes ({error!r})'
+        ) from error
 
 
 def sample_of(
@@ -180,7 +182,7 @@ def sample_of(
 
 
 def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
-    """IoU."""
+    """IoU of label maps."""
     settings = metric_settings(config, 'IoUMetric')
     settings.pop('outfile_prefix')
     dataset = DATASETS.build(measured_dataset(config))
@@ -199,10 +201,10 @@ def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
 
 
 def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, Any]]:
-    """Predicted and true labels, (1, H, W) each, of every image of the set.
+    """Predicted and true labels, (1, H, W) each, of every image of the data set.
 
     Raises:
-        UserError: If one is missing, there twice, or of another size than the image.
+        UserError: If a label map is missing, duplicate, or of a different size than the image.
     """
     found = defaultdict(list)
     for path in folder.rglob('*.png'):
@@ -218,10 +220,10 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
                 f'each of the {len(dataset)} test images'
             )
         true = load(info)['gt_seg_map'].astype(np.int64)
-        # 0 is no class where the set counts from 1, and -1 equals none
+        # if classes start at 1, 0 is no class, and -1 matches none
         labels = read_labels(paths[0]).astype(np.int64) - bool(dataset.reduce_zero_label)
         if labels.shape != true.shape:
-            raise UserError(f'{paths[0]} is of {labels.shape} pixels, its annotation {true.shape}')
+            raise UserError(f'{paths[0]} has {labels.shape} pixels, its annotation {true.shape}')
         yield dict(
             pred_sem_seg=dict(data=torch.from_numpy(labels)[None]),
             gt_sem_seg=dict(data=torch.from_numpy(true)[None]),

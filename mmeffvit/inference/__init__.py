@@ -1,1 +1,1 @@
-"""A trained model on pictures and videos of one's own."""
+"""Inference of trained models on images and videos."""

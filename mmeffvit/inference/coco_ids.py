@@ -1,4 +1,4 @@
-"""The numbers that COCO results have for images and categories."""
+"""Image and category ids for COCO results."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +13,16 @@ from mmeffvit.utils.reading import read_json
 
 @dataclass
 class CocoIds:
-    """Ids of an annotation file, and running numbers for all it does not know.
+    """Ids of an annotation file, and consecutive numbers for everything else.
 
     Args:
-        categories: The id of every label.
-        images: The id of every file of the data set, by its path.
-        said: In words, where the categories are from.
+        categories: Category id by label.
+        category_source: Where the category ids come from, in words.
+        images: Image id of every file of the data set, by path.
     """
 
     categories: list[int]
-    said: str
+    category_source: str
     images: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -30,7 +30,7 @@ class CocoIds:
         self.next_image = max(numbers, default=0) + 1
 
     def image_id(self, path: Path, is_image: bool = True) -> int:
-        """The id of the data set's own file, else the next number that no file has."""
+        """The id of a file of the data set, otherwise the next free number."""
         known = self.images.get(path.parent.resolve() / path.name) if is_image else None
         if known is not None:
             return known
@@ -39,33 +39,35 @@ class CocoIds:
 
 
 def find_ids(dataset: BaseDataset | None, classes: tuple[str, ...]) -> CocoIds:
-    """Ids of the annotation file of a data set, where it is at hand and has the classes.
+    """Ids of the annotation file of a data set, if it exists and has the classes.
 
-    A label's category is the host's: the categories of the classes, in the order of the file.
+    Labels are mapped as in mmdet: to the categories of the classes, in the order of the file.
 
     Args:
-        dataset: A data set that is not read yet.
-        classes: Names by label.
+        dataset: A data set that has not been loaded.
+        classes: Class names by label.
     """
     path = Path(getattr(dataset, 'ann_file', None) or '')
-    running = list(range(1, len(classes) + 1))
+    default = list(range(1, len(classes) + 1))
     if path.suffix != '.json' or not path.is_file():
-        reason = f'no annotation file at {path}' if path.name else 'the config names no annotations'
-        return CocoIds(running, f'label + 1 ({reason})')
+        reason = (
+            f'no annotation file at {path}' if path.name else 'no annotation file in the config'
+        )
+        return CocoIds(default, f'label + 1 ({reason})')
     report = Report('test', str(path))
     try:
         content = read_json(path)
-        # nothing is asked of the annotations: those of other tasks have other fields
+        # annotations are not checked: those of other tasks have other fields
         known = CocoFile(
             {key: content.get(key) or [] for key in ('images', 'categories')} | {'annotations': []},
             report,
         )
         report.stop()
     except (UserError, AttributeError, TypeError) as error:
-        return CocoIds(running, f'label + 1 ({error})')
+        return CocoIds(default, f'label + 1 ({error})')
     categories = [c['id'] for c in known.categories.values() if c['name'] in classes]
     if len(categories) != len(classes):
-        return CocoIds(running, f'label + 1 ({path} lacks some of the classes)')
+        return CocoIds(default, f'label + 1 ({path} lacks some of the classes)')
     prefix = dataset.data_prefix
     folder = Path(prefix.get('img') or prefix.get('img_path') or '')
     images = {

@@ -1,4 +1,4 @@
-"""Images and the frames of videos, one after another."""
+"""Iterating over images and the frames of videos."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from .inputs import Source
 
 MAX_FRAMES = 2**31
 MAX_RATE = 1000.0  # frames per second
-ESTIMATED = 0.02  # of the frames: some types of files tell a duration, not a number
-FALLBACK_RATE = 25.0  # frames per second, for a video that does not say
+ESTIMATED = 0.02  # tolerance of the frame count: some formats store only a duration
+FALLBACK_RATE = 25.0  # frames per second, for a video without a valid rate
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Frame:
 
     Args:
         source: The file.
-        number: Of the frame, from 0; None for an image.
+        number: Number of the frame, from 0; None for an image.
         image: (H, W, 3) BGR.
         rate: Frames per second of the video.
     """
@@ -36,13 +36,13 @@ class Frame:
 
     @property
     def name(self) -> Path:
-        """What its results are called."""
+        """Name of its results."""
         name = self.source.name
         return name if self.number is None else name / f'{self.number:06d}.png'
 
     @property
     def labels(self) -> Path:
-        """What its label map is called."""
+        """Name of its label map."""
         name = self.source.labels
         return name if self.number is None else name / f'{self.number:06d}.png'
 
@@ -52,12 +52,12 @@ def read_frames(
     read_image: Callable[[Path], np.ndarray],
     report: Callable[[str], None],
 ) -> Iterator[Frame]:
-    """Images and frames in order; what cannot be read is reported and passed over.
+    """Images and frames in order; unreadable files are reported and skipped.
 
     Args:
         sources: The files.
-        read_image: Gives an image as (H, W, 3) BGR, or raises ``Unreadable``.
-        report: Gets the file and the reason.
+        read_image: Returns an image as (H, W, 3) BGR, or raises ``Unreadable``.
+        report: Called with the file and the reason.
     """
     for source in sources:
         try:
@@ -73,17 +73,17 @@ def read_video(source: Source) -> Iterator[Frame]:
     """The frames of a video.
 
     Raises:
-        Unreadable: If OpenCV does not open it, finds no frame, or, at the end, fewer than it says.
+        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than stated in the file.
     """
     video = cv2.VideoCapture(str(source.path))
     number = 0
     try:
         rate = video.get(cv2.CAP_PROP_FPS)
         rate = rate if isfinite(rate) and 0 < rate <= MAX_RATE else FALLBACK_RATE
-        said = video.get(cv2.CAP_PROP_FRAME_COUNT)
+        stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
         while True:
-            there, image = video.read()
-            if not there:
+            success, image = video.read()
+            if not success:
                 break
             yield Frame(source, number, image, rate)
             number += 1
@@ -92,22 +92,24 @@ def read_video(source: Source) -> Iterator[Frame]:
     finally:
         video.release()
     if not number:
-        raise Unreadable(f'{source.path} (OpenCV opens no video there, or finds no frame in it)')
-    if said - number > max(1, ESTIMATED * said):
         raise Unreadable(
-            f'{source.path} (it says {said:.0f} frames and ends after {number}, of which the '
-            'results are written: is it cut?)'
+            f'{source.path} (OpenCV cannot open it as a video, or finds no frames in it)'
+        )
+    if stated - number > max(1, ESTIMATED * stated):
+        raise Unreadable(
+            f'{source.path} (it should have {stated:.0f} frames but ends after {number}, whose '
+            'results are written: is it truncated?)'
         )
 
 
 def count_frames(sources: Iterable[Source]) -> int:
-    """Images and frames as far as the files say, for a progress bar."""
+    """Number of images and frames as stated in the files, for a progress bar."""
     total = 0
     for source in sources:
         if source.is_video:
             video = cv2.VideoCapture(str(source.path))
-            said = video.get(cv2.CAP_PROP_FRAME_COUNT)
-            total += int(said) if 1 <= said < MAX_FRAMES else 1
+            stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
+            total += int(stated) if 1 <= stated < MAX_FRAMES else 1
             video.release()
         else:
             total += 1

@@ -1,4 +1,4 @@
-"""Which images and videos the arguments of a command line stand for."""
+"""Images and videos given by command-line arguments."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular
 
-KEPT = ('.jpg', '.jpeg', '.png')  # types of pictures that stay as they are
+KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 
 
@@ -21,9 +21,9 @@ class Source:
 
     Args:
         path: The file.
-        name: What it is called in results: a path relative to the folder of all results.
-        picture: The name of its picture, which no other has: its own, if its type can be written.
-        labels: The name of its label map, which no other has; of a video that of a folder.
+        name: Its name in results: a path relative to the output folder.
+        picture: The unique name of its visualization: its own name, if this type can be written.
+        labels: The unique name of its label map; for a video, of the folder of its label maps.
     """
 
     path: Path
@@ -38,21 +38,21 @@ class Source:
 
 @dataclass
 class Inputs:
-    """What was found.
+    """The files found for the arguments.
 
     Args:
-        sources: Images and videos, each once, in the order of the arguments.
-        absent: Arguments that stand for nothing that can be read, with the reason.
+        sources: Images and videos without duplicates, in the order of the arguments.
+        unreadable: Arguments and files that cannot be read, with the reason.
     """
 
     sources: list[Source] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
 
 
 def find_inputs(arguments: Iterable[str]) -> Inputs:
-    """Look for files, in folders with all folders below, and for what quoted globs match.
+    """Find files, files in folders (recursively), and matches of quoted globs.
 
-    Files in a folder that are neither images nor videos are left out, and their types are printed.
+    Other files in folders are ignored, and their types are printed.
 
     Args:
         arguments: Files, folders and globs.
@@ -63,33 +63,33 @@ def find_inputs(arguments: Iterable[str]) -> Inputs:
     arguments, inputs, others = list(arguments), Inputs(), Counter()
     found: dict[Path, Path] = {}
     for argument in arguments:
-        # a loop of links does not "exist"
-        there = os.path.lexists(argument)
-        matches = [argument] if there else sorted(glob(argument, recursive=True))
+        # a cycle of links does not "exist"
+        exists = os.path.lexists(argument)
+        matches = [argument] if exists else sorted(glob(argument, recursive=True))
         if not matches:
-            inputs.absent.append(f'{argument}: there is no such file or folder')
+            inputs.unreadable.append(f'{argument}: no such file or folder')
         for match in map(Path, matches):
             if not match.is_dir() and not is_known(match):
-                inputs.absent.append(f'{match}: of unknown type {match.suffix or "(none)"!r}')
+                inputs.unreadable.append(f'{match}: unknown type {match.suffix or "(none)"!r}')
             for path, name in walk(match, others):
                 if is_regular(path):
                     found.setdefault(path.resolve(), name)
                 else:
-                    inputs.absent.append(f'{path}: {IRREGULAR}')
+                    inputs.unreadable.append(f'{path}: {IRREGULAR}')
     if others:
         types = ', '.join(f'{count} of type {kind or "(none)"}' for kind, count in others.items())
-        print(f'left out, neither image nor video: {types}', file=sys.stderr)
+        print(f'ignored, neither image nor video: {types}', file=sys.stderr)
     if not found:
         raise UserError(
             f'no image or video in {", ".join(arguments)}; images end in {", ".join(SUFFIXES)}, '
             f'videos in {", ".join(VIDEOS)}'
         )
-    inputs.sources = make_sources(distinct(found))
+    inputs.sources = make_sources(make_unique(found))
     return inputs
 
 
 def is_input(argument: str) -> bool:
-    """Whether an argument is meant as an image, a video, a folder or a glob."""
+    """Whether an argument is an image, a video, a folder or a glob."""
     path = Path(argument)
     return '://' not in argument and (is_known(path) or path.is_dir() or has_magic(argument))
 
@@ -99,7 +99,7 @@ def is_known(path: Path) -> bool:
 
 
 def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
-    """A file under its own name, or the files of a folder under their names in it."""
+    """A file with its name, or the files of a folder with their relative paths."""
     if not path.is_dir():
         if is_known(path):
             yield path, Path(path.name)
@@ -114,12 +114,12 @@ def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
 def result_names(
     names: Sequence[Path], preferred: Sequence[Path], suffixes: Sequence[str]
 ) -> list[Path]:
-    """A name for the results of every input, all different.
+    """Unique names for the results of the inputs.
 
     Args:
-        names: Of the inputs, relative to the folder of the results.
-        preferred: What the results are called if that makes no two equal.
-        suffixes: Of the types of the results, which else follow the whole names of the inputs.
+        names: Names of the inputs, relative to the output folder.
+        preferred: Preferred names, used if they are unique.
+        suffixes: Suffixes of the results, otherwise appended to the names of the inputs.
     """
     if len(set(preferred)) == len(preferred):
         return list(preferred)
@@ -155,8 +155,8 @@ def make_sources(found: dict[Path, Path]) -> list[Source]:
     ]
 
 
-def distinct(found: dict[Path, Path]) -> dict[Path, Path]:
-    """The same names, or paths below the common folder where two files would share one."""
+def make_unique(found: dict[Path, Path]) -> dict[Path, Path]:
+    """The same names, or paths relative to the common parent folder if names are not unique."""
     if len(set(found.values())) == len(found):
         return found
     common = os.path.commonpath([path.parent for path in found])

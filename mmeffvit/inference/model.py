@@ -1,4 +1,4 @@
-"""A model of a config with the weights of a run, ready for pictures."""
+"""A trained model with its test pipeline and visualizer."""
 
 import re
 import time
@@ -28,23 +28,23 @@ from mmeffvit.utils.images import Unreadable, read_size
 from mmeffvit.zoo.weights import weights_of
 
 VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
-OPACITY = 0.6  # of label maps: the photograph shows through
+OPACITY = 0.6  # of label maps over the image
 ANNOTATIONS = re.compile(r'Load\w*Annotation')
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
 
 @dataclass
 class LoadedModel:
-    """A model in test mode, its test pipeline, and the host's visualizer.
+    """A model in eval mode, its test pipeline, and a visualizer of mmdet or mmseg.
 
     Args:
-        model: On its device.
-        config: What it was built from.
-        classes: Names by label.
-        dataset: The config's test data set, not read; None if it has none.
+        model: The model on its device.
+        config: The config of the model.
+        classes: Class names by label.
+        dataset: The config's test data set, not loaded; None if it has none.
         loader: The transform that reads an image file.
-        pipeline: The transforms after it, without those that read annotations.
-        visualizer: Draws what the model finds.
+        pipeline: The transforms after it, without those that load annotations.
+        visualizer: Draws the predictions.
     """
 
     model: nn.Module
@@ -61,15 +61,15 @@ class LoadedModel:
         return self.config.default_scope
 
     def read(self, path: Path) -> np.ndarray:
-        """Read an image as the config does: (H, W, 3) BGR.
+        """Read an image with the config's loader: (H, W, 3) BGR.
 
         Raises:
-            Unreadable: If it does not decode to its end.
+            Unreadable: If it cannot be decoded completely.
         """
         read_size(path)
         try:
             return self.loader(dict(img_path=str(path)))['img']
-        except Exception as error:  # whatever the decoders raise
+        except Exception as error:  # decoders raise various exceptions
             raise Unreadable(f'{path} ({error})') from error
 
     def prepare(self, image: np.ndarray, path: Path, image_id: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class LoadedModel:
 
     @torch.no_grad()
     def predict(self, batch: Sequence[dict[str, Any]]) -> list[BaseDataElement]:
-        """What the model finds in prepared images, on the CPU."""
+        """Predictions for prepared images, on the CPU."""
         return [sample.cpu() for sample in self.model.test_step(pseudo_collate(batch))]
 
     def draw(self, image: np.ndarray, sample: BaseDataElement, score_thr: float) -> np.ndarray:
@@ -89,7 +89,7 @@ class LoadedModel:
         options = dict(pred_score_thr=score_thr) if self.scope == 'mmdet' else {}
         picture = np.ascontiguousarray(image.clip(0, 255).astype(np.uint8)[..., ::-1])
         with warnings.catch_warnings():
-            warnings.filterwarnings('ignore', message='.*out of bounds')  # of boxes at the border
+            warnings.filterwarnings('ignore', message='.*out of bounds')  # for boxes at the border
             self.visualizer.add_datasample('', picture, sample, draw_gt=False, **options)
         return np.ascontiguousarray(self.visualizer.get_image()[..., ::-1])
 
@@ -104,11 +104,11 @@ def load_predictor(
     """Build the model of a config and load a checkpoint of a run into it.
 
     Args:
-        config_path: The config file, of mmdet or mmseg, or the name of one of ours.
-        checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
-            the one that is released.
-        device: 'auto' for an accelerator where there is one, or a name such as 'cpu' or 'cuda:1'.
-        cfg_options: Dotted keys and values that replace the config's.
+        config_path: A config file of mmdet or mmseg, or the name of one of ours.
+        checkpoint: A checkpoint of a run with this config, or a released one for it; by default,
+            the released one.
+        device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
+        cfg_options: Dotted keys and values that override the config's.
 
     Raises:
         UserError: If the config, the checkpoint or the device cannot be used.
@@ -119,16 +119,16 @@ def load_predictor(
     place = resolve_device(device)
     checkpoint = checkpoint or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
-    # as init_default_scope, which complains where another host worked before
+    # like init_default_scope, which warns if the default scope was another before
     DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)
     settings = eval_dataset(config)
     dataset = build_unread(settings) if settings else None
     model = build_model(own_model_config(config))
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
-    meta = {**(getattr(dataset, 'metainfo', None) or {}), **trained_on(content)}
+    meta = {**(getattr(dataset, 'metainfo', None) or {}), **saved_meta(content)}
     if not meta.get('classes'):
-        raise UserError(f'neither {checkpoint} nor {config_path} names the classes of the model')
+        raise UserError(f'neither {checkpoint} nor {config_path} has the class names of the model')
     loader, pipeline = inference_pipeline(config)
     return LoadedModel(
         model=model.to(place).eval(),
@@ -142,53 +142,53 @@ def load_predictor(
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device of a name.
+    """The device with the given name.
 
     Raises:
-        UserError: If there is none, or it does not work here.
+        UserError: If it does not exist or does not work.
     """
     try:
         device = torch.device(get_device() if name == 'auto' else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f'device {name!r} cannot be used ({reason}): auto, cpu, cuda:0 ...') from (
-            error
-        )
+        raise UserError(
+            f'device {name!r} cannot be used ({reason}): give auto, cpu, cuda:0 ...'
+        ) from (error)
     return device
 
 
-def trained_on(checkpoint: Mapping) -> dict[str, Any]:
-    """Classes and palette that a run saved with its weights."""
+def saved_meta(checkpoint: Mapping) -> dict[str, Any]:
+    """Classes and palette that a run saved in its checkpoint."""
     meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
     return {key.lower(): value for key, value in meta.items()}
 
 
 def inference_pipeline(config: Config) -> tuple[Any, Compose]:
-    """The transform that reads an image, and those after it but for annotations.
+    """The transform that loads an image, and those after it without annotations.
 
     Raises:
-        UserError: If the test pipeline does not begin with an image file.
+        UserError: If the test pipeline does not begin with ``LoadImageFromFile``.
     """
     pipeline = eval_dataset(config).get('pipeline') or ()
     steps = [step for step in pipeline if not ANNOTATIONS.search(str(step['type']))]
     if steps and LOADER.search(str(steps[0]['type'])):
         return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])
     raise UserError(
-        f'the test pipeline of {config.filename} does not begin with LoadImageFromFile: there is '
-        'no telling how it takes a picture'
+        f'the test pipeline of {config.filename} does not begin with LoadImageFromFile, so images '
+        'cannot be given to it'
     )
 
 
 def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Visualizer:
-    """The config's visualizer, else the host's, that writes nothing itself."""
+    """The config's visualizer, or the default one, without backends that write files."""
     settings = dict(config.get('visualizer') or dict(type=f'{scope}.{VISUALIZER[scope]}'))
-    # the hosts keep visualizers by name, and would give back one with other settings
+    # visualizers are cached by name: an existing one might have other settings
     settings.update(name=f'predict_{time.time_ns()}', vis_backends=None, save_dir=None)
     if scope == 'mmseg':
         settings.setdefault('alpha', OPACITY)
     visualizer = VISUALIZERS.build(settings)
-    # a list for both hosts: mmseg knows no palette by name
+    # a list, since mmseg does not support palettes by name
     colors = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
     visualizer.dataset_meta = {'palette': colors, **meta}
     return visualizer

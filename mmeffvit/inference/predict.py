@@ -1,4 +1,4 @@
-"""From files to pictures and results."""
+"""Prediction on files, with visualizations and results."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,20 +15,20 @@ from .inputs import Source, find_inputs
 from .model import LoadedModel, load_predictor
 from .writers import CocoWriter, LabelMapWriter, PictureWriter, Writer
 
-SCORE_THR = 0.3  # of pictures
+SCORE_THR = 0.3  # default for visualizations
 
 
 @dataclass
 class PredictOptions:
-    """What the command line says.
+    """Options of a prediction run.
 
     Args:
         out: A ``.json`` file for a detector, a folder for a segmentor; None writes no results.
-        pictures: Folder of the pictures; None draws none.
-        score_thr: Smallest score, in [0, 1]; None draws from 0.3 on and writes all.
+        pictures: Folder for the visualizations; None draws none.
+        score_thr: Score threshold, in [0, 1]; None draws scores from 0.3 and writes all results.
         device: See :func:`mmeffvit.inference.model.load_predictor`.
-        batch_size: Images a step. A segmentor takes images of one size only together.
-        cfg_options: Dotted keys and values that replace the config's.
+        batch_size: Batch size. A segmentor batches images of the same size only.
+        cfg_options: Dotted keys and values that override the config's.
     """
 
     out: Path | None = None
@@ -42,19 +42,19 @@ class PredictOptions:
 def predict(
     config_path: str, checkpoint: str | None, inputs: Sequence[str], options: PredictOptions
 ) -> int:
-    """Predict on files, folders, globs and videos, and write results as they come.
+    """Predict on files, folders, globs and videos, and write results incrementally.
 
     Args:
-        config_path: The config, of either host.
+        config_path: A config of mmdet or mmseg.
         checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
         inputs: See :func:`mmeffvit.inference.inputs.find_inputs`.
         options: See :class:`PredictOptions`.
 
     Returns:
-        The exit code: 1 if an input could not be read, else 0.
+        The exit code: 1 if an input could not be read, otherwise 0.
 
     Raises:
-        UserError: If nothing can be predicted.
+        UserError: If the run is impossible.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_options(options)
@@ -73,7 +73,7 @@ def predict(
         failures.append(text)
         print(f'skipped: {text}', file=sys.stderr, flush=True)
 
-    for text in found.absent:
+    for text in found.unreadable:
         report(text)
     frames = read_frames(found.sources, predictor.read, report)
     frames = progress(frames, 'predicting', count_frames(found.sources))
@@ -90,14 +90,14 @@ def check_options(options: PredictOptions) -> None:
 
 
 def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions) -> None:
-    """Find out before the first image whether every result has a file of its own.
+    """Check in advance that all results have different files.
 
     Raises:
-        UserError: If ``--out`` is of the wrong kind, or an input or a result would be overwritten.
+        UserError: If ``--out`` has the wrong type, or an input or a result would be overwritten.
     """
     if options.out is not None and (options.out.suffix == '.json') != (scope == 'mmdet'):
         wanted = 'a .json file, for a detector' if scope == 'mmdet' else 'a folder, for a segmentor'
-        raise UserError(f'--out is {str(options.out)!r}; name {wanted}')
+        raise UserError(f'--out is {str(options.out)!r}; give {wanted}')
     taken: dict[Path, Path] = {source.path: source.path for source in sources}
     for source in sources:
         targets = []
@@ -109,7 +109,7 @@ def check_outputs(scope: str, sources: Iterable[Source], options: PredictOptions
             other = taken.get(target.resolve())
             if other is not None:
                 raise UserError(
-                    f'{target} would be written for {source.path} and is of {other} already: '
+                    f'the result {target} of {source.path} would overwrite {other} or its result: '
                     'choose other folders for --out-dir and --out, or fewer inputs'
                 )
             taken[target.resolve()] = source.path
@@ -127,7 +127,7 @@ def make_writers(predictor: LoadedModel, ids: CocoIds, options: PredictOptions) 
 
 
 def label_offset(predictor: LoadedModel) -> int:
-    """1 where 0 means nothing in the data set's own label maps, as in those of ADE20K."""
+    """1 if 0 is no class in the data set's own label maps, as in ADE20K, otherwise 0."""
     return int(bool(getattr(predictor.dataset, 'reduce_zero_label', False)))
 
 
@@ -138,12 +138,12 @@ def run(
     writers: Sequence[Writer],
     options: PredictOptions,
 ) -> int:
-    """Predict and write; stopped halfway, leave what is finished.
+    """Predict and write results; if interrupted, keep the finished ones.
 
     Returns:
         The number of images and frames.
     """
-    drawn_from = SCORE_THR if options.score_thr is None else options.score_thr
+    draw_thr = SCORE_THR if options.score_thr is None else options.score_thr
     number = 0
     try:
         for batch in batches(prepared(predictor, ids, frames), predictor.scope, options.batch_size):
@@ -151,7 +151,7 @@ def run(
             for (frame, _), sample in zip(batch, samples, strict=True):
                 picture = None
                 if options.pictures is not None:
-                    picture = predictor.draw(frame.image, sample, drawn_from)
+                    picture = predictor.draw(frame.image, sample, draw_thr)
                 for writer in writers:
                     writer.write(frame, sample, picture)
                 number += 1
@@ -169,7 +169,7 @@ Prepared = tuple[Frame, dict[str, Any]]
 
 
 def prepared(predictor: LoadedModel, ids: CocoIds, frames: Iterable[Frame]) -> Iterator[Prepared]:
-    """Every frame with what its test pipeline makes of it."""
+    """Every frame with the output of its test pipeline."""
     for frame in frames:
         path = frame.source.path
         image_id = ids.image_id(path, is_image=frame.number is None)
@@ -179,12 +179,12 @@ def prepared(predictor: LoadedModel, ids: CocoIds, frames: Iterable[Frame]) -> I
 
 
 def batches(items: Iterable[Prepared], scope: str, size: int) -> Iterator[list[Prepared]]:
-    """Up to ``size`` neighbors each; of one shape for a segmentor, which does not pad."""
+    """Batches of consecutive items; of equal shape for a segmentor, which does not pad."""
     batch: list[Prepared] = []
     for item in items:
         shape = item[1]['inputs'].shape
-        other = batch and scope == 'mmseg' and batch[0][1]['inputs'].shape != shape
-        if len(batch) == size or other:
+        differs = batch and scope == 'mmseg' and batch[0][1]['inputs'].shape != shape
+        if len(batch) == size or differs:
             yield batch
             batch = []
         batch.append(item)
@@ -199,7 +199,7 @@ def summarize(
     ids: CocoIds,
     options: PredictOptions,
 ) -> None:
-    """Say what was done, where it lies and what its numbers mean."""
+    """Print what was done, where the results are and what their numbers mean."""
     print(f'{done} images and frames' + (f', {len(failures)} skipped' if failures else ''))
     if options.pictures is not None:
         print(f'pictures: {options.pictures}')
@@ -207,7 +207,7 @@ def summarize(
         return
     print(f'results: {options.out}')
     if predictor.scope == 'mmdet':
-        print(f'category ids: {ids.said}')
+        print(f'category ids: {ids.category_source}')
         print(f'image ids: {options.out.with_name(options.out.stem + ".images.json")}')
     else:
         start = label_offset(predictor)

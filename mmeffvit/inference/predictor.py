@@ -1,4 +1,4 @@
-"""Predictions in Python, in one line."""
+"""Predictions in Python with one call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,27 +17,27 @@ from .predict import PredictOptions, check_options, check_outputs, run
 from .results import Detections, LabelMap, make_result
 from .writers import PictureWriter, Writer
 
-ARRAY = Source(*4 * (Path(),))  # of an image that is in no file
+ARRAY = Source(*4 * (Path(),))  # of an image that was not read from a file
 
 Result = Detections | LabelMap
 Input = str | Path | np.ndarray
 
 
 class Predictor:
-    """A detector or segmentor that is ready for photographs.
+    """A detector or segmentor for inference.
 
     ``Predictor('ssdlite_mobilevitv2_100')('photo.jpg', out_dir='out')``
 
     Args:
         config: A config of mmdet or mmseg, or the name of one of ours.
-        checkpoint: A checkpoint of a run with this config, or a released model of it, as a file or
-            an address; None takes the one that is released for the config.
-        device: 'auto' for an accelerator where there is one, or a name such as 'cpu' or 'cuda:1'.
-        cfg_options: Dotted keys and values that replace the config's.
+        checkpoint: A checkpoint of a run with this config, or a released one for it, as a file or
+            URL; by default, the released one of the config.
+        device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
+        cfg_options: Dotted keys and values that override the config's.
 
     Attributes:
-        model: The model of mmdet or mmseg, in test mode.
-        classes: Names by label.
+        model: The model of mmdet or mmseg, in eval mode.
+        classes: Class names by label.
 
     Raises:
         UserError: If the config, the checkpoint or the device cannot be used.
@@ -69,23 +69,23 @@ class Predictor:
         score_thr: float | None = None,
         batch_size: int = 1,
     ) -> Result | list[Result]:
-        """Predict on photographs, and draw pictures of what is found.
+        """Predict on images, and optionally draw the predictions.
 
         Args:
             inputs: A file or an image as (H, W, 3) uint8 in BGR, as OpenCV reads them; or a
                 folder, a glob, a video or a list of any of these.
-            out_dir: Folder of the pictures, under the names of the files; None draws none.
-            score_thr: Smallest score of a detection, in [0, 1]; by default pictures show those from
-                0.3 on, and all are returned.
-            batch_size: Images a step.
+            out_dir: Folder for drawn predictions, with the names of the files; None to draw none.
+            score_thr: Lowest score of a detection, in [0, 1]; by default, those from 0.3 are drawn
+                and all are returned.
+            batch_size: Images per batch.
 
         Returns:
             A :class:`~mmeffvit.inference.results.Detections` or a
-            :class:`~mmeffvit.inference.results.LabelMap` of one file or one array, else a list with
-            one for every image and frame.
+            :class:`~mmeffvit.inference.results.LabelMap` for a single file or array, else a list
+            with one for every image and frame.
 
         Raises:
-            UserError: If there is no such input, or one cannot be read.
+            UserError: If an input does not exist or cannot be read.
         """
         items = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
         pictures = None if out_dir is None else Path(out_dir)
@@ -96,7 +96,7 @@ class Predictor:
         if pictures is not None:
             writers.append(PictureWriter(pictures))
         frames = self._frames(items, options)
-        ids = CocoIds(list(range(len(self.classes))), '')  # a number for every image
+        ids = CocoIds(list(range(len(self.classes))), '')  # consecutive image ids
         run(self._loaded, ids, frames, writers, options)
         if isinstance(inputs, np.ndarray):
             return collector.results[0]
@@ -108,28 +108,28 @@ class Predictor:
         )
 
     def _frames(self, items: Sequence[Input], options: PredictOptions) -> Iterator[Frame]:
-        """The images, all from files or all from arrays.
+        """The images, either all from files or all from arrays.
 
         Raises:
             UserError: If there is none, one cannot be read, or a picture would overwrite a file.
         """
         arrays = [item for item in items if isinstance(item, np.ndarray)]
         if arrays and (len(arrays) < len(items) or options.pictures is not None):
-            raise UserError('pictures are named after files: give arrays alone, without out_dir')
+            raise UserError('pictures are named after files: give only arrays, and no out_dir')
         if arrays:
             return map(as_frame, arrays)
         found = find_inputs(map(str, items))
-        if found.absent:
-            refuse('; '.join(found.absent))
+        if found.unreadable:
+            refuse('; '.join(found.unreadable))
         check_outputs(self._loaded.scope, found.sources, options)
         return read_frames(found.sources, self._loaded.read, refuse)
 
 
 def as_frame(image: np.ndarray) -> Frame:
-    """An image that is in no file.
+    """A frame for an image that was not read from a file.
 
     Raises:
-        UserError: If it is not (H, W, 3) of bytes.
+        UserError: If it is not (H, W, 3) uint8.
     """
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise UserError(
@@ -139,18 +139,18 @@ def as_frame(image: np.ndarray) -> Frame:
 
 
 class Collector:
-    """Keeps results in plain numbers."""
+    """Collects results as NumPy arrays."""
 
     def __init__(self, classes: tuple[str, ...], score_thr: float) -> None:
         self.classes, self.score_thr = classes, score_thr
         self.results: list[Result] = []
 
     def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
-        """Take the results of one image."""
+        """Add the results of one image."""
         self.results.append(make_result(sample, frame, self.classes, self.score_thr))
 
     def close(self) -> None:
-        """Everything is there."""
+        """Nothing to do."""
 
     abandon = close
 

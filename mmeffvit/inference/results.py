@@ -1,4 +1,4 @@
-"""What a predictor returns: plain numbers, in pixels of the photograph."""
+"""Results of a predictor as NumPy arrays, in pixels of the original image."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detections:
-    """What a detector finds in a photograph, best first.
+    """The detections in an image, in descending order of their scores.
 
     Args:
         path: The file; None for an array.
         frame: Number of the frame of a video, from 0; None for an image.
-        boxes: (N, 4) float32: left, top, right, bottom, in pixels of the photograph.
+        boxes: (N, 4) float32: left, top, right, bottom, in pixels of the original image.
         scores: (N,) float32, in [0, 1].
         labels: (N,) int64, indices into ``classes``.
-        classes: Names by label.
-        masks: (N, H, W) bool; None of a detector without masks.
+        classes: Class names by label.
+        masks: (N, H, W) bool; None for a detector without masks.
     """
 
     path: Path | None
@@ -42,11 +42,11 @@ class Detections:
 
     @property
     def names(self) -> list[str]:
-        """The class of every detection."""
+        """The class name of every detection."""
         return [self.classes[label] for label in self.labels]
 
     def to_supervision(self) -> 'Supervised':
-        """As ``supervision.Detections``, with the names as ``class_name``.
+        """Convert to ``supervision.Detections``, with the names as ``class_name``.
 
         Raises:
             UserError: If supervision is not installed.
@@ -62,13 +62,13 @@ class Detections:
 
 @dataclass(frozen=True)
 class LabelMap:
-    """The class of every pixel of a photograph.
+    """The class of every pixel of an image.
 
     Args:
         path: The file; None for an array.
         frame: Number of the frame of a video, from 0; None for an image.
         labels: (H, W) int64, indices into ``classes``.
-        classes: Names by label.
+        classes: Class names by label.
     """
 
     path: Path | None
@@ -78,11 +78,11 @@ class LabelMap:
 
     @property
     def names(self) -> list[str]:
-        """The classes that there are in the photograph, in the order of their labels."""
+        """The names of the classes in the image, in the order of their labels."""
         return [self.classes[label] for label in np.unique(self.labels)]
 
     def to_supervision(self) -> 'Supervised':
-        """As ``supervision.Detections``: for every class in the photograph its mask and its box.
+        """Convert to ``supervision.Detections`` with a mask and a box per class in the image.
 
         Raises:
             UserError: If supervision is not installed.
@@ -98,7 +98,7 @@ class LabelMap:
 
 
 def box_of(mask: np.ndarray) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the pixels of (H, W) that are true."""
+    """Left, top, right and bottom of the true pixels of (H, W)."""
     (rows,), (columns,) = mask.any(axis=1).nonzero(), mask.any(axis=0).nonzero()
     return columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
 
@@ -106,13 +106,13 @@ def box_of(mask: np.ndarray) -> tuple[int, int, int, int]:
 def make_result(
     sample: BaseDataElement, frame: Frame, classes: tuple[str, ...], score_thr: float
 ) -> Detections | LabelMap:
-    """What the model of mmdet or mmseg found, in plain numbers.
+    """Convert predictions of mmdet or mmseg to NumPy arrays.
 
     Args:
-        sample: On the CPU.
+        sample: The predictions, on the CPU.
         frame: The image.
-        classes: Names by label.
-        score_thr: Smallest score of a detection.
+        classes: Class names by label.
+        score_thr: Lowest score of a detection.
     """
     path = frame.source.path if frame.source.path.name else None
     if 'pred_sem_seg' in sample:

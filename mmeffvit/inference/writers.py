@@ -1,4 +1,4 @@
-"""Results on the disk: each file whole under its name, or under another name until it is."""
+"""Writers of results; files get their final name when they are complete."""
 
 import json
 from pathlib import Path
@@ -17,27 +17,27 @@ from .frames import Frame
 
 
 class Writer(Protocol):
-    """Takes results one after another."""
+    """Writes results incrementally."""
 
     def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
-        """Take the results of one image, and the picture of them if there is one."""
+        """Write the results of one image, and their visualization if there is one."""
 
     def close(self) -> None:
-        """Finish: everything is there."""
+        """Finish after the last result."""
 
     def abandon(self) -> str:
-        """Stop before the end: keep what is done, and say where it is."""
+        """Stop early, keep what is finished, and return a message that says where it is."""
 
 
 class CocoWriter:
-    """COCO results in one JSON file, and beside it which image has which id.
+    """COCO results in one JSON file, and the image ids in another.
 
-    They grow in a partial file beside it, one result a line, which gets its name at the end.
+    Results are appended to a partial file, one per line, which is renamed at the end.
 
     Args:
         path: ``FILE.json``; the images are listed in ``FILE.images.json``.
-        ids: Of images and categories.
-        score_thr: Smallest score that is written.
+        ids: Ids of images and categories.
+        score_thr: Score threshold.
     """
 
     def __init__(self, path: Path, ids: CocoIds, score_thr: float) -> None:
@@ -49,7 +49,7 @@ class CocoWriter:
         self.separator = '[\n'
 
     def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
-        """Append every detection of an image."""
+        """Append the detections of an image."""
         height, width = frame.image.shape[:2]
         image_id = sample.img_id
         self.images.append(
@@ -61,26 +61,26 @@ class CocoWriter:
         self.file.flush()
 
     def close(self) -> None:
-        """Move the whole file to its name."""
+        """Rename the complete file to its final name."""
         self.abandon()
         images = self.path.with_name(f'{self.path.stem}.images.json')
         write_file(images, json.dumps(self.images, indent=1))
         self.partial.replace(self.path)
 
     def abandon(self) -> str:
-        """End the list: what is in the partial file can be read."""
+        """Close the list, so that the partial file can be read."""
         self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
         self.file.close()
         return f'results in {self.partial}'
 
 
 def coco_results(sample: BaseDataElement, categories: list[int], score_thr: float) -> list[dict]:
-    """The detections of an image as COCO writes them, masks run-length encoded.
+    """The detections of an image in COCO's format, with run-length encoded masks.
 
     Args:
-        sample: With ``pred_instances`` on the CPU, in pixels of the image on the disk.
-        categories: The id of every label.
-        score_thr: Smallest score that is kept.
+        sample: Has ``pred_instances`` on the CPU, in pixels of the original image.
+        categories: Category id by label.
+        score_thr: Score threshold.
     """
     from mmdet.structures.mask import encode_mask_results
 
@@ -102,11 +102,11 @@ def coco_results(sample: BaseDataElement, categories: list[int], score_thr: floa
 
 
 class LabelMapWriter:
-    """One gray PNG per image, with the values that the data set's own label maps have.
+    """One grayscale PNG per image, with the values of the data set's own label maps.
 
     Args:
-        folder: Gets them under the names of the images.
-        offset: What is added to a label: 1 if the data set counts its classes from 1.
+        folder: Output folder; files are named after the images.
+        offset: Offset of the labels: 1 if the classes of the data set start at 1.
     """
 
     def __init__(self, folder: Path, offset: int) -> None:
@@ -119,7 +119,7 @@ class LabelMapWriter:
         write_image(self.folder / frame.labels, labels.astype(kind))
 
     def close(self) -> None:
-        """Every file is there already."""
+        """Nothing to do: every file is complete."""
 
     def abandon(self) -> str:
         """Every file is complete."""
@@ -127,16 +127,16 @@ class LabelMapWriter:
 
 
 class PictureWriter:
-    """Pictures under the names of the images, and one ``.mp4`` per video.
+    """Visualizations named after the images, and one ``.mp4`` per video.
 
     Args:
-        folder: Gets them.
+        folder: Output folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.video: cv2.VideoWriter | None = None
-        self.path: Path | None = None  # of the video
+        self.path: Path | None = None  # of the current video
         self.partial: Path | None = None
 
     def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
@@ -152,7 +152,7 @@ class PictureWriter:
         self.video.write(picture)
 
     def open(self, path: Path, rate: float, size: tuple[int, int]) -> None:
-        """Begin a video of (H, W) pixels.
+        """Start a video of (H, W) pixels.
 
         Raises:
             UserError: If OpenCV cannot write one here.
@@ -165,16 +165,16 @@ class PictureWriter:
             raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
 
     def close(self) -> None:
-        """Move the video that is complete to its name."""
+        """Rename the complete video to its final name."""
         if self.video is not None:
             self.abandon()
             self.partial.replace(self.path)
             self.path = None
 
     def abandon(self) -> str:
-        """End the video: its partial file can be played."""
+        """Finish the video, so that the partial file can be played."""
         if self.video is None:
             return f'pictures in {self.folder}'
         self.video.release()
         self.video = None
-        return f'pictures in {self.folder}, the video so far in {self.partial}'
+        return f'pictures in {self.folder}, the unfinished video in {self.partial}'

@@ -98,9 +98,9 @@ def draw_labels(
 
 
 def check_parts(root: Path, parts: dict[str, str]) -> None:
-    for name, cure in parts.items():
+    for name, fix in parts.items():
         if not (root / name).exists():
-            raise UserError(f'{str(root / name)!r} does not exist: {cure}')
+            raise UserError(f'{str(root / name)!r} does not exist: {fix}')
 
 
 def check_images(folder: Path, names: Sequence[str]) -> None:

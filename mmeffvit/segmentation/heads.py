@@ -16,16 +16,16 @@ WIDTH_DIVISOR = 16
 
 
 class ResizedOnceHead(BaseDecodeHead):
-    """A head whose logits are resized once, from their map to the picture, as the authors do.
+    """A head whose logits are resized once, directly to the size of the original image.
 
-    mmseg resizes them to the size of the input and from there to that of the picture.
+    This is what the authors do; mmseg resizes them to the size of the input first.
     """
 
     def predict_by_feat(self, seg_logits: Tensor, batch_img_metas: Sequence[dict]) -> Tensor:
-        """Logits of (B, num_classes, H, W) at the size of the pictures before they were resized.
+        """Logits of (B, num_classes, H, W) at the size of the original images.
 
-        At that of the input, as in mmseg, where a window slides, an input is padded, or pictures
-        differ in size.
+        With sliding windows, padding or images of different sizes, they have the size of the input,
+        as in mmseg.
         """
         sizes = {tuple(meta.get('ori_shape', ())[:2]) for meta in batch_img_metas}
         slides = isinstance(batch_img_metas[0]['img_shape'], torch.Size)

@@ -67,7 +67,7 @@ def run_logged(
 
 
 def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    """Its output; whatever stops this process stops that one."""
+    """The output lines of a process, which is terminated if reading is interrupted."""
     try:
         yield from process.stdout
     except BaseException:
@@ -76,7 +76,7 @@ def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
 
 
 def signal_name(number: int) -> str:
-    """Such as SIGKILL; most real-time signals have no name."""
+    """The name of a signal, such as SIGKILL; most real-time signals have no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -24,7 +24,7 @@ class SuiteOptions:
         amp: Train in mixed precision.
         auto_scale_lr: Scale the learning rate with the total batch size of all processes.
         test_only: Test existing checkpoints.
-        released: Test the models that the authors released, and train none.
+        released: Test the released models of the authors instead of training.
         gpus: Number of processes of a run, one per GPU.
         gpus_per_node: Largest number of processes on one machine.
         partition: Slurm partition.
@@ -43,7 +43,7 @@ class SuiteOptions:
     def __post_init__(self) -> None:
         if self.released and (self.test_only or self.amp or self.auto_scale_lr):
             raise UserError(
-                '--released tests what the authors trained: leave out --test-only, --amp and '
+                '--released tests the models of the authors: remove --test-only, --amp and '
                 '--auto-scale-lr'
             )
         if min(self.gpus, self.gpus_per_node) < 1:

@@ -82,17 +82,17 @@ def print_commands(patterns: Iterable[str], options: SuiteOptions, system: str) 
         UserError: If there is no such config.
     """
     if options.released:
-        raise UserError('--print is for training: --released tests here')
+        raise UserError('--print is for training commands and cannot be combined with --released')
     for config_file in find_configs(patterns):
         print(printed(config_file, options, system))
     return 0
 
 
 def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
-    """The configs that match the patterns; with ``released``, by default all with weights.
+    """The configs that match the patterns; with ``released``, by default all with released weights.
 
     Raises:
-        UserError: If a pattern matches nothing, there is none, or a config has no released weights.
+        UserError: If nothing is given or matches, or a config has no released weights.
     """
     patterns = list(patterns)
     if options.released and not patterns:
@@ -153,7 +153,7 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
 
 
 def as_json(value: Any) -> Any:
-    """A value as it is read back from JSON: tuples become lists."""
+    """A value after a round trip through JSON: tuples become lists."""
     return json.loads(json.dumps(value, default=str))
 
 

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -81,8 +81,23 @@ def read_size(path: Path) -> tuple[int, int]:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
-        width, height = image.size
-        rotated = image.getexif().get(ORIENTATION) in ROTATED
+        return _size_of(image)
+
+
+def header_size(path: str | Path) -> tuple[int, int] | None:
+    """What :func:`read_size` gives, from the header alone; None if it says nothing."""
+    from PIL import Image  # as below
+
+    try:
+        with Image.open(path) as image:
+            return _size_of(image)
+    except Exception:  # it is reported when it is decoded
+        return None
+
+
+def _size_of(image: 'Image.Image') -> tuple[int, int]:
+    width, height = image.size
+    rotated = image.getexif().get(ORIENTATION) in ROTATED
     return (width, height) if rotated else (height, width)
 
 
@@ -161,3 +176,41 @@ def write_image(path: str | Path, image: NDArray) -> None:
     done, content = cv2.imencode(Path(path).suffix, image)
     assert done, path
     write_file(path, content.tobytes())
+
+
+def resize_corners(image: NDArray, size: tuple[int, int]) -> NDArray:
+    """Interpolate bilinearly with aligned corners, as ``align_corners=True`` in torch.
+
+    Args:
+        image: (H, W, C).
+        size: Height and width, in pixels.
+
+    Returns:
+        float32 of (height, width, C), or the image itself if it already has this size.
+    """
+    for axis, side in enumerate(size):
+        old = image.shape[axis]
+        if old == side:
+            continue
+        places = np.arange(side, dtype=np.float32) * np.float32((old - 1) / max(side - 1, 1))
+        low = places.astype(np.int64).clip(max=max(old - 2, 0))
+        part = (places - low).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        first, second = (image.take(low + step, axis, mode='clip') for step in (0, 1))
+        image = first * (1 - part) + second * part
+    return image
+
+
+def truncated_size(size: tuple[int, int], scale: Sequence[int]) -> tuple[int, int]:
+    """The largest height and width within ``scale`` with the aspect ratio of ``size``, truncated.
+
+    Args:
+        size: Height and width.
+        scale: Upper limits of the long and the short side, in any order.
+    """
+    low, high = sorted(size)
+    short, long = min(scale), max(scale)
+    if short * high > long * low:  # the long side is the limit
+        sides = max(long * low // high, 1), long
+    else:
+        sides = short, short * high // low
+    return sides if size[0] <= size[1] else sides[::-1]

@@ -1,1 +1,1 @@
-"""Pictures of what a model sees."""
+"""Visualization of data, training, results and attention."""

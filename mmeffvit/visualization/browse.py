@@ -1,4 +1,4 @@
-"""What a config's pipeline feeds to its model, as pictures."""
+"""Contact sheets of the samples that a config's pipeline feeds to its model."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -32,20 +32,20 @@ from .contact_sheet import GAP, montage, scale_sample
 PER_SHEET = 12
 COLUMNS = 3
 SIDE = 420  # pixels of the longer side of a picture on the sheet
-WARM_UP = 8  # samples after which transforms that mix in earlier images have some
+WARM_UP = 8  # samples to fill the cache of transforms that mix in cached images
 
 
 @dataclass
 class BrowseOptions:
-    """What the command line says.
+    """Options of a contact sheet.
 
     Args:
-        out: Folder of the sheets.
+        out: Folder for the sheets.
         split: 'train', 'val' or 'test'.
-        number: Samples that are drawn.
-        seed: Of the order and of the augmentation.
-        original: Put the image on the disk to the left of what becomes of it.
-        cfg_options: Dotted keys and values that replace the config's.
+        number: Number of samples.
+        seed: Seed of the order and the augmentation.
+        original: Show the original image to the left of each sample.
+        cfg_options: Dotted keys and values that override the config's.
     """
 
     out: Path
@@ -57,13 +57,13 @@ class BrowseOptions:
 
 
 def browse(config_path: str, options: BrowseOptions) -> list[Path]:
-    """Draw what the model gets from the data loader and its data preprocessor.
+    """Draw the output of the data loader and the data preprocessor.
 
-    Pictures are cut, padded, resized and mixed as in training; their colors are those before
-    normalization. Padding is what the model takes for zero: the mean color.
+    Images are cropped, padded, resized and mixed as in training; normalization is undone. Padding
+    is zero after normalization, so it has the mean color.
 
     Args:
-        config_path: The config, of either host.
+        config_path: A config of mmdet or mmseg.
         options: See :class:`BrowseOptions`.
 
     Returns:
@@ -99,13 +99,13 @@ def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator
     mixes = 'max_cached_images' in str(settings)
     skipped = WARM_UP if mixes and options.split == 'train' else 0
     late = options.split != 'train' and reads_annotations_last(settings)
-    samples = fed(loader, preprocessor, training=options.split == 'train')
+    samples = model_inputs(loader, preprocessor, training=options.split == 'train')
     for image, sample in islice(samples, skipped, skipped + options.number):
         yield picture_of(image, sample, visualizer, late=late, original=options.original)
 
 
 def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
-    """The config's loader, in this process."""
+    """The settings of the config's loader, without worker processes."""
     settings = deepcopy(dict(config[f'{options.split}_dataloader']))
     settings.update(num_workers=0, persistent_workers=False)
     settings.pop('prefetch_factor', None)
@@ -114,7 +114,7 @@ def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
 
 
 def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
-    """Whether annotations stay in the pixels of the image on the disk, as for testing."""
+    """Whether annotations are in pixels of the original image, as for testing."""
     for dataset in datasets_in(settings['dataset']):
         names = [name_of(step) for step in dataset.get('pipeline', ())]
         resized = [i for i, name in enumerate(names) if 'Resize' in name]
@@ -122,12 +122,12 @@ def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
     return False
 
 
-def fed(
+def model_inputs(
     loader: torch.utils.data.DataLoader, preprocessor: nn.Module, *, training: bool
 ) -> Iterator[tuple[np.ndarray, BaseDataElement]]:
-    """Image by image what comes out of the preprocessor: (H, W, 3) uint8 RGB, and its sample.
+    """Outputs of the preprocessor: (H, W, 3) uint8 RGB images with their samples.
 
-    A set that is smaller than what is asked for comes again.
+    The data set is repeated endlessly.
     """
     while True:
         for batch in loader:
@@ -140,7 +140,7 @@ def to_picture(image: Tensor, preprocessor: nn.Module) -> np.ndarray:
     """Undo normalization: (3, H, W) float -> (H, W, 3) uint8 RGB."""
     if getattr(preprocessor, '_enable_normalize', False):
         image = image * preprocessor.std + preprocessor.mean
-    # the hosts name the flag with and without an underscore
+    # mmdet and mmseg name the flag with and without an underscore
     to_rgb = getattr(preprocessor, '_channel_conversion', None)
     to_rgb = getattr(preprocessor, 'channel_conversion', False) if to_rgb is None else to_rgb
     pixels = image.round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
@@ -155,14 +155,14 @@ def picture_of(
     late: bool,
     original: bool,
 ) -> np.ndarray:
-    """Draw the annotations into an image that is made to fit the sheet.
+    """Draw the annotations into an image resized for the sheet.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        sample: Has the annotations.
-        visualizer: The host's.
-        late: The annotations are in pixels of the image on the disk.
-        original: Put that image to the left.
+        sample: The data sample with the annotations.
+        visualizer: The visualizer of mmdet or mmseg.
+        late: Whether the annotations are in pixels of the original image.
+        original: Show the original image to the left.
     """
     if late:
         height, width = sample.img_shape[:2]
@@ -174,10 +174,10 @@ def picture_of(
         warnings.filterwarnings('ignore', message='.*out of bounds')
         visualizer.add_datasample('', image, sample, draw_pred=False)
     picture = visualizer.get_image()
-    return beside_original(picture, sample.img_path) if original else picture
+    return with_original(picture, sample.img_path) if original else picture
 
 
-def beside_original(picture: np.ndarray, path: str) -> np.ndarray:
+def with_original(picture: np.ndarray, path: str) -> np.ndarray:
     image = read_image(path)[..., ::-1]
     factor = SIDE / max(image.shape[:2])
     image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
@@ -190,12 +190,12 @@ def beside_original(picture: np.ndarray, path: str) -> np.ndarray:
 
 
 def describe(config: Config, options: BrowseOptions) -> str:
-    """The title of a sheet: which data these are, and what is done to whole batches."""
+    """The title of a sheet: config, split, seed and batch augmentations."""
     title = f'{Path(config.filename).stem}, {options.split}, seed {options.seed}'
     augments = own_model_config(config).data_preprocessor.get('batch_augments') or ()
     if augments and options.split == 'train':
         title += ', batches by ' + ', '.join(str(augment['type']) for augment in augments)
-    return title + (', left: on the disk' if options.original else '')
+    return title + (', left: original' if options.original else '')
 
 
 def write_sheets(

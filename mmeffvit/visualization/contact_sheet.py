@@ -1,4 +1,4 @@
-"""Predictions beside ground truth, many images on one picture."""
+"""Contact sheets with predictions next to the ground truth."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -26,15 +26,15 @@ def draw_contact_sheet(
     enlarge: float = 3.0,
     score_thr: float = 0.5,
 ) -> None:
-    """Draw the first images of the test set, each as ground truth and as predicted.
+    """Draw the first test images with ground truth and predictions side by side.
 
     Args:
-        runner: A runner, whose model is drawn as it is.
+        runner: A runner with a trained model.
         path: The PNG to write.
-        num_images: Images on the sheet.
-        columns: Images in a row.
-        enlarge: Size of an image on the sheet in multiples of its own.
-        score_thr: Smallest score of a drawn prediction, in [0, 1].
+        num_images: Number of images on the sheet.
+        columns: Images per row.
+        enlarge: Scale factor of the images.
+        score_thr: Score threshold of drawn predictions, in [0, 1].
     """
     pairs = islice(_draw_pairs(runner, enlarge, score_thr), num_images)
     sheet = montage(list(pairs), columns, title='left: ground truth, right: prediction')
@@ -52,7 +52,7 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
         for sample in samples:
             image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
             large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
-            # annotations and predictions are in the pixels of the image as it lies on the disk
+            # both are in pixels of the original image
             scale_sample(sample, enlarge, large.shape[:2])
             options = dict(pred_score_thr=score_thr) if 'pred_instances' in sample else {}
             halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
@@ -63,12 +63,12 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
 
 
 def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) -> None:
-    """Fit the annotations of a sample to its image made larger or smaller, in place.
+    """Scale the annotations of a sample with its image, in place.
 
     Args:
-        sample: Of either host, in the pixels of the image as it was.
-        factor: What the sides were multiplied by.
-        size: Height and width now, in pixels.
+        sample: A sample of mmdet or mmseg, in pixels before scaling.
+        factor: Scale factor of the image.
+        size: Height and width after scaling, in pixels.
     """
     for name in ('gt_instances', 'pred_instances'):
         if name in sample:
@@ -81,19 +81,19 @@ def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) 
 
 
 def scale_instances(instances: InstanceData, factor: float, size: tuple[int, int]) -> None:
-    """The same for boxes and masks."""
+    """Scale boxes and masks, see :func:`scale_sample`."""
     boxes = instances.bboxes
     instances.bboxes = getattr(boxes, 'tensor', boxes) * factor
     masks = instances.get('masks')
     if isinstance(masks, Tensor):  # a prediction
         scaled = [cv2.resize(m.astype(np.uint8), size[::-1]) for m in masks.cpu().numpy()]
         instances.masks = np.stack(scaled).astype(bool) if scaled else np.zeros((0, *size), bool)
-    elif masks is not None:  # ground truth, in a class of the host
+    elif masks is not None:  # ground truth, in a mask class of mmdet
         instances.masks = masks.resize(size)
 
 
 def montage(pictures: Sequence[np.ndarray], columns: int, title: str) -> np.ndarray:
-    """Lay pictures of one width and height in rows, under a title.
+    """Arrange pictures in rows, with a title.
 
     Shape:
         (H, W, 3) uint8 each -> one (H', W', 3) uint8.

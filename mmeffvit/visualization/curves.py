@@ -1,4 +1,4 @@
-"""Training curves of work dirs, from the scalars that the runner leaves there."""
+"""Training curves of work dirs, from the scalars logged by the runner."""
 
 import json
 import math
@@ -16,25 +16,25 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.reading import read_file
 
-from .figures import put_figure
+from .figures import save_figure
 
-AUXILIARY = re.compile(r'^(d\d+|enc|dn)[._]')  # losses of inner decoder layers
+AUXILIARY = re.compile(r'^(d\d+|enc|dn)[._]')  # auxiliary losses of decoder layers
 NOT_METRICS = re.compile(r'^(step|epoch|iter|(data_)?time|memory)$|_(s|m|l)$')
 MAIN_METRICS = re.compile(r'(mAP|mIoU)$')
 STYLES = ('-', '--', ':', '-.')
-FEW = 20  # points that are marked
-MAX_STEP = 2**53  # that a float can count to
-SMOOTHED_TO = 50  # means that a curve of many points is told by
-WIDE = 10  # a range that needs a logarithmic axis
-MANY = 12  # lines that a legend can name
+MAX_MARKERS = 20  # curves with fewer points have markers
+MAX_STEP = 2**53  # integers that a float represents exactly
+NUM_MEANS = 50  # number of windows for smoothing long curves
+LOG_RATIO = 10  # ratio of values from which the axis is logarithmic
+MAX_LINES = 12  # lines per panel
 
 
 @dataclass
 class History:
-    """What a work dir says of its training, however often it was resumed.
+    """The training history of a work dir, over all resumed runs.
 
     Args:
-        name: Of the config that the run left there, else of the folder.
+        name: Name of the saved config, or of the folder.
         train: Rows of losses and learning rates, by iteration in ``step``.
         val: Rows of metrics, by epoch or iteration in ``step``.
     """
@@ -45,42 +45,42 @@ class History:
 
     @property
     def val_unit(self) -> str:
-        """What ``step`` counts in ``val``."""
+        """The unit of ``step`` in ``val``."""
         epochs = max((row.get('epoch', 0) for row in self.train), default=0)
         last = max((row['step'] for row in self.val), default=0)
         return 'epoch' if epochs and last <= epochs else 'iteration'
 
     def keys(self, rows: Iterable[dict]) -> list[str]:
-        """The names in the rows, in the order they appear."""
+        """The keys of the rows, in the order of appearance."""
         return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def read_history(work_dir: Path) -> History:
-    """Join the runs in a work dir: where a later one begins, it replaces what was after that.
+    """Join the runs of a work dir: a resumed run replaces the steps that it repeats.
 
     Raises:
-        UserError: If no run left scalars there.
+        UserError: If there are no scalars.
     """
     configs = sorted(work_dir.glob('*.py'))
     history = History(configs[0].stem if len(configs) == 1 else work_dir.resolve().name)
-    paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folders are named by their time
+    paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folder names are timestamps
     for path in paths:
         text = read_file(path).decode(errors='replace')
         rows = [row for row in map(parse, text.splitlines()) if row]
         train = [row for row in rows if 'loss' in row or 'lr' in row]
         val = [row for row in rows if row not in train]
-        history.train = continued(history.train, train)
-        history.val = continued(history.val, val)
+        history.train = append_rows(history.train, train)
+        history.val = append_rows(history.val, val)
     if not history.train and not history.val:
         raise UserError(
-            f'no scalars in {work_dir}/*/vis_data/scalars.json: name a work dir of tools/train.py, '
+            f'no scalars in {work_dir}/*/vis_data/scalars.json: give a work dir of tools/train.py, '
             'after its first log line'
         )
     return history
 
 
 def parse(line: str) -> dict | None:
-    """A row, or None for a line that a killed run did not finish."""
+    """A row, or None for an incomplete line of a killed run."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -90,20 +90,20 @@ def parse(line: str) -> dict | None:
     return {key: value for key, value in row.items() if type(value) in (int, float)}
 
 
-def continued(before: list[dict], after: list[dict]) -> list[dict]:
+def append_rows(before: list[dict], after: list[dict]) -> list[dict]:
     start = min((row['step'] for row in after), default=float('inf'))
     return [row for row in before if row['step'] < start] + after
 
 
 def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
-    """Draw losses, learning rate and metrics of one or more work dirs into one picture.
+    """Plot losses, learning rate and metrics of one or more work dirs in one figure.
 
     Args:
-        work_dirs: Folders of ``tools/train.py``; several are laid over each other.
-        out: The PNG.
+        work_dirs: Work dirs of ``tools/train.py``; several are plotted in the same axes.
+        out: The PNG to write.
 
     Raises:
-        UserError: If one holds no scalars, or the name is not that of a PNG.
+        UserError: If one has no scalars, or ``out`` is not a PNG.
     """
     check_output(out, '.png')
     histories = [read_history(work_dir) for work_dir in work_dirs]
@@ -125,27 +125,27 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
     finish(rate, 'learning rate', 'iteration', legend=len(histories) > 1)
     units = ' or '.join(dict.fromkeys(h.val_unit for h in histories if h.val))
     finish(metrics, 'validation', units or 'no validation yet')
-    put_figure(figure, out)
+    save_figure(figure, out)
     print(out)
 
 
 def draw_line(axes: Axes, rows: list[dict], key: str, **style: object) -> None:
     points = [(row['step'], row[key]) for row in rows if isinstance(row.get(key), int | float)]
     if points:
-        marker = 'o' if len(points) < FEW else None
+        marker = 'o' if len(points) < MAX_MARKERS else None
         axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, **style)
 
 
 def draw_total(axes: Axes, history: History, color: str) -> None:
-    """The loss where it is finite, with its moving mean if it has many points."""
+    """The finite values of the loss, with a moving mean if there are many."""
     points = [(row['step'], row['loss']) for row in history.train if 'loss' in row]
     points = [point for point in points if math.isfinite(point[1])]
     if not points:
         return
     steps, losses = map(np.array, zip(*points, strict=True))
-    half = len(losses) // (2 * SMOOTHED_TO)
+    half = len(losses) // (2 * NUM_MEANS)
     if half == 0:
-        marker = 'o' if len(losses) < FEW else None
+        marker = 'o' if len(losses) < MAX_MARKERS else None
         axes.plot(steps, losses, color=color, marker=marker, markersize=4, label=history.name)
         return
     axes.plot(steps, losses, color=color, alpha=0.3, linewidth=1)
@@ -153,9 +153,9 @@ def draw_total(axes: Axes, history: History, color: str) -> None:
 
 
 def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
-    """Mean of the ``half`` values before and after each: fewer at both ends, as many on each side.
+    """Centered moving mean over ``half`` values on each side, with smaller windows at the ends.
 
-    A mean of the past alone would lie above a loss that falls.
+    A mean of past values only would lag behind a falling loss.
     """
     sums = np.concatenate([[0.0], np.cumsum(values)])
     centers = np.arange(len(values))
@@ -166,7 +166,7 @@ def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
 def draw_parts(axes: Axes, history: History, style: str, *, named: bool) -> None:
     keys = [k for k in history.keys(history.train) if 'loss' in k and k != 'loss']
     keys = [key for key in keys if not AUXILIARY.search(key)] or keys
-    for number, key in enumerate(keys[:MANY]):
+    for number, key in enumerate(keys[:MAX_LINES]):
         label = key if named else None
         draw_line(axes, history.train, key, color=f'C{number % 10}', linestyle=style, label=label)
 
@@ -176,8 +176,8 @@ def draw_metrics(axes: Axes, history: History, run: int | None) -> None:
     keys = [key for key in history.keys(history.val) if not NOT_METRICS.search(key)]
     if run is not None:
         keys = [key for key in keys if MAIN_METRICS.search(key)] or keys
-    for number, key in enumerate(keys[:MANY]):
-        # COCO's metrics are -1 where there is nothing to find
+    for number, key in enumerate(keys[:MAX_LINES]):
+        # COCO's metrics are -1 if there are no objects
         rows = [row for row in history.val if row.get(key, -1) != -1]
         style = dict(color=f'C{number % 10}', label=key)
         if run is not None:
@@ -191,7 +191,7 @@ def finish(axes: Axes, title: str, unit: str, *, log: bool = False, legend: bool
     axes.set_xlabel(unit)
     axes.grid(alpha=0.3)
     low, high = axes.dataLim.intervaly
-    if log and high > WIDE * low > 0:
+    if log and high > LOG_RATIO * low > 0:
         axes.set_yscale('log')
     if legend and axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize='small')

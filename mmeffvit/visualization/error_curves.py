@@ -1,4 +1,4 @@
-"""Curves of COCO's error analysis, one picture with a panel for every size."""
+"""Curves of COCO's error analysis, one figure with a panel for every object size."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,21 +13,21 @@ from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
 from mmeffvit.utils.progress import progress
 
-from .figures import put_figure
+from .figures import save_figure
 
 COLORS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
 
 
 def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) -> None:
-    """Draw precision over recall as errors are left out, at four sizes.
+    """Draw precision over recall with more and more errors ignored, at four object sizes.
 
     Args:
-        analysis: What to draw.
+        analysis: The analysis to draw.
         path: The PNG to write.
-        name: A class; None draws the mean over classes.
+        name: A class; None for the mean over classes.
     """
     curves, areas = analysis.curves(name), analysis.areas(name)
-    figure = Figure(figsize=(11, 8.5), layout='constrained')  # no state of pyplot is touched
+    figure = Figure(figsize=(11, 8.5), layout='constrained')  # does not affect pyplot's state
     FigureCanvasAgg(figure)
     things = 'boxes' if analysis.iou_type == 'bbox' else 'masks'
     figure.suptitle(f'{things}, {name or f"mean of {len(analysis.classes)} classes"}')
@@ -38,11 +38,11 @@ def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) ->
         axes.set_title(f'{SIZES[i]}: {totals[i]} objects', fontsize='medium')
         if totals[i]:
             fill(axes, curves[:, :, i], areas[:, i])
-    put_figure(figure, path)
+    save_figure(figure, path)
 
 
 def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:
-    """Fill between neighbors of (7, N) curves, and give their areas in the legend."""
+    """Fill between successive (7, N) curves, with their areas in the legend."""
     recalls = np.linspace(0, 1, curves.shape[1])
     below = np.zeros_like(recalls)
     for curve, area, label, color in zip(curves, areas, CURVES, COLORS, strict=True):
@@ -69,16 +69,16 @@ def analyze_and_print(
     Args:
         results: COCO's JSON or a pickle of mmdet; see :func:`read_detections`.
         annotations: The annotation file.
-        out_dir: Gets a folder for every type, with ``errors.md``, ``errors.json``, ``errors.png``
-            and, where asked for, ``classes/NAME.png``.
-        types: Of 'bbox' and 'segm'.
-        classes: Names in the order of the labels of a pickle.
-        areas: Where medium and large objects begin, in pixels.
-        score_thr: Detections with a lower score are left out.
+        out_dir: Output folder, with a subfolder per type with ``errors.md``, ``errors.json``,
+            ``errors.png`` and optionally ``classes/NAME.png``.
+        types: 'bbox', 'segm' or both.
+        classes: Class names of the model of a pickle.
+        areas: Smallest areas of medium and large objects, in pixels.
+        score_thr: Detections with a lower score are ignored.
         per_class: Also draw every class.
 
     Raises:
-        mmeffvit.errors.UserError: If a file is missing or does not fit.
+        mmeffvit.errors.UserError: If a file is missing or invalid.
     """
     truth = read_ground_truth(annotations)
     found = read_detections(results, truth, classes)

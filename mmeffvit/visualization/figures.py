@@ -1,4 +1,4 @@
-"""Figures on the disk."""
+"""Saving of figures."""
 
 from io import BytesIO
 from pathlib import Path
@@ -10,8 +10,8 @@ from mmeffvit.utils.files import write_file
 DPI = 80
 
 
-def put_figure(figure: Figure, path: Path) -> None:
-    """Write a PNG; it appears under its name when it is whole."""
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG, atomically."""
     content = BytesIO()
     figure.savefig(content, format='png', dpi=DPI)
     write_file(path, content.getvalue())

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from mmeffvit.evaluation.per_class import ClassValues, per_class
 from mmeffvit.utils.files import write_file
 
-from .figures import put_figure
+from .figures import save_figure
 
 MAX_ROWS = 50  # classes in one column of bars
 
@@ -22,10 +22,10 @@ def report_per_class(
     """Print the table, and write ``per_class.md`` and ``per_class.png``.
 
     Args:
-        config_path: The config, of either host.
+        config_path: A config of mmdet or mmseg.
         results: See :func:`mmeffvit.evaluation.per_class.per_class`.
-        out_dir: Gets both files.
-        cfg_options: Dotted keys and values that replace the config's.
+        out_dir: Output folder.
+        cfg_options: Dotted keys and values that override the config's.
 
     Raises:
         UserError: If the results cannot be read or are not of the config's test data.
@@ -40,7 +40,7 @@ def report_per_class(
 
 
 def to_markdown(tables: Sequence[ClassValues]) -> str:
-    """One column per metric in percent; empty for a class without ground truth."""
+    """One column per metric, in percent; cells of classes without ground truth are empty."""
     heading = ['class', *(f'{table.metric}, %' for table in tables)]
     lines = [heading, ['---', *['---:'] * len(tables)]]
     lines.append(['**mean**', *(f'{table.mean:.1f}' for table in tables)])
@@ -53,7 +53,7 @@ def to_markdown(tables: Sequence[ClassValues]) -> str:
 
 
 def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
-    """Bars of the classes that occur, the best of the first metric on top."""
+    """Bars of the classes with ground truth, sorted by the first metric, best on top."""
     first = tables[0].values
     names = [n for n in first if not all(math.isnan(table.values[n]) for table in tables)]
     names.sort(key=lambda name: -1.0 if math.isnan(first[name]) else first[name])
@@ -63,8 +63,8 @@ def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
     figure = Figure(figsize=(max(7, 5 * columns), height), layout='constrained')
     FigureCanvasAgg(figure)
     means = ', '.join(f'mean {table.metric} {table.mean:.1f} %' for table in tables)
-    left_out = len(first) - len(names)
-    note = f'; not shown: {left_out} classes that do not occur' if left_out else ''
+    hidden = len(first) - len(names)
+    note = f'; not shown: {hidden} classes without ground truth' if hidden else ''
     figure.suptitle(f'{title}\n{means}{note}', fontsize='medium')
     axes = figure.subplots(1, columns, squeeze=False)[0]
     for column, ax in enumerate(axes):
@@ -86,4 +86,4 @@ def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
     if len(tables) > 1:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc='outside lower center', ncols=2, fontsize='small')
-    put_figure(figure, path)
+    save_figure(figure, path)

@@ -46,7 +46,7 @@ def model_card(
         classes: That it finds; empty of a backbone.
         metrics: Its own, in percent.
         license: Of the weights; None for that of the released ones.
-        picture: Its file name beside the card.
+        picture: Its file name next to the card.
     """
     source, published = model.published(of_weights=True)
     rows = [

@@ -15,7 +15,7 @@ from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, renam
 from mmeffvit.checkpoints.load import below, is_counter, same_size
 from mmeffvit.checkpoints.models import fit, read_model, release_of
 from mmeffvit.checkpoints.read import AVERAGED_WEIGHTS, WEIGHTS
-from mmeffvit.checkpoints.rename import recognise
+from mmeffvit.checkpoints.rename import recognize
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
@@ -140,7 +140,7 @@ def convert_model(source: str, content: Mapping[str, Any]) -> Conversion:
 
 
 def write(conversion: Conversion, out: Path) -> None:
-    """Write the tensors; the file is whole or absent.
+    """Write the tensors; atomically.
 
     Raises:
         UserError: If the name ends otherwise than in ``SUFFIXES``, or the file exists.
@@ -164,7 +164,7 @@ def write(conversion: Conversion, out: Path) -> None:
 
 def _candidates(tensors: dict[str, Tensor]) -> Iterator[tuple[type[Backbone], str, Layout]]:
     for family in families().values():
-        layout = recognise(tensors, family.layouts)
+        layout = recognize(tensors, family.layouts)
         if layout is not None:
             yield from ((family, arch, layout) for arch in family.variants)
 

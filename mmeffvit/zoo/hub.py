@@ -145,13 +145,13 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
             name=name,
             cfg_options=options,
             classes=list(meta.get('classes') or ()),
-            palette=[list(map(int, colour)) for colour in as_colours(meta.get('palette'))],
+            palette=[list(map(int, color)) for color in as_colors(meta.get('palette'))],
             version=__version__,
         )
     }
 
 
-def as_colours(palette: Any) -> Any:
+def as_colors(palette: Any) -> Any:
     """Colours of a palette; names of palettes, which mmdet has too, are left out."""
     return palette if isinstance(palette, list | tuple) else ()
 
@@ -215,7 +215,7 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
 def read_folder(name: str) -> tuple[dict[str, Any], Path]:
     """What ``config.json`` says of a saved model, checked, and the file of its weights.
 
-    A repository with weights alone, in a layout that can be told, is described by these.
+    A repository with weights alone, in a layout that is recognized, is described by these.
 
     Args:
         name: A folder, or ``hf://OWNER/NAME[@REVISION]``.
@@ -245,7 +245,7 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path]:
 
 
 def described_by_weights(name: str, weights: Path) -> dict[str, Any]:
-    """The model of a repository of others, such as transformers'.
+    """The model of a third-party repository, such as transformers'.
 
     Raises:
         CheckpointError: If its layout is not known, or there is no config of its model.

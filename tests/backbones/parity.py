@@ -22,7 +22,7 @@ def randomized(model: nn.Module) -> nn.Module:
             buffer.uniform_(0.5, 1.5)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            # layer scales start near zero, some batch norms at zero: they would hide their branch
+            # layer scales start near zero, some batch norms at zero: their branches would be hidden
             if 'gamma' in name or name.endswith('bn.weight'):
                 parameter.uniform_(0.5, 1.5)
             elif name.endswith(('bias', 'biases')):
@@ -51,10 +51,10 @@ def assert_same_maps(
 
 
 def assert_same_gradients(ours: Backbone, theirs: nn.Module, folder: Path) -> None:
-    """Of a scalar of all maps, with respect to the image and to every parameter.
+    """Gradients of a scalar of all maps, with respect to the image and all parameters.
 
-    In float64: the gradient of SwiftFormer's scores is what is left when larger terms cancel, and
-    timm's own float32 value of it is off by more than the tolerance of the maps.
+    In float64: in the gradient of SwiftFormer's scores larger terms cancel, so that
+    timm's own float32 value is off by more than the tolerance of the maps.
     """
     tolerance = 1e-9
     ours, theirs = ours.double(), theirs.double()
@@ -64,7 +64,7 @@ def assert_same_gradients(ours: Backbone, theirs: nn.Module, folder: Path) -> No
     sum(m.tanh().sum() for m in theirs.forward_intermediates(x, intermediates_only=True)).backward()
     sum(m.tanh().sum() for m in ours(y)).backward()
     assert (x.grad - y.grad).abs().max() <= tolerance * x.grad.abs().max()
-    # carry their gradients over as weights, through the same key table, and compare there
+    # convert their gradients like weights, with the same key table, and compare
     expected = {k: v.grad for k, v in theirs.named_parameters() if v.grad is not None}
     gradients = {name: parameter.grad.clone() for name, parameter in ours.named_parameters()}
     with torch.no_grad():
@@ -72,7 +72,7 @@ def assert_same_gradients(ours: Backbone, theirs: nn.Module, folder: Path) -> No
             if name in expected:
                 parameter.copy_(expected[name])
     load_from(ours, theirs, folder)
-    # a bias of keys only shifts what softmax takes the differences of: its gradient is rounding
+    # softmax is invariant to a bias of the keys: its gradient is rounding error
     noise = 1e-6 * max(p.abs().max() for p in ours.parameters())
     for name, parameter in ours.named_parameters():
         largest = max(parameter.abs().max(), noise)

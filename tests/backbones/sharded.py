@@ -1,4 +1,4 @@
-"""A process of several that train every family, sharded by ``fully_shard``; saves what came out."""
+"""One of several processes that train every family with ``fully_shard``, and save the result."""
 
 import sys
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ STEPS = 2
 
 
 def images() -> Tensor:
-    """Two for each of two processes."""
+    """Two batches for each of two processes."""
     return torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(1)).double()
 
 

@@ -1,4 +1,4 @@
-"""The contract of every backbone; a new family enters by being registered."""
+"""The contract of every backbone; registered families are tested automatically."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ ARCHS = {name: tuple(cls.variants) for name, cls in families().items()} | {
 EFV2_TINY = dict(
     channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narrow=((0, 1), (1, 2))
 )
-TINY = {name: archs[0] for name, archs in ARCHS.items()} | {  # a new family's first is small too
+TINY = {name: archs[0] for name, archs in ARCHS.items()} | {  # for a new family, the first
     'SwiftFormer': dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2)),
     'SHViT': dict(channels=(16, 24, 32), depths=(1, 1, 2), attended=(0, 8, 8)),
     'MobileViTv2': 0.125,
@@ -30,14 +30,14 @@ TINY = {name: archs[0] for name, archs in ARCHS.items()} | {  # a new family's f
 CASES = [(family, arch) for family, archs in ARCHS.items() for arch in archs]
 SMALLEST = [(family, archs[0]) for family, archs in ARCHS.items()]
 TINIEST = list(TINY.items())
-# forms of a family that go by arguments
+# variants of a family by arguments
 FORMS = {
     'MobileViTv2 restored': dict(type='MobileViTv2', odd_size='restore'),
     'EfficientFormerV2-MobiAtt': dict(
         type='EfficientFormerV2', attention='mobile', downsampling='mobile'
     ),
 }
-# the other families have nothing random
+# the other families have no random layers
 STOCHASTIC = {
     'SwiftFormer': dict(drop_path_rate=0.3),
     'EfficientFormerV2': dict(drop_path_rate=0.3),
@@ -73,7 +73,7 @@ def total(maps: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 @pytest.mark.parametrize(('family', 'arch'), CASES)
 def test_maps_match_declared_channels_and_strides(family, arch):
-    with torch.device('meta'):  # shapes without numbers: any size costs the same
+    with torch.device('meta'):  # shapes only: the cost does not depend on the size
         backbone = build(family, arch).eval()
         for size in [(224, 224), (97, 61), (800, 1333)]:
             assert_declared(family, backbone, size)
@@ -130,7 +130,7 @@ def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, f
     before = copy.deepcopy(backbone.state_dict())
     backbone.train()
     loss = total(backbone(torch.randn(2, 3, 64, 64)))
-    if loss.requires_grad:  # of an SHViT all of whose stages are frozen, nothing does
+    if loss.requires_grad:  # False for an SHViT with all stages frozen
         loss.backward()
     assert all(p.grad is None for m in frozen for p in m.parameters())
     assert all(p.grad is not None for m in free for p in m.parameters())
@@ -161,7 +161,7 @@ def test_checkpointing_changes_no_value_gradient_or_statistic(family, arch):
     x = torch.randn(2, 3, 64, 64)
     losses = []
     for backbone in (plain, saving):
-        torch.manual_seed(1)  # drop path draws
+        torch.manual_seed(1)  # for drop path
         loss = total(backbone(x))
         loss.backward()
         losses.append(loss.item())
@@ -186,13 +186,13 @@ def test_checkpointing_saves_memory(family, arch):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             backbone(torch.randn(1, 3, 128, 128))
         saved[with_cp] = sum(sizes)
-    assert saved[True] < 0.75 * saved[False]  # a stem is not recomputed
+    assert saved[True] < 0.75 * saved[False]  # stems are not recomputed
 
 
 @pytest.mark.parametrize(('family', 'arch'), SMALLEST)
 def test_batch_of_one_trains(family, arch):
     backbone = build(family, arch).train()
-    # a map of one pixel has no variance: 65 pixels are the least at stride 64
+    # a map of one pixel has no variance: 65 pixels are the minimum at stride 64
     total(backbone(torch.randn(1, 3, 65, 65))).backward()
     assert all(p.grad.isfinite().all() for p in backbone.parameters())
 
@@ -245,7 +245,7 @@ def test_bad_arguments_are_named_with_their_choices(family, arch, options, named
 
 @pytest.mark.parametrize(('family', 'arch'), TINIEST)
 @pytest.mark.parametrize('shape', [(1, 3, 31, 64), (1, 3, 64, 8), (1, 1, 64, 64), (3, 64, 64)])
-def test_what_is_no_image_or_too_small_is_named(family, arch, shape):
+def test_inputs_that_are_not_images_or_too_small_are_reported(family, arch, shape):
     with pytest.raises(ValueError, match=r'\(.*64\).*give \(batch, 3, height, width\)|8\).*give'):
         build(family, arch)(torch.zeros(shape))
 
@@ -282,7 +282,7 @@ def test_one_exported_graph_serves_every_size(family, arch):
 @pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_compiling_breaks_no_graph_and_changes_no_map_or_gradient(family, arch):
     backbone = build(family, arch).train()
-    # traced as for the default compiler, which takes half a minute more per family
+    # traced as by the default backend, which takes half a minute longer per family
     compiled = torch.compile(copy.deepcopy(backbone), backend='aot_eager', fullgraph=True)
     x = torch.randn(2, 3, 80, 96)
     for feature, other in zip(compiled(x), backbone(x), strict=True):

@@ -47,7 +47,7 @@ CASES = [
 
 
 def classifier(backbone: nn.Module) -> int:
-    """Parameters of the official head for 1000 classes: norm, linear layer, its twin."""
+    """Parameters of the official head for 1000 classes."""
     channels = backbone.channels[-1]
     norm, linear = 2 * channels, 1000 * channels + 1000
     return {

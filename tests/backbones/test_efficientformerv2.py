@@ -22,7 +22,7 @@ TINY = dict(channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narro
 
 
 def with_tables(**options) -> EfficientFormerV2:
-    """A small backbone in whose maps the tables show."""
+    """A small backbone whose maps depend visibly on the tables."""
     backbone = EfficientFormerV2(TINY, **options)
     for module in backbone.modules():
         if isinstance(module, PositionBias):
@@ -57,7 +57,7 @@ def test_gradients_equal_those_of_timm(timm, tmp_path):
     assert_same_gradients(ours, theirs, tmp_path)
 
 
-def test_weights_for_224_serve_any_size_and_their_tables_are_used(timm, tmp_path):
+def test_weights_for_224_work_at_any_size_with_their_tables(timm, tmp_path):
     theirs = randomized(timm.create_model('efficientformerv2_s0'))
     backbone = load_from(EfficientFormerV2('s0'), theirs, tmp_path)
     flat = copy.deepcopy(backbone)
@@ -77,7 +77,7 @@ def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
     table = ours.stages[3].blocks[-1].attention.mixer.position_bias
     source = theirs.stages[3].blocks[-1].token_mixer.attention_biases
     assert table.table_size == (8, 14)
-    # corners stay: distance nothing, and the largest in rows, in columns and in both
+    # corners are kept: distance zero, and the largest distances in rows, columns and both
     image, other = table.table.view(8, 8, 14), source.view(8, 7, 7)
     rows, columns = [0, 0, -1, -1], [0, -1, 0, -1]
     torch.testing.assert_close(image[:, rows, columns], other[:, rows, columns])
@@ -87,7 +87,7 @@ def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
     torch.testing.assert_close(last_map(ours, 256, 448), last_map(small, 256, 448))
 
 
-def test_new_weights_show_in_eval_mode_at_once():
+def test_new_weights_take_effect_in_eval_mode_immediately():
     backbone, other = with_tables(), with_tables()
     before = last_map(backbone)
     backbone.load_state_dict(other.state_dict())
@@ -95,7 +95,7 @@ def test_new_weights_show_in_eval_mode_at_once():
     assert torch.equal(last_map(backbone), last_map(other))
 
 
-def test_no_bias_is_left_behind_by_a_move_a_size_or_training():
+def test_no_stale_bias_remains_after_a_move_a_new_size_or_training():
     backbone = with_tables()
     first = last_map(backbone)
     torch.testing.assert_close(last_map(backbone.double()).float(), first, rtol=1e-3, atol=1e-4)
@@ -111,7 +111,7 @@ def test_no_bias_is_left_behind_by_a_move_a_size_or_training():
     before = last_map(backbone)
     with torch.no_grad():
         for table in tables:
-            table.add_(1 + torch.arange(table.shape[1]))  # what an optimizer's step does
+            table.add_(1 + torch.arange(table.shape[1]))  # like a step of an optimizer
     assert not torch.equal(last_map(backbone), before)
 
 
@@ -140,7 +140,7 @@ def mixers(backbone: EfficientFormerV2) -> list[type]:
     return [type(m) for m in found]
 
 
-def test_mobile_attention_replaces_that_of_the_blocks_and_on_request_of_the_step_down():
+def test_mobile_attention_replaces_attention_in_blocks_and_optionally_in_downsampling():
     assert mixers(EfficientFormerV2('s0')) == [TalkingHeadsAttention] * 5
     mobile = EfficientFormerV2('s0', attention='mobile')
     # the step from the third stage to the fourth comes after the two blocks of the third
@@ -150,7 +150,7 @@ def test_mobile_attention_replaces_that_of_the_blocks_and_on_request_of_the_step
     assert not any('table' in key for key in whole.state_dict())
 
 
-def test_arguments_of_mobile_attention_arrive():
+def test_arguments_reach_mobile_attention():
     options = dict(normalizer='head', competition=False)
     backbone = EfficientFormerV2(TINY, attention='mobile', **options)
     found = [m for m in backbone.modules() if isinstance(m, MobileAttention)]
@@ -165,11 +165,11 @@ def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsa
     load_from(ours, theirs, tmp_path)
     value = ours.stages[3].blocks[-1].attention.value.conv.weight
     assert torch.equal(value, theirs.stages[3].blocks[-1].token_mixer.v.conv.weight)
-    # a table and two mixings of heads, with bias, in each of four blocks; 9 tensors of classifiers
+    # a table and two talking heads with bias in each of four blocks; 9 tensors of classifiers
     assert f'{dropped + 9} ignored, 0 missing' in log.text
 
 
-def test_a_map_of_mobile_attention_does_not_grow_with_the_image():
+def test_the_output_of_mobile_attention_does_not_grow_with_the_image():
     sizes = {}
     for normalizer in ('token', 'head'):
         layer = MobileAttention(normalizer=normalizer)
@@ -200,3 +200,23 @@ def test_a_map_of_mobile_attention_does_not_grow_with_the_image():
 def test_bad_arguments_are_named_with_their_choices(options, named):
     with pytest.raises(ValueError, match=named):
         EfficientFormerV2(**options)
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize('attention', ['local_global', 'mobile'])
+def test_large_inputs_stay_finite_in_autocast(attention, dtype):
+    """With statistics of normal inputs, inputs of 1e4 give maps of 1e4 and overflowing scores."""
+    torch.manual_seed(0)
+    model = EfficientFormerV2(TINY, attention=attention)
+    for _ in range(5):
+        model(torch.randn(2, 3, 64, 64))
+    scores = []
+    for module in model.eval().modules():
+        if isinstance(module, TalkingHeadsAttention):
+            module.register_forward_pre_hook(
+                lambda _, inputs: scores.append(inputs[0].abs().max() * inputs[1].abs().max())
+            )
+    with torch.no_grad(), torch.autocast('cpu', dtype=dtype):
+        maps = model(1e4 * torch.randn(2, 3, 64, 64))
+    assert max(map(float, scores)) > torch.finfo(torch.float16).max
+    assert all(feature.isfinite().all() for feature in maps)

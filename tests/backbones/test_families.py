@@ -1,4 +1,4 @@
-"""A family is three files: its backbone, its attention and its key table; none can be forgotten."""
+"""Every family has three files: its backbone, its attention and its key table."""
 
 import ast
 import shutil
@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from mmeffvit.backbones import Backbone, SHViT, families
-from mmeffvit.checkpoints.rename import recognise
+from mmeffvit.checkpoints.rename import recognize
 from mmeffvit.layers.attention import SingleHeadSelfAttention
 from mmeffvit.visualization.attention import Canvas, record_attention
 from tests.conftest import ROOT, run_python
-from tests.test_rooms import imported_by
+from tests.test_layering import imported_by
 
 PACKAGE = ROOT / 'mmeffvit'
 SHARED = {'__init__', 'base'}
@@ -37,11 +37,11 @@ def test_every_file_of_a_backbone_registers_a_family():
 
 
 def assert_complete(cls: type[Backbone]) -> None:
-    """What the converter, the attention reader and the contract ask of a family is there."""
+    """A family has what the converter, the attention reader and the contract need."""
     for arch in cls.variants:
         with torch.device('meta'):
             backbone = cls(arch)
-        layout = recognise(backbone.state_dict(), cls.layouts)
+        layout = recognize(backbone.state_dict(), cls.layouts)
         assert layout is not None, f'no layout knows the keys of {cls.__name__} {arch}'
     backbone = cls(next(iter(cls.variants))).eval()
     with record_attention(backbone, Canvas(64, 96, (40, 20))) as readings, torch.no_grad():
@@ -54,7 +54,7 @@ def test_a_family_has_variants_a_key_table_and_attention_that_can_be_read(name):
     assert_complete(families()[name])
 
 
-def test_a_forgotten_key_table_or_attention_is_noticed(monkeypatch):
+def test_a_missing_key_table_or_attention_is_noticed(monkeypatch):
     with pytest.raises(AssertionError, match='no layout knows the keys'):
         assert_complete(type('Forgetful', (SHViT,), dict(layouts=())))
     monkeypatch.delattr(SingleHeadSelfAttention, 'read_attention')

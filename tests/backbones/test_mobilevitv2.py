@@ -74,7 +74,7 @@ def test_an_impossible_width_is_named(width):
         ((128, 192), [(16, 24), (8, 12), (4, 6)]),
     ],
 )
-def test_odd_maps_grow_as_in_the_official_code(size, expected):
+def test_odd_maps_are_enlarged_as_in_the_official_code(size, expected):
     assert sides(MobileViTv2('050'), *size)[2:] == expected
 
 
@@ -92,7 +92,7 @@ def test_restored_maps_have_the_declared_size_and_equal_the_official_ones_where_
 @pytest.mark.parametrize(
     ('output_stride', 'strides', 'dilations'),
     [
-        # depth-wise convolutions: of the inverted residual, then of the block
+        # depth-wise convolutions of the inverted residual and of the block
         (32, (2, 4, 8, 16, 32), [(1, 1), (1, 1), (1, 1)]),
         (16, (2, 4, 8, 16, 16), [(1, 1), (1, 1), (1, 2)]),
         (8, (2, 4, 8, 8, 8), [(1, 1), (1, 2), (2, 4)]),
@@ -111,7 +111,7 @@ def test_strides_become_dilations_as_in_the_official_encoders(output_stride, str
 
 @pytest.mark.parametrize('odd_size', ['official', 'restore'])
 @pytest.mark.parametrize('size', [(224, 224), (97, 161), (250, 333)])
-def test_pyramids_cope_with_odd_maps(odd_size, size):
+def test_feature_pyramids_work_with_odd_maps(odd_size, size):
     pytest.importorskip('mmdet')
     backbone = MobileViTv2('050', odd_size=odd_size, out_indices=(1, 2, 3, 4)).eval()
     neck = MODELS.build(

@@ -1,4 +1,4 @@
-"""The modules of every backbone are called as modules: hooks, adapters and wrappers work."""
+"""All modules are called through ``__call__``: hooks, adapters and wrappers work."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,11 +16,11 @@ from tests.backbones.parity import randomized
 from tests.backbones.test_contract import TINIEST, TINY, build, total
 from tests.conftest import run_python
 
-CONTAINERS = (nn.ModuleList, nn.ModuleDict)  # are not called
+CONTAINERS = (nn.ModuleList, nn.ModuleDict)  # have no forward
 
 
 def calls_of(backbone: nn.Module) -> dict[str, int]:
-    """How often the code, plainly read, calls each module: drop path once per residual branch."""
+    """How often the code calls each module: drop path once per residual branch."""
     calls = {n: 1 for n, m in backbone.named_modules() if not isinstance(m, CONTAINERS)}
     for name in calls:
         parent, _, child = name.rpartition('.')
@@ -32,7 +32,7 @@ def calls_of(backbone: nn.Module) -> dict[str, int]:
 @pytest.mark.parametrize('with_grad', [False, True])
 @pytest.mark.parametrize('training', [False, True])
 @pytest.mark.parametrize(('family', 'arch'), TINIEST)
-def test_every_hook_fires_and_what_it_saw_is_not_changed(family, arch, training, with_grad):
+def test_every_hook_fires_and_outputs_are_not_modified_later(family, arch, training, with_grad):
     backbone = build(family, arch).train(training)
     seen: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
@@ -100,7 +100,7 @@ def test_gradients_of_single_images_equal_those_of_a_loop(family, arch):
 
 
 class LowRank(nn.Module):
-    """A convolution plus a term of low rank that starts at zero, as adapters are."""
+    """A convolution with a low-rank adapter that is initialized to zero."""
 
     def __init__(self, conv: nn.Conv2d, rank: int = 2) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def adapt(module: nn.Module) -> None:
 def test_a_low_rank_term_beside_every_convolution_trains(family, arch):
     torch.manual_seed(0)
     backbone = randomized(build(family, arch, norm_eval=True)).requires_grad_(False)
-    for module in backbone.modules():  # a factor of zero lets no gradient through
+    for module in backbone.modules():  # a factor of zero blocks the gradient
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)
     x = torch.randn(1, 3, 96, 96)
@@ -135,7 +135,7 @@ def test_a_low_rank_term_beside_every_convolution_trains(family, arch):
         before = backbone.eval()(x)
         targets = [feature + 0.1 * torch.randn_like(feature) for feature in before]
     adapt(backbone)
-    with torch.no_grad():  # a term of zero changes nothing
+    with torch.no_grad():  # an adapter of zeros changes nothing
         for feature, same in zip(backbone(x), before, strict=True):
             torch.testing.assert_close(feature, same)
     backbone.train()
@@ -156,7 +156,7 @@ def test_a_low_rank_term_beside_every_convolution_trains(family, arch):
 
 
 def bytes_after(run: Callable[[], Tensor]) -> int:
-    """Bytes that are still held when ``run`` has returned, with what backward needs."""
+    """Bytes still allocated after ``run``, including what backward needs."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         kept = run()
     assert kept.requires_grad
@@ -164,7 +164,7 @@ def bytes_after(run: Callable[[], Tensor]) -> int:
 
 
 @pytest.mark.parametrize('family', TINY)
-def test_checkpointing_of_a_user_keeps_the_output_alone(family):
+def test_checkpointing_by_the_user_keeps_only_the_output(family):
     wide = {'MobileViTv2': '050', 'MobileViTv2 restored': '050'}
     backbone = build(family, wide.get(family, TINY[family])).train()
     name, block = next((n, m) for n, m in backbone.named_modules() if n.endswith('feed_forward'))
@@ -172,7 +172,7 @@ def test_checkpointing_of_a_user_keeps_the_output_alone(family):
     x = torch.randn(2, first.in_channels, 64, 64, requires_grad=True)
     output = block(x).nbytes
     kept = bytes_after(lambda: checkpoint(block, x, use_reentrant=False))
-    # beside it the state of the random numbers, 5 KB
+    # plus the state of the random number generator, 5 KB
     assert kept < output + 16_384, name
     assert bytes_after(lambda: block(x)) > 2 * output
 
@@ -190,7 +190,7 @@ def test_a_traced_backbone_gives_the_same_maps(family, arch, training):
                 torch.testing.assert_close(feature, other)
 
 
-def test_two_sharded_processes_take_the_steps_of_one(tmp_path):
+def test_two_sharded_processes_train_like_one(tmp_path):
     run = run_python(
         '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
         '-m', 'tests.backbones.sharded', tmp_path, env=dict(OMP_NUM_THREADS='1'),

@@ -12,11 +12,11 @@ def test_the_exponent_of_a_power_law_is_its_power(power):
     assert exponent(SIZES, [3e-6 * size**power for size in SIZES]) == pytest.approx(power)
 
 
-def test_the_exponent_of_a_scattered_law_is_that_of_the_least_squares_line():
+def test_the_exponent_of_noisy_data_is_the_least_squares_slope():
     # log2 of the costs over log2 of the sizes: (0, 0), (1, 2), (2, 1): slope 1 / 2
     assert exponent([1, 2, 4], [1, 4, 2]) == pytest.approx(0.5)
 
 
-def test_one_size_has_no_exponent():
+def test_a_single_size_has_no_exponent():
     with pytest.raises(ValueError, match='two different'):
         exponent([8, 8], [1, 2])

@@ -1,4 +1,4 @@
-"""The peak is that of the tensors that live at once."""
+"""The peak is that of the tensors alive at the same time."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from benchmarks.memory import highest_sum, peak_bytes
 
 ROWS, WIDTH = 64, 256
 MAP = 4 * ROWS * WIDTH  # bytes of one float32 tensor
-SLACK = 4096  # scalars, and what the allocator rounds up to
+SLACK = 4096  # scalars, and rounding of the allocator
 
 
 def test_the_peak_is_the_highest_sum_and_not_the_total():
@@ -35,8 +35,8 @@ def test_the_peak_of_a_training_step_counts_what_backward_needs_and_its_gradient
         model(x).sum().backward()
         x.grad = None
 
-    # every sigmoid keeps its output; in its first step, backward adds the gradient of the last
-    # output, which is an expanded scalar and stored nowhere, and makes that of the one before
+    # every sigmoid saves its output; in its first step, backward adds the gradient of the last
+    # output, an expanded scalar that needs no memory, and allocates that of the one before
     peak = peak_bytes(step, 'cpu')
     assert (depth + 1) * MAP <= peak <= (depth + 2) * MAP + SLACK
 

@@ -40,7 +40,7 @@ def test_a_backbone_is_timed_with_its_peer(timm):
 
 
 @pytest.mark.parametrize('form', ablation.FORMS)
-def test_a_form_of_the_export_is_timed_against_a_file_without_it(form):
+def test_a_special_form_is_timed_against_a_file_without_it(form):
     name, family = ablation.FORMS[form]
     assert name in REPLACEMENTS
     row = ablation.measure(form, Variant(family, 's0'), 64, QUICK)
@@ -57,13 +57,13 @@ def test_the_dot_product_layer_is_attention_with_a_softmax_over_all_tokens():
     torch.testing.assert_close(layer(x), layer.out(mixed))
 
 
-def test_layers_that_do_not_fit_are_left_out_with_a_reason():
-    reasons = {name: layer.left_out(256**2, 'cpu') for name, layer in attention.LAYERS.items()}
+def test_layers_that_need_too_much_memory_are_skipped_with_a_reason():
+    reasons = {name: layer.skip_reason(256**2, 'cpu') for name, layer in attention.LAYERS.items()}
     assert reasons['talking heads (EFv2)'] == 'its scores take 128 GiB'
     assert reasons['single head (SHViT)'] == 'its scores take 16 GiB'
     assert reasons[attention.DOT_PRODUCT] == 'it takes 2.2 T operations'
     assert all(reasons[n] is None for n, layer in attention.LAYERS.items() if layer.linear)
-    assert attention.LAYERS[attention.DOT_PRODUCT].left_out(256**2, 'cuda') is None
+    assert attention.LAYERS[attention.DOT_PRODUCT].skip_reason(256**2, 'cuda') is None
 
 
 @pytest.mark.parametrize('mode', ['eager', 'eager AMP'])
@@ -77,17 +77,17 @@ def test_mixed_precision_is_on_in_its_mode_only(mode):
 def test_parts_of_the_gpu_are_not_run_on_the_cpu():
     assert choose([], QUICK) == [name for name in PARTS if name != 'throughput']
     assert choose(['report'], QUICK) == []
-    with pytest.raises(UserError, match="'throughput' is no part on cpu; choose backbones, "):
+    with pytest.raises(UserError, match="'throughput' is not a part for cpu; choose backbones, "):
         choose(['throughput'], QUICK)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='there is a GPU')
-def test_a_gpu_that_is_missing_is_named():
+def test_a_missing_gpu_is_reported():
     with pytest.raises(UserError, match='torch finds no GPU'):
         choose([], Settings('cuda'))
 
 
-def test_all_cases_of_a_part_have_names_of_their_own_and_quick_ones_are_fewer():
+def test_the_cases_of_a_part_have_unique_names_and_quick_ones_are_fewer():
     for name, part in PARTS.items():
         everything, quick = part.cases(Settings()), part.cases(QUICK)
         assert len(quick) <= len(everything), name

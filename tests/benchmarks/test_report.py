@@ -1,4 +1,4 @@
-"""The report shows what was recorded, and judges it by the targets."""
+"""The report shows the measurements and compares them with the targets."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ RECORDED = {
     'attention': {
         f'{n} tokens': dict(
             tokens=n,
-            left_out={} if n < 4096 else {'talking heads (EFv2)': 'its scores take 8 GiB'},
+            skipped={} if n < 4096 else {'talking heads (EFv2)': 'its scores take 8 GiB'},
             seconds={
                 'additive (SwiftFormer)': [1e-6 * n] * 3,
                 'separable (MobileViTv2)': [1e-8 * n**1.5] * 3,
@@ -83,19 +83,19 @@ def report(folder: Path) -> str:
     return (folder / 'README.md').read_text()
 
 
-def test_ratios_and_times_of_the_rows_are_in_the_tables(report):
+def test_the_tables_have_ratios_and_times(report):
     assert '| cpu | a calculator |' in report
     # 20 ms of timm's over 16 and over 10
     row = next(line for line in report.splitlines() if line.startswith('| shvit_s1 | 224 x 224 |'))
     assert '20.0 (20.0)' in row
     assert '1.25 (1.25 to 1.25) | 2.00 (2.00 to 2.00)' in row
-    assert '2.00 (2.00 to 2.00) | 1.60 |' in report  # fused, also against the better layout
+    assert '2.00 (2.00 to 2.00) | 1.60 |' in report  # fused, also against the faster layout
     assert '| shvit_s1 | 8 of 224 x 224 | 1200 (1200) | 1000 (1000) |' in report
     assert '| 100.0 | 80.0 | 40.0 | 0.800 | 0.400 |' in report
     assert 'commit abc1234' in report
 
 
-def test_targets_are_judged_by_mean_and_by_the_lowest(report):
+def test_targets_are_checked_for_the_mean_and_the_minimum(report):
     # ratios 2 and 0.8
     assert 'reached: fused : timm, eager, geometric mean at least 1.1; measured 1.26' in report
     assert '**missed**: fused : timm, eager, none below 1.0; measured 0.80 (shvit_s4' in report
@@ -106,7 +106,7 @@ def test_targets_are_judged_by_mean_and_by_the_lowest(report):
     assert 'reached: deployed, ours ONNX : timm eager' in report
     assert 'reached: exponent of additive (SwiftFormer) at most 1.05; measured 1.000' in report
     assert '**missed**: exponent of separable (MobileViTv2) at most 1.05; measured 1.500' in report
-    assert 'exponent of scaled dot product' not in report  # nobody says that it is linear
+    assert 'exponent of scaled dot product' not in report  # it is not meant to be linear
 
 
 def test_the_share_of_the_gemm_rate_is_of_the_same_rounds(report):
@@ -115,12 +115,12 @@ def test_the_share_of_the_gemm_rate_is_of_the_same_rounds(report):
     assert line.endswith('| 107.4 | 100% | 50% |')
 
 
-def test_what_failed_and_what_was_left_out_is_named(report):
+def test_failed_and_skipped_rows_are_reported(report):
     assert '- swiftformer_xs 224x224 failed: RuntimeError: maps differ' in report
     assert 'talking heads (EFv2) at 4096 tokens was not run: its scores take 8 GiB' in report
 
 
-def test_the_plot_takes_every_model_at_the_size_of_its_training(report, folder):
+def test_the_plot_shows_every_model_at_its_training_size(report, folder):
     assert points_of(RECORDED['deployed'], 'ours ONNX') == {'shvit_s1': 10.0, 'shvit_s4': 16.0}
     assert (folder / NAME).read_bytes().startswith(b'\x89PNG')
     assert f']({NAME})' in report
@@ -135,7 +135,7 @@ def test_every_part_renders_an_empty_file(tmp_path):
 
 
 def test_a_folder_without_measurements_is_refused(tmp_path):
-    with pytest.raises(UserError, match='holds no measurements'):
+    with pytest.raises(UserError, match='has no measurements'):
         write_report(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Rows are kept one by one, and a benchmark goes on where it stopped."""
+"""Rows are saved one by one, and an interrupted benchmark is resumed."""
 
 import json
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ def part_of(cases: dict) -> SimpleNamespace:
     return SimpleNamespace(cases=lambda settings: cases)
 
 
-def test_an_interrupted_part_goes_on_with_the_rows_that_are_missing(tmp_path):
+def test_an_interrupted_part_resumes_with_the_missing_rows(tmp_path):
     path = tmp_path / 'part.json'
     ran = []
 
@@ -40,7 +40,7 @@ def test_an_interrupted_part_goes_on_with_the_rows_that_are_missing(tmp_path):
     assert {'seconds', 'commit', 'date', 'load'} == set(content['rows']['first'])
 
 
-def test_a_row_that_fails_leaves_the_others_and_is_tried_again(tmp_path, capsys):
+def test_a_failing_row_does_not_affect_the_others_and_is_retried(tmp_path, capsys):
     path = tmp_path / 'part.json'
 
     def fail() -> dict:
@@ -55,22 +55,22 @@ def test_a_row_that_fails_leaves_the_others_and_is_tried_again(tmp_path, capsys)
     assert not rows.has('bad')
 
 
-def test_fresh_rows_forget_the_file(tmp_path):
+def test_fresh_ignores_the_file(tmp_path):
     path = tmp_path / 'part.json'
     Rows(path, MACHINE).add('row', {'value': 1})
     assert Rows(path, MACHINE).has('row')
     assert not Rows(path, MACHINE, fresh=True).has('row')
 
 
-def test_rows_of_another_machine_are_refused_and_the_difference_is_named(tmp_path):
+def test_rows_of_another_machine_are_refused_with_the_difference(tmp_path):
     path = tmp_path / 'part.json'
     Rows(path, MACHINE).add('row', {'value': 1})
-    with pytest.raises(UserError, match='measured with torch 2, now 3: --fresh'):
+    with pytest.raises(UserError, match='measured with torch 2, now 3: use --fresh'):
         Rows(path, {**MACHINE, 'torch': '3'})
 
 
 def test_a_damaged_file_is_refused(tmp_path):
     path = tmp_path / 'part.json'
     path.write_text('{"rows": {')
-    with pytest.raises(UserError, match='holds no measurements'):
+    with pytest.raises(UserError, match='has no valid measurements'):
         Rows(path, MACHINE)

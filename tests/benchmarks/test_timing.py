@@ -1,4 +1,4 @@
-"""Candidates run in turns, and statistics are those of their times."""
+"""Candidates run interleaved, and statistics are those of their times."""
 
 import gc
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class FakeClock:
         return self.now
 
     def candidate(self, name: str, *seconds: float) -> Callable[[], None]:
-        """Takes ``seconds`` in turn, and the last of them from then on."""
+        """Takes ``seconds`` one after the other, then always the last of them."""
         left = list(seconds)
 
         def run() -> None:
@@ -29,7 +29,7 @@ class FakeClock:
         return run
 
 
-def test_candidates_run_in_turns_and_the_warm_up_does_not_count():
+def test_candidates_are_interleaved_and_the_warm_up_does_not_count():
     clock = FakeClock()
     candidates = {'a': clock.candidate('a', 9, 1, 2), 'b': clock.candidate('b', 9, 4, 4)}
     budget = Budget(seconds=100, min_rounds=1, max_rounds=2, warm_up=1)
@@ -58,7 +58,7 @@ def test_nothing_to_time_is_refused():
         interleave({}, Budget())
 
 
-def test_a_speed_up_is_the_ratio_of_medians_and_of_minima_with_deciles_of_the_rounds():
+def test_a_speedup_is_the_ratio_of_medians_and_of_minima_with_deciles_of_the_rounds():
     ratio = speed_up([1.0, 2.0, 4.0], [3.0, 4.0, 20.0])
     assert (ratio.median, ratio.best) == (2.0, 3.0)
     # rounds: 3, 2, 5, so sorted 2, 3, 5 with deciles at 0.2 and 1.8 of the way
@@ -66,12 +66,12 @@ def test_a_speed_up_is_the_ratio_of_medians_and_of_minima_with_deciles_of_the_ro
     assert str(ratio) == '2.00 (2.20 to 4.60)'
 
 
-def test_rounds_that_do_not_pair_are_refused():
+def test_different_numbers_of_rounds_are_refused():
     with pytest.raises(ValueError, match='zip'):
         speed_up([1.0], [1.0, 2.0])
 
 
 @pytest.mark.parametrize(('share', 'value'), [(0, 1), (0.5, 2.5), (1, 4)])
-def test_quantiles_lie_between_neighbors(share, value):
+def test_quantiles_interpolate_between_neighbors(share, value):
     assert quantile([4, 1, 3, 2], share) == value
     assert quantile([7], share) == 7

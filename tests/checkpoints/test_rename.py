@@ -14,7 +14,7 @@ from mmeffvit.backbones import (
 )
 from mmeffvit.backbones import efficientformerv2 as efv2
 from mmeffvit.checkpoints import CheckpointError, rename
-from mmeffvit.checkpoints.rename import recognise
+from mmeffvit.checkpoints.rename import recognize
 from tests.checkpoints.spelling import from_swiftformer, official_keys
 
 FAMILIES = {
@@ -84,11 +84,11 @@ def test_markers_tell_the_layouts_apart(timm, family):
         'mmeffvit': list(ours(family, arch)),
     }
     for name, spelled in keys.items():
-        assert [entry.name for entry in cls.layouts if recognise(spelled, [entry])] == [name]
+        assert [entry.name for entry in cls.layouts if recognize(spelled, [entry])] == [name]
         # and no other family takes the file for its own
         for other, _ in FAMILIES.values():
             if other is not cls and name == 'timm':
-                assert recognise(spelled, other.layouts) is None
+                assert recognize(spelled, other.layouts) is None
 
 
 def test_norms_of_the_dense_mode_find_their_maps():

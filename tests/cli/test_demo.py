@@ -1,4 +1,4 @@
-"""The demonstration in small: every step of it, and the picture it makes."""
+"""A small version of the demo: every step, and the picture it makes."""
 
 import cv2
 import pytest

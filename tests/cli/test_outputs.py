@@ -1,4 +1,4 @@
-"""No command touches what lies where its output should go: it says so before any work."""
+"""No command overwrites unrelated files; they are reported before any work."""
 
 import pytest
 

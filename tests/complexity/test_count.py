@@ -1,4 +1,4 @@
-"""Counted parameters and multiply-adds are the published ones, and their parts sum to the whole."""
+"""Counted parameters and multiply-adds are the published ones, and parts sum to the total."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_swiftformer_has_the_published_size():
     assert giga(total.multiply_adds + 2 * 384 * 1000) == 1.596
 
 
-def test_the_convolutions_of_the_stem_are_counted_as_by_hand():
+def test_convolutions_of_the_stem_are_counted_correctly():
     result = count('SHViT:s1', shape=(64, 64))
     # 3x3 with stride 2 from 3 to 16 channels, to 32, to 64, to 128: at 32, 16, 8 and 4 pixels
     stem = 9 * (3 * 16 * 32**2 + 16 * 32 * 16**2 + 32 * 64 * 8**2 + 64 * 128 * 4**2)
@@ -98,7 +98,9 @@ def test_a_segmentor_is_counted_without_the_head_that_only_training_uses():
     assert not parts['auxiliary_head'].ran
 
 
-def test_what_the_meta_device_refuses_is_counted_on_the_cpu_and_said(capsys, monkeypatch):
+def test_models_that_the_meta_device_refuses_are_counted_on_the_cpu_with_a_note(
+    capsys, monkeypatch
+):
     from mmeffvit.complexity import count as complexity
     from mmeffvit.complexity.forward import run_backbone
 

@@ -1,4 +1,4 @@
-"""Reading configs: options, errors, where a run writes."""
+"""Reading configs: options, errors and work dirs."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_a_custom_import_that_fails_is_named(config_file):
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_config_that_cannot_be_read_is_one_line_with_its_place(tmp_path, text, parts):
+def test_a_config_that_cannot_be_read_is_reported_in_one_line_with_its_place(tmp_path, text, parts):
     path = tmp_path / 'some_config.py'
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     child = tmp_path / 'child.py'
@@ -91,13 +91,13 @@ def test_configs_in_other_formats_that_cannot_be_read_are_named(tmp_path, name):
 
 
 @pytest.mark.parametrize('key', ['a.b', 'steps.9.x', 'steps.x', 'data_root'])
-def test_an_option_that_does_not_fit_is_one_line(config_file, key):
+def test_an_invalid_option_is_reported_in_one_line(config_file, key):
     path = config_file('a = 1\nsteps = [dict(x=1)]')
     with pytest.raises(UserError, match='some_config'):
         load_config(path, {key: 5})
 
 
 @pytest.mark.parametrize('scope', ['', "default_scope = 'mmpose'"])
-def test_a_config_of_no_host_is_named(config_file, scope):
+def test_an_unsupported_default_scope_is_reported(config_file, scope):
     with pytest.raises(UserError, match="default_scope = 'mmdet'"):
         require_scope(load_config(config_file(scope)))

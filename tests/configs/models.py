@@ -1,4 +1,4 @@
-"""Configs as models, and batches that suit them."""
+"""Models of configs, and batches for them."""
 
 import logging
 from copy import deepcopy
@@ -25,15 +25,15 @@ def build(config: Config) -> nn.Module:
     init_default_scope(config.default_scope)
     model = config.model.copy()
     model.backbone = {**model.backbone, 'init_cfg': None}
-    if 'size' in model.data_preprocessor:  # images are padded to it: small ones would not stay so
+    if 'size' in model.data_preprocessor:  # images are padded to it: small ones would become large
         model.data_preprocessor = {**model.data_preprocessor, 'size': (128, 128)}
     return MODELS.build(dict(model, type=with_scope(model.type, config.default_scope)))
 
 
 def build_as_trained(config: Config) -> nn.Module:
-    """The model with its initial values, which some modules lack before."""
+    """The model after init_weights, which some modules need."""
     model = build(config)
-    MMLogger.get_current_instance().setLevel(logging.WARNING)  # it names every parameter
+    MMLogger.get_current_instance().setLevel(logging.WARNING)  # it logs every parameter
     model.init_weights()
     return model
 
@@ -43,7 +43,7 @@ def with_scope(name: str, scope: str) -> str:
 
 
 def build_empty(name: str) -> nn.Module:
-    """The model of a config on the meta device: shapes without numbers."""
+    """The model of a config on the meta device: shapes without values."""
     with torch.device('meta'):
         return build(load(name))
 
@@ -58,7 +58,7 @@ def num_classes(model: nn.Module) -> int:
 
 
 def random_batch(num_classes: int, size: int = 128, number: int = 1) -> dict:
-    """Images with two instances each, as a data loader of mmdet gives them."""
+    """Images with two instances each, in the format of mmdet's data loaders."""
     from mmdet.structures import DetDataSample
     from mmdet.structures.mask import BitmapMasks
 
@@ -87,7 +87,7 @@ def random_image(rng: np.random.Generator, size: int) -> torch.Tensor:
 
 
 def random_label_maps(num_classes: int, size: int = 128, number: int = 1) -> dict:
-    """Images with label maps, as a data loader of mmseg gives them."""
+    """Images with label maps, in the format of mmseg's data loaders."""
     from mmseg.structures import SegDataSample
 
     rng = np.random.default_rng(0)
@@ -107,12 +107,12 @@ def batch_of(model: nn.Module, config: Config) -> dict:
     batch = make(num_classes(model), number=1 if hasattr(model, 'roi_head') else 2)
     if config.default_scope == 'mmdet' and not model.with_mask:
         for sample in batch['data_samples']:
-            del sample.gt_instances.masks  # as a loader leaves them out
+            del sample.gt_instances.masks  # as in data without masks
     return batch
 
 
 def train_step(model: nn.Module, batch: dict) -> torch.Tensor:
-    """The loss, after a step of gradient descent."""
+    """The loss, after which one step of gradient descent is done."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     model.train()
     data = model.data_preprocessor(batch, training=True)

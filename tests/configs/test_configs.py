@@ -11,7 +11,7 @@ from tests.conftest import ROOT, run_python
 
 @pytest.mark.parametrize('name', CONFIGS)
 def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
-    if name != CONFIGS[0]:  # laying out the lines takes a second and changes no value
+    if name != CONFIGS[0]:  # formatting takes a second and changes no value
         monkeypatch.setattr('mmengine.config.config.FormatCode', lambda code, **_: (code, False))
     config = load(name)
     config.dump(tmp_path / 'dumped.py')

@@ -1,4 +1,4 @@
-"""Deformable DETR: sizes beside mmdet's and as counted by hand, rates, levels, odd sizes."""
+"""Deformable DETR: sizes, learning rates, levels and odd image sizes."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ NAMES = (
     'deformabledetr_shvit_s4_singlehead',
     'deformabledetr_swiftformer_l1_singlehead',
 )
-# what a layer loses: eight heads against one, and a feed-forward of 1024 against one of 512
+# reduction per layer: eight heads to one, and a feed-forward of 1024 to 512
 SAVED = {'split': 230_272 - 82_288, 'projected': 230_272 - 45_424}
 FFN_SAVED = 262_656
 
@@ -29,7 +29,7 @@ def count(config: Config) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_the_stock_model_has_the_parameters_of_mmdets():
+def test_the_stock_model_has_the_parameters_of_mmdets_model():
     folder = Path(mmdet.__file__).parent / '.mim' / 'configs' / 'deformable_detr'
     theirs = Config.fromfile(folder / 'deformable-detr_r50_16xb2-50e_coco.py')
     assert count(load('deformabledetr_resnet_50')) == count(theirs) == STOCK
@@ -37,7 +37,7 @@ def test_the_stock_model_has_the_parameters_of_mmdets():
 
 @pytest.mark.parametrize('attention', ['split', 'projected'])
 @pytest.mark.parametrize(('ffn_channels', 'ffn_saved'), [(None, 0), (1024, 0), (512, FFN_SAVED)])
-def test_six_layers_save_what_was_counted_by_hand(attention, ffn_channels, ffn_saved):
+def test_six_layers_save_the_documented_number_of_parameters(attention, ffn_channels, ffn_saved):
     config = load(SINGLE_HEAD)
     config.model.single_head.update(attention=attention, ffn_channels=ffn_channels)
     assert count(config) == STOCK - 6 * (SAVED[attention] + ffn_saved)
@@ -58,7 +58,7 @@ def test_the_single_head_config_differs_from_the_stock_one_in_nothing_else():
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_the_backbone_and_what_says_where_to_look_learn_at_a_tenth_of_the_rate(name):
+def test_the_backbone_and_the_sampling_layers_have_a_tenth_of_the_learning_rate(name):
     config = load(name)
     with torch.device('meta'):
         model = build(config)

@@ -1,4 +1,4 @@
-"""Mask R-CNN and RetinaNet: what the recipe asks of levels, norms and inputs."""
+"""Mask R-CNN and RetinaNet: levels, norms and inputs of the recipe."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_mobile_attention_removes_parameters_and_changes_no_other_module(arch):
 )
 def test_a_distributed_run_turns_every_batch_norm_into_a_trained_synchronized_one(name):
     config = load(name)
-    # what the runner does with this key before it wraps the model
+    # as the runner does for this key before it wraps the model
     model = convert_sync_batchnorm(build_empty(name), config.sync_bn).train()
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     synchronized = [module for module in model.modules() if isinstance(module, nn.SyncBatchNorm)]

@@ -32,7 +32,7 @@ def side_of(name: str) -> int:
 
 @cache
 def empty(name: str) -> nn.Module:
-    """The model on the meta device; many tests read it, none changes it."""
+    """The model on the meta device; shared by tests that do not modify it."""
     return build_empty(name).eval()
 
 
@@ -41,7 +41,7 @@ def batch_for(name: str, size: int, number: int) -> dict:
         return random_label_maps(150, size, number)
     batch = random_batch(80, size, number)
     for sample in batch['data_samples']:
-        # data with boxes only: the assigner would take the centers of masks
+        # data with boxes only: the assigner would use the centers of masks
         sample.gt_instances.pop('masks', None)
     return batch
 
@@ -58,12 +58,12 @@ def test_points_have_the_strides_of_the_maps_that_arrive(name):
     assert strides == [8, 16, 32, 64][: 4 if 'shvit' in name else 3]
     maps = maps_that_arrive(model, 640)
     assert [tuple(x.shape) for x in maps] == [(1, 96, 640 // s, 640 // s) for s in strides]
-    # the neck doubles maps: no coarser one may be rounded up
+    # the neck doubles maps: no coarser map may be rounded up
     assert model.data_preprocessor.pad_size_divisor % strides[-1] == 0
 
 
 @pytest.mark.parametrize('name', SEGFORMER)
-def test_all_maps_of_the_backbone_meet_at_the_finest(name):
+def test_all_maps_of_the_backbone_are_fused_at_the_finest_resolution(name):
     model = empty(name)
     maps = maps_that_arrive(model, 512)
     finest = 8 if 'shvit' in name else 4
@@ -118,7 +118,7 @@ def test_the_optimizer_treats_each_parameter_as_the_recipe_says(name):
 
 
 @pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'])
-def test_in_a_distributed_run_every_batch_norm_spans_the_processes(name):
+def test_in_a_distributed_run_every_batch_norm_is_synchronized(name):
     config = load(name)
     with torch.device('meta'):
         model = convert_sync_batchnorm(build(config), config.sync_bn)
@@ -126,7 +126,7 @@ def test_in_a_distributed_run_every_batch_norm_spans_the_processes(name):
     assert {type(norm) for norm in norms} == {nn.SyncBatchNorm}
 
 
-def test_the_data_of_rtmdet_is_square_combined_and_late_in_training_single(shapes, monkeypatch):
+def test_rtmdet_trains_on_square_mosaics_and_late_in_training_on_single_images(shapes, monkeypatch):
     from mmdet.registry import DATASETS, HOOKS
 
     monkeypatch.setenv('DATA_ROOT', str(shapes))
@@ -135,7 +135,7 @@ def test_the_data_of_rtmdet_is_square_combined_and_late_in_training_single(shape
         loader.dataset.metainfo = dict(classes=CLASSES)
     init_default_scope('mmdet')
     dataset = DATASETS.build(config.train_dataloader.dataset)
-    for index in range(6):  # the fifth has partners enough for a mosaic
+    for index in range(6):  # from the fifth on there are enough images for a mosaic
         sample = dataset[index % len(dataset)]
         assert sample['inputs'].shape == (3, 640, 640)
         assert 'masks' not in sample['data_samples'].gt_instances

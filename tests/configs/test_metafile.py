@@ -1,4 +1,4 @@
-"""The metafile is true to the configs, and the published sizes are those of the models."""
+"""The metafile agrees with the configs, and the published sizes with the models."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from tests.configs.models import CONFIGS, build_empty, count, load
 MODELS = {name: model for name, model in read_models().items() if model.config}
 BACKBONES = {name: model for name, model in read_models().items() if not model.config}
 PUBLISHED = [name for name, model in MODELS.items() if 'Published Size' in model.metadata]
-# the meta device refuses deformable attention, which takes ten seconds on the CPU: one will do
+# deformable attention fails on the meta device and takes ten seconds on the CPU: one is enough
 UNCOUNTED = (
     'deformabledetr_resnet_50',
     'deformabledetr_resnet_50_singlehead',
@@ -26,7 +26,7 @@ TYPES = {
 
 
 class ElementCounter(TorchDispatchMode):
-    """Operations of norms and bilinear resizing, which torch's own counter leaves out.
+    """Operations of norms and bilinear resizing, which torch's own counter ignores.
 
     The published sums count 2 per element of a batch norm, 5 of a group norm, 4 of a resized map.
     """
@@ -46,13 +46,13 @@ class ElementCounter(TorchDispatchMode):
 
 
 def number(printed: str) -> tuple[float, int]:
-    """``'3.6 M'`` and ``'15.4 G'`` as a number, and the decimals that are printed."""
+    """``'3.6 M'`` or ``'15.4 G'`` as a number, and its printed decimals."""
     value, unit = printed.split()
     return float(value) * {'M': 1e6, 'G': 1e9}[unit], len(value.partition('.')[2])
 
 
 def main_parts(name: str) -> nn.Module:
-    """The model without an auxiliary head, which authors do not count, on the meta device."""
+    """The model on the meta device, without its auxiliary head, which authors do not count."""
     model = build_empty(name).eval()
     if getattr(model, 'auxiliary_head', None) is not None:
         del model.auxiliary_head
@@ -73,7 +73,7 @@ def test_parameters_and_multiply_adds_are_those_of_the_model(name):
     result = complexity(str(model.config))
     assert result.total.parameters == model.parameters
     assert result.shape == model.input_size
-    # how the same network is written moves them a little
+    # they depend slightly on the implementation
     assert result.total.multiply_adds == pytest.approx(model.macs, rel=0.01)
 
 
@@ -99,7 +99,7 @@ def test_sizes_are_the_published_ones(name):
     with torch.no_grad(), ElementCounter() as elements:
         run_model(model, shape=MODELS[name].input_size, proposals=0)
     multiply_adds = products.get_total_flops() / 2
-    # the paper prints some with the operations of norms and resizing, its largest PSPNet without
+    # the paper includes norms and resizing in some, but not in its largest PSPNet
     counts = (multiply_adds, multiply_adds + elements.total)
     assert min(abs(c / number(printed['FLOPs'])[0] - 1) for c in counts) < 0.01
 

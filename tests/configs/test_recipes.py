@@ -23,7 +23,7 @@ WHOLE = (
     'model', 'train_dataloader', 'val_dataloader', 'val_evaluator', 'optim_wrapper',
     'param_scheduler', 'train_cfg', 'custom_hooks',
 )  # fmt: skip
-# what another backbone brings with it, and values that mmdet and mmseg spell out though they are
+# differences due to the backbone, and values that mmdet and mmseg set although they are
 # the defaults
 ANYWHERE = (
     'model.backbone.*', '*.in_channels', 'model.pretrained', 'model.train_cfg', '*.backend_args',
@@ -32,7 +32,7 @@ ANYWHERE = (
 )  # fmt: skip
 SGD = ('optim_wrapper.optimizer.*', 'param_scheduler.0.start_factor')
 SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the whole model
-# what the variants of a config may differ in
+# keys in which the variants of a config may differ
 SIZES = (
     '*.in_channels', '*.channels', 'model.backbone.arch', 'model.backbone.drop_path_rate',
     'model.backbone.attention', 'model.backbone.init_cfg.checkpoint',
@@ -43,7 +43,7 @@ SLIM = ('*.align_corners', '*.in_index', '*.avg_non_ignore', 'model.decode_head.
 
 @dataclass(frozen=True)
 class Comparison:
-    """A config of ours beside one of theirs.
+    """A config of ours to be compared with one of theirs.
 
     Args:
         ours: Name of the config.
@@ -115,14 +115,14 @@ COMPARISONS = [
     Comparison(
         'segformer_swiftformer_xs_ade20k', 'mmseg',
         'segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py',
-        # sides in multiples of 32 in testing; `norm_decay_mult` and `head` by other patterns
+        # test images padded to multiples of 32; other patterns for `norm_decay_mult` and `head`
         ('model.decode_head.channels', SYNCED_BY_RUNNER, 'optim_wrapper.paramwise_cfg.*',
          'train_dataloader.batch_size', 'val_dataloader.dataset.pipeline.*'),
     ),
     Comparison(
         'semfpn_efficientformerv2_s0_ade20k', 'mmseg',
         'poolformer/fpn_poolformer_s12_8xb4-40k_ade20k-512x512.py',
-        # theirs is in mixed precision
+        # theirs uses mixed precision
         ('optim_wrapper.type', 'param_scheduler.0.eta_min'),
         ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'val_dataloader',
          'train_dataloader.batch_size'),
@@ -154,7 +154,7 @@ def theirs_of(comparison: Comparison) -> Config:
 
 
 def scalars(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Every value that is no dict, with its dotted key."""
+    """All values that are not dicts, with their dotted keys."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from scalars(inner, f'{key}.{name}')
@@ -212,7 +212,7 @@ def test_a_variant_differs_from_the_config_it_inherits_from_in_sizes_alone(name)
     assert [key for key in found if not any(fnmatchcase(key, p) for p in SIZES)] == []
 
 
-def test_the_same_differences_are_found_whatever_the_order():
+def test_the_differences_do_not_depend_on_the_order():
     a = Config(dict(model=dict(x=[dict(y=1), dict(y=2)], z=(1, 2), only=3)))
     b = Config(dict(model=dict(x=[dict(y=1), dict(y=3)], z=[1, 2])))
     assert differences(a, b, ('model',)) == {'model.x.1.y', 'model.only'}

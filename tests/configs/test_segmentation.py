@@ -16,7 +16,7 @@ SEGMENTORS = [name for name in CONFIGS if name.startswith(HEADS)]
 
 
 def random_batch(num_classes: int, size: tuple[int, int] = (128, 128), count: int = 2) -> dict:
-    """Images with label maps, as a data loader gives them; some pixels are ignored."""
+    """Images with label maps in the format of a data loader; some pixels are ignored."""
     from mmengine.structures import PixelData
     from mmseg.structures import SegDataSample
 
@@ -59,7 +59,7 @@ def test_the_heads_of_a_config_fit_its_backbone(name):
 def test_any_size_trains_and_predicts_at_its_own_size(name):
     model = build(load(name))
     num_classes = model.decode_head.num_classes
-    for size in ((41, 67), (56, 72)):  # odd, and no multiple of 64
+    for size in ((41, 67), (56, 72)):  # odd, and not multiples of 64
         assert train_step(model, random_batch(num_classes, size)).isfinite()
         (found,) = predict(model, random_batch(num_classes, size, count=1))
         assert found.pred_sem_seg.data.shape == (1, *size)
@@ -79,7 +79,7 @@ def test_the_loss_is_the_mean_over_labeled_pixels_for_mobilevitv2_only(name):
 
 
 @pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_ade20k', 'pspnet_mobilevitv2_050_voc12'])
-def test_only_what_has_one_dimension_escapes_weight_decay(name):
+def test_only_parameters_with_one_dimension_have_no_weight_decay(name):
     from mmengine.optim import build_optim_wrapper
 
     config = load(name)
@@ -113,7 +113,7 @@ def test_the_rate_on_voc_rises_for_500_iterations_and_follows_the_cosine():
 
 
 @pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_ade20k', 'semfpn_swiftformer_l1_ade20k'])
-def test_in_a_distributed_run_batch_norm_spans_the_processes_where_the_recipe_says_so(name):
+def test_in_a_distributed_run_batch_norms_are_synchronized_as_in_the_recipe(name):
     from mmengine.model import convert_sync_batchnorm
 
     config = load(name)
@@ -156,7 +156,7 @@ def test_the_pipelines_read_ade20k(name, ade_shapes, monkeypatch):
     height, width = tested['inputs'].shape[1:]
     assert (height % divisor, width % divisor) == (0, 0)
     assert min(height, width) == 512
-    # the labels are those of the file, whatever the size of the input
+    # the labels have the size of the file for any input size
     assert tested['data_samples'].gt_sem_seg.data.shape[1:] == tested['data_samples'].ori_shape
 
 

@@ -16,7 +16,7 @@ NAME = 'ssdlite_mobilevitv2_050'
 
 
 def batch(height: int, width: int, number: int = 1) -> dict:
-    """Noise with two instances, as a data loader gives it."""
+    """Noise with two instances, in the format of a data loader."""
     from mmdet.structures import DetDataSample
 
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ def test_the_rate_rises_for_500_steps_then_follows_a_cosine_by_epoch():
     )
     rates = []
     for epoch in range(200):
-        for step in range(916 if epoch == 0 else 2):  # 117K images by 128; later, steps do nothing
+        for step in range(916 if epoch == 0 else 2):  # 117K images / 128; later steps do nothing
             if epoch == 0 or step == 0:
                 rates.append((epoch, step, optimizer.param_groups[0]['lr']))
             optimizer.step()
@@ -99,7 +99,7 @@ def test_the_rate_rises_for_500_steps_then_follows_a_cosine_by_epoch():
         assert rate == pytest.approx(expected, rel=1e-6), (epoch, step)
 
 
-def test_ema_weights_move_by_one_in_two_thousand_and_hold_the_statistics_too():
+def test_ema_has_momentum_one_in_two_thousand_and_includes_the_statistics():
     config = load(NAME)
     (hook,) = (HOOKS.build(hook) for hook in config.custom_hooks)
     options = dict(hook.ema_cfg)
@@ -116,7 +116,7 @@ def test_ema_weights_move_by_one_in_two_thousand_and_hold_the_statistics_too():
 
 @pytest.fixture
 def picture(tmp_path):
-    """An orange picture of 200 x 300 pixels with one box, as a data set describes it."""
+    """An orange image of 200 x 300 pixels with one box, in the format of a data set."""
     import cv2
 
     image = np.full((200, 300, 3), (0, 128, 255), np.uint8)  # BGR
@@ -140,7 +140,7 @@ def test_the_training_pipeline_is_in_the_order_of_the_authors(picture):
         'LoadImageFromFile', 'LoadAnnotations', 'mmeffvit.MaxIoURandomCrop',
         'mmeffvit.PhotometricDistortion', 'RandomFlip', 'Resize', 'PackDetInputs',
     ]  # fmt: skip
-    assert [set(pipeline[i]) for i in (2, 3)] == [{'type'}] * 2  # their values are the defaults
+    assert [set(pipeline[i]) for i in (2, 3)] == [{'type'}] * 2  # with default values
     assert pipeline[4].prob == 0.5
     transforms = [TRANSFORMS.build(transform) for transform in pipeline]
     for _ in range(10):

@@ -6,9 +6,16 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 from PIL import ImageFilter
 
-from mmeffvit.datasets.transforms import FloorToMultiple, PhotometricDistortion, RandomGaussianBlur
+from mmeffvit.datasets.transforms import (
+    FloorToMultiple,
+    PhotometricDistortion,
+    RandomGaussianBlur,
+    Resize,
+)
 from mmeffvit.datasets.transforms.photometric import (
     change_brightness,
     change_contrast,
@@ -32,7 +39,7 @@ def image():
 
 
 def distort(image, step, amounts=None):
-    """One change with certainty, alone: the turn of the hue rounds even where it does nothing."""
+    """One distortion alone, always applied: shifting the hue rounds values even by 0."""
     transform = PhotometricDistortion(**(amounts or {}), prob=1.0)
     steps = [drawn for drawn in transform.draw() if drawn.func is step]
     assert len(steps) == 1
@@ -47,42 +54,42 @@ def blend(image, other, factor):
 @pytest.mark.parametrize('factor', [0.875, 1.125])
 def test_brightness_is_a_factor(image, factor):
     changed = distort(image, change_brightness, dict(brightness=(factor, factor)))
-    # a level of rounding
+    # rounding by one level
     assert changed == pytest.approx(np.clip(image * factor, 0, 255), abs=1)
 
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
-def test_contrast_is_the_distance_to_the_mean_grey(image, factor):
+def test_contrast_is_the_distance_to_the_mean_gray(image, factor):
     expected = blend(image, (image @ GRAY).mean(), factor)
     changed = distort(image, change_contrast, dict(contrast=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('factor', [0.5, 1.5])
-def test_saturation_is_the_distance_to_the_grey_of_the_pixel(image, factor):
+def test_saturation_is_the_distance_to_the_gray_of_the_pixel(image, factor):
     expected = blend(image, (image @ GRAY)[..., None], factor)
     changed = distort(image, change_saturation, dict(saturation=(factor, factor)))
     assert changed == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize('turn', [-0.05, 0.05])
-def test_hue_turns_on_the_circle_and_the_brightest_channel_keeps_its_value(image, turn):
+def test_hue_is_shifted_and_the_largest_channel_keeps_its_value(image, turn):
     changed = distort(image, shift_hue, dict(hue=(turn, turn)))
     assert changed.max(axis=2) == pytest.approx(image.max(axis=2), abs=1)
     for before, after in zip(image.reshape(-1, 3), changed.reshape(-1, 3), strict=True):
         hue, saturation, value = colorsys.rgb_to_hsv(*before[::-1] / 255)
         expected = np.array(colorsys.hsv_to_rgb((hue + turn) % 1, saturation, value)[::-1]) * 255
-        # three steps of 1/256 of the circle, six levels of a channel each at most
+        # three steps of 1/256 of the circle, each at most six levels of a channel
         assert after == pytest.approx(expected, abs=18)
 
 
-def test_blue_weighs_as_blue_although_the_hosts_load_bgr():
+def test_channel_weights_are_in_bgr_order():
     blue = np.full((2, 2, 3), (255, 0, 0), np.uint8)
     gray = distort(blue, change_saturation, dict(saturation=(0.0, 0.0)))
     assert gray[0, 0].tolist() == [29, 29, 29]  # 0.114 of 255
 
 
-def test_the_channels_take_all_six_orders(image):
+def test_all_six_channel_orders_occur(image):
     orders = set()
     for _ in range(60):
         changed = distort(image, permute_channels)
@@ -111,7 +118,7 @@ def test_each_change_happens_half_the_time_and_contrast_comes_first_or_last():
     assert abs(positions[True] - positions[False]) < 160
 
 
-def test_the_amounts_fill_the_ranges_of_the_recipe():
+def test_the_magnitudes_cover_the_ranges_of_the_recipe():
     transform = PhotometricDistortion(prob=1.0)
     drawn = {name: [] for name in ('change_brightness', 'change_contrast', 'change_saturation')}
     drawn['shift_hue'] = []
@@ -143,7 +150,7 @@ def test_blur_spreads_a_point_by_its_deviation():
     weights = blurred[..., 0].astype(float)
     rows = np.arange(41) - 20
     deviation = np.sqrt((weights.sum(axis=1) * rows**2).sum() / weights.sum())
-    assert deviation == pytest.approx(3.0, rel=0.1)  # levels of 1/255 cut the tails
+    assert deviation == pytest.approx(3.0, rel=0.1)  # rounding to 1/255 truncates the tails
     assert np.array_equal(blurred[..., 0], blurred[..., 2])
 
 
@@ -166,8 +173,34 @@ def test_an_image_for_testing_shrinks_to_a_multiple_and_never_grows():
     results = FloorToMultiple(8).transform(dict(img=image, img_shape=(515, 689)))
     assert results['img'].shape == (512, 688, 3)
     assert results['img_shape'] == (512, 688)
+    assert FloorToMultiple(8).transform(dict(img=image[:512, :688]))['img'].dtype == np.uint8
     with pytest.raises(ValueError, match='smaller than 32'):
         FloorToMultiple(32).transform(dict(img=image[:31]))
+
+
+def test_flooring_interpolates_as_torch_does_between_corners(image):
+    resized = FloorToMultiple(16).transform(dict(img=image))['img']
+    before = torch.tensor(image).permute(2, 0, 1)[None].float()
+    expected = F.interpolate(before, resized.shape[:2], mode='bilinear', align_corners=True)
+    assert resized.shape != image.shape
+    assert resized.dtype == np.float32
+    np.testing.assert_allclose(resized, expected[0].permute(1, 2, 0).numpy(), atol=1e-3)
+
+
+@pytest.mark.parametrize(('size', 'expected'), [((333, 500), (512, 768)), ((500, 333), (768, 512))])
+def test_a_truncated_long_side_is_one_pixel_shorter_than_a_rounded_one(size, expected):
+    image = np.zeros((*size, 3), np.uint8)
+    options = dict(scale=(8192, 512), keep_ratio=True)
+    results = Resize(truncated=True, **options).transform(dict(img=image))
+    assert results['img'].shape[:2] == results['img_shape'] == expected
+    assert results['scale_factor'] == (expected[1] / size[1], expected[0] / size[0])
+    assert max(Resize(**options).transform(dict(img=image))['img'].shape) == max(expected) + 1
+
+
+def test_a_long_side_is_limited_too():
+    image = np.zeros((512, 9, 3), np.uint8)
+    resize = Resize(truncated=True, scale=(1000, 512), keep_ratio=True)
+    assert resize.transform(dict(img=image))['img'].shape[:2] == (1000, 17)
 
 
 @pytest.mark.parametrize(

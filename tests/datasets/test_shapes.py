@@ -1,4 +1,4 @@
-"""Generated shapes: deterministic, read by mmdet's and mmseg's data sets, true to their masks."""
+"""Generated shapes: deterministic, readable by mmdet and mmseg, consistent with their masks."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_shapes_overlap_but_stay_visible_and_every_class_occurs(folder):
         union = np.zeros((64, 64), int)
         for _, mask in instances:
             union += mask
-        assert union.max() <= 1  # a pixel shows one shape
+        assert union.max() <= 1  # every pixel belongs to one shape at most
         boxes = [cv2.boundingRect(m.astype(np.uint8)) for _, m in instances]
         occluded += any(
             a is not b
@@ -85,7 +85,7 @@ def test_shapes_overlap_but_stay_visible_and_every_class_occurs(folder):
     assert occluded >= 5
 
 
-def test_a_finished_set_is_kept_and_foreign_files_are_not_overwritten(folder, tmp_path):
+def test_a_finished_set_is_kept_and_other_files_are_not_overwritten(folder, tmp_path):
     before = (folder / 'spec.json').stat().st_mtime_ns
     generate(folder, SPEC)
     assert (folder / 'spec.json').stat().st_mtime_ns == before
@@ -100,7 +100,7 @@ def test_label_maps_are_those_of_the_instances_and_outlines_are_unlabeled(ade_fo
         image, instances = draw_image(np.random.default_rng((0, 0, number)), SPEC)
         written = cv2.imread(str(ade_folder / 'images' / 'training' / f'{name}.jpg'))
         assert written.shape == (48, 64, 3)
-        # JPEG loses noise, and halves the resolution of colors; another image differs by 25 or more
+        # JPEG removes noise and halves the color resolution; other images differ by 25 or more
         assert np.abs(written.astype(int) - image[:48]).mean() < 12
         labels = cv2.imread(
             str(ade_folder / 'annotations' / 'training' / f'{name}.png'), cv2.IMREAD_UNCHANGED

@@ -1,4 +1,4 @@
-"""SSD's crop: what a part shows, how often it is drawn, and what is cut with the image."""
+"""SSD's random crop: valid crops, their frequency, and cropped annotations."""
 
 import random
 
@@ -41,7 +41,7 @@ def center_is_inside(part, box) -> bool:
 
 
 def naive_draw(boxes, thresholds=(0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)) -> tuple | None:
-    """The rule, one condition after the other."""
+    """The rule, condition by condition."""
     while True:
         threshold = random.choice(thresholds)
         if threshold == 0:
@@ -61,7 +61,7 @@ def naive_draw(boxes, thresholds=(0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)) -> tuple | Non
 
 
 def annotated(boxes: np.ndarray, masks: type = BitmapMasks) -> dict:
-    """An image whose pixels count up, with the boxes as masks, and what a loader adds."""
+    """An image with consecutive pixel values, boxes also as masks, and the loader's other keys."""
     if masks is BitmapMasks:
         pictures = np.zeros((len(boxes), HEIGHT, WIDTH), np.uint8)
         for picture, (x1, y1, x2, y2) in zip(pictures, boxes.round().astype(int), strict=True):
@@ -80,7 +80,7 @@ def annotated(boxes: np.ndarray, masks: type = BitmapMasks) -> dict:
 
 
 @pytest.mark.parametrize('threshold', [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_a_part_shows_one_box_well_and_has_the_sides_it_may_have(threshold):
+def test_a_crop_has_allowed_sides_and_overlaps_a_box_enough(threshold):
     rng = np.random.default_rng(0)
     transform = MaxIoURandomCrop(thresholds=(0, threshold))
     drawn = weaker = 0
@@ -101,11 +101,11 @@ def test_a_part_shows_one_box_well_and_has_the_sides_it_may_have(threshold):
         assert height >= int(0.3 * HEIGHT)
         assert (part >= 0).all()
         assert (part[2:] <= (WIDTH, HEIGHT)).all()
-    assert weaker > 4  # the least overlap may be under the threshold
+    assert weaker > 4  # the smallest overlap may be below the threshold
 
 
 @pytest.mark.parametrize('number', [1, 4])
-def test_parts_are_drawn_as_often_and_as_large_as_by_the_rule(number):
+def test_crops_have_the_frequency_and_size_of_the_rule(number):
     boxes = random_boxes(np.random.default_rng(5), number)
     transform = MaxIoURandomCrop()
     ours = [transform.draw((HEIGHT, WIDTH), boxes) for _ in range(NUM_DRAWS)]
@@ -118,21 +118,21 @@ def test_parts_are_drawn_as_often_and_as_large_as_by_the_rule(number):
     assert (abs(parts[0].mean(axis=0) - parts[1].mean(axis=0)) < 4 * error).all()
 
 
-def test_every_threshold_is_drawn_as_often_as_the_others():
+def test_all_thresholds_are_equally_likely():
     boxes = np.array([[20, 20, 380, 280]], np.float32)
     transform = MaxIoURandomCrop(thresholds=(0, 0.1, 0.2), num_trials=1000)
     left_alone = sum(transform.draw((HEIGHT, WIDTH), boxes) is None for _ in range(1500))
     assert left_alone / 1500 == pytest.approx(1 / 3, abs=4 * (2 / 9 / 1500) ** 0.5)
 
 
-def test_a_threshold_that_no_part_reaches_is_drawn_anew():
-    boxes = np.array([[10, 10, 60, 60]], np.float32)  # under 100 pixels: never met exactly
+def test_a_threshold_that_no_crop_reaches_is_drawn_again():
+    boxes = np.array([[10, 10, 60, 60]], np.float32)  # below 100 pixels: cannot be reached exactly
     transform = MaxIoURandomCrop(thresholds=(0, 1, 1, 1))
     assert all(transform.draw((HEIGHT, WIDTH), boxes) is None for _ in range(20))
 
 
 @pytest.mark.parametrize('masks', [BitmapMasks, PolygonMasks])
-def test_everything_annotated_is_cut_as_the_image_is(masks):
+def test_all_annotations_are_cropped_with_the_image(masks):
     rng = np.random.default_rng(1)
     transform = MaxIoURandomCrop(thresholds=(0, 0.1, 0.3))
     cropped = 0
@@ -162,7 +162,7 @@ def test_everything_annotated_is_cut_as_the_image_is(masks):
     assert cropped > 20
 
 
-def test_crowds_count_toward_no_rule_and_stay_with_their_center():
+def test_crowds_are_ignored_by_the_rule_and_kept_by_their_center():
     boxes = np.array([[10, 10, 110, 110], [200, 100, 390, 290]], np.float32)
     seen = set()
     for _ in range(100):
@@ -178,7 +178,7 @@ def test_crowds_count_toward_no_rule_and_stay_with_their_center():
         assert MaxIoURandomCrop()(results)['img_shape'] == (HEIGHT, WIDTH)
 
 
-def test_an_image_without_boxes_or_under_100_pixels_stays_as_it_is():
+def test_images_without_boxes_or_below_100_pixels_are_unchanged():
     transform = MaxIoURandomCrop()
     for _ in range(20):
         assert transform(annotated(np.zeros((0, 4), np.float32)))['img_shape'] == (HEIGHT, WIDTH)

@@ -1,4 +1,4 @@
-"""Tiny models of every head that is exported, with scores that differ from place to place."""
+"""Tiny models of every exported head, with scores that vary by position."""
 
 import fcntl
 import os
@@ -46,7 +46,7 @@ SEGMENTOR_BACKBONE = {
 OPTIONS: dict[str, dict[str, Any]] = {
     'retinanet_swiftformer_l1': {
         **BACKBONE,
-        # four levels, the last of which the neck adds; a fifth would be alike and lengthen exports
+        # four levels, the last added by the neck; a fifth would only make exports slower
         'model.neck': dict(**DETECTION_NECK, num_outs=4),
         'model.bbox_head': RETINA_HEAD,
     },
@@ -87,7 +87,7 @@ def config_of(config_name: str) -> Config:
 
 
 def tiny(config_name: str) -> nn.Module:
-    """The model of a config, shrunk, with random weights that find objects and classes."""
+    """A small version of a config's model, with random weights that find objects and classes."""
     torch.manual_seed(0)
     model = randomized(build(config_of(config_name))).eval()
     for name, module in model.named_modules():
@@ -105,13 +105,13 @@ def tiny(config_name: str) -> nn.Module:
 
 @torch.no_grad()
 def balance(model: nn.Module) -> None:
-    """Let no class win everywhere: shift the logits to a mean of 0 on noise."""
+    """Shift the logits to a mean of 0 on noise, so that no class wins everywhere."""
     logits = model.decode_head(model.extract_feat(torch.randn(2, 3, 96, 128)))
     model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
 
 
 def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any) -> list[Error]:
-    """How far a file of ONNX is from a model of mmdet or mmseg."""
+    """The largest differences between an ONNX file and a model of mmdet or mmseg."""
     expect = partial(expect_model, model, sample=sample)
     return compare(partial(run_onnx, path), expect, batches)
 
@@ -125,7 +125,7 @@ def file_for_any_size(config_name: str) -> Path:
 
 
 def file_of(name: str, model: nn.Module, metadata: Mapping[str, str] | None = None) -> Path:
-    """A model in a file for any size; written once a session, as it takes long."""
+    """A model in a file for any size; written once per session, as it takes long."""
     with once_a_session(f'{name}.onnx') as path:
         if not path.exists():
             export_graph(make_graph(model), path, metadata=metadata)
@@ -134,7 +134,7 @@ def file_of(name: str, model: nn.Module, metadata: Mapping[str, str] | None = No
 
 @contextmanager
 def once_a_session(name: str) -> Iterator[Path]:
-    """The place of a file that the processes of a session share; one at a time is in the block."""
+    """The path of a file shared by the processes of a session, locked in the block."""
     session = os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())
     folder = Path(gettempdir(), f'mmeffvit_tests_{session}')
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files of every format give what the original model gives on an image, or are not written."""
+"""Files of every format agree with the original model, or are not written."""
 
 import re
 import sys
@@ -41,7 +41,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Config and weights of the tiny detector, as a run leaves them."""
+    """Config and checkpoint of the tiny detector, as written by a run."""
     folder = tmp_path_factory.mktemp('run')
     config = models.config_of(DETECTOR)
     config.test_dataloader.dataset.metainfo = dict(classes=models.CLASSES)
@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / 'tiny.py', folder / 'tiny.pth'
 
 
-def test_the_command_writes_one_file_and_says_how_well_it_agrees(trained, picture, tmp_path):
+def test_the_command_writes_one_file_and_reports_its_errors(trained, picture, tmp_path):
     out = tmp_path / 'model.onnx'
     shape = ('--shape', 96, 128, '--image', picture)
     done = run_tool('export', *trained, out, '--backbone-only', *shape)
@@ -66,7 +66,7 @@ def test_the_command_writes_one_file_and_says_how_well_it_agrees(trained, pictur
 
 
 def changed_copy(backbone: nn.Module) -> nn.Module:
-    """The same but for one factor: what is exported is of other weights than the original."""
+    """Scale one weight, so that the exported weights differ from the original ones."""
     other = tiny.build(tiny.SWIFTFORMER)
     other.load_state_dict(backbone.state_dict())
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
     pytest.importorskip(PACKAGES[ending])
     graph, original = tiny.graph(), tiny.build(tiny.SWIFTFORMER).eval()
     out = tmp_path / f'model{ending}'
-    with pytest.raises(UserError, match=r'disagrees with the original, and nothing was written'):
+    with pytest.raises(UserError, match=r'disagrees with the original, so nothing was written'):
         write(graph, out, SIZES, expect=partial(expect_maps, graph, changed_copy(original)))
     assert list(tmp_path.iterdir()) == []
     said = write(graph, out, SIZES, expect=partial(expect_maps, graph, original))
@@ -88,14 +88,12 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
 
 
 @pytest.mark.slow
-def test_candidates_agree_with_the_original_detector_after_the_suppression(
-    trained, picture, tmp_path
-):
+def test_candidates_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
     pytest.importorskip('executorch')
     options = ToolOptions(shape=(96, 128), image=picture)
     said = export_model(*map(str, trained), tmp_path / 'model.pte', options)
-    assert 'its boxes are candidates, before overlaps are suppressed' in said
-    assert re.search(r'objects without a partner 0 .*\n.*box error.*\n.*score error', said), said
+    assert 'its boxes are candidates before NMS' in said
+    assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
 
 def test_half_precision_has_limits_of_its_own(tmp_path):
@@ -104,7 +102,7 @@ def test_half_precision_has_limits_of_its_own(tmp_path):
     assert f'(limit {HALF.maps:.3g})' in said
 
 
-def test_an_image_of_the_config_is_taken_where_none_is_given(trained, picture, tmp_path):
+def test_without_an_image_one_of_the_config_is_used(trained, picture, tmp_path):
     data = ('test_dataloader.dataset.data_root', 'test_dataloader.dataset.data_prefix')
     for root, found in ((picture.parent, True), (tmp_path, False)):
         given = dict(zip(data, (str(root), dict(img='')), strict=True))
@@ -117,7 +115,7 @@ def test_an_image_of_the_config_is_taken_where_none_is_given(trained, picture, t
                 call()
 
 
-def test_the_command_leaves_nothing_behind_where_the_file_disagrees(
+def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
     trained, picture, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(formats, 'FLOAT', Limits(maps=1e-12))
@@ -132,14 +130,14 @@ def test_the_command_leaves_nothing_behind_where_the_file_disagrees(
     ('name', 'options', 'complaint'),
     [
         ('model.txt', {}, "'.txt'"),
-        ('model.tflite', {}, "'.tflite'; choose among .onnx"),
+        ('model.tflite', {}, "'.tflite'; choose from .onnx"),
         ('model.onnx', dict(shape=(16, 64)), '32 pixels'),
         ('model.onnx', dict(batch=0), 'starts at 1'),
         ('model.onnx', dict(opset=9), '18 to 23'),
         ('model.onnx', dict(image=Path('nowhere.jpg')), 'does not exist'),
         ('model.onnx', dict(half=True), 'float32 only'),
         ('model.pte', {}, '--shape HEIGHT WIDTH'),
-        ('model.pte', dict(shape=(64, 64), batch=2), 'a batch of 1, not 2'),
+        ('model.pte', dict(shape=(64, 64), batch=2), 'batch size 1, not 2'),
     ],
 )
 def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, complaint):
@@ -148,7 +146,7 @@ def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, comp
 
 
 @pytest.mark.parametrize('ending', FORMATS)
-def test_a_missing_package_is_named_with_its_cure(monkeypatch, ending):
+def test_a_missing_package_is_reported_with_a_fix(monkeypatch, ending):
     package = PACKAGES[ending]
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:
         monkeypatch.delitem(sys.modules, name)

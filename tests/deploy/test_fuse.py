@@ -1,4 +1,4 @@
-"""Fused models give the outputs of the model they come from."""
+"""Fused models give the outputs of the original model."""
 
 import copy
 
@@ -27,7 +27,7 @@ def assert_equal_maps(fused: nn.Module, model: nn.Module, size: tuple[int, int])
 
 
 def randomize(model: nn.Module) -> nn.Module:
-    """Statistics and layer scales that would show a wrong fold."""
+    """Random statistics and layer scales, so that a wrong fold is detected."""
     randomized(model)
     for module in model.modules():
         if isinstance(module, _BatchNorm | nn.GroupNorm) and module.affine:
@@ -39,7 +39,7 @@ def randomize(model: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize(('family', 'arch'), CASES)
-def test_fused_maps_equal_the_others_and_no_batch_norm_is_left(family, arch):
+def test_fused_maps_are_equal_and_no_batch_norm_is_left(family, arch):
     backbone = randomize(build(family, arch))
     before = copy.deepcopy(backbone.state_dict())
     fused = fuse(backbone)
@@ -49,11 +49,11 @@ def test_fused_maps_equal_the_others_and_no_batch_norm_is_left(family, arch):
     assert all(name.startswith('output_norms') for name in left)
     assert not any(isinstance(m, LayerScale) for m in fused.modules())
     assert not any(m.affine for m in fused.modules() if isinstance(m, nn.GroupNorm))
-    # and the model it comes from is unchanged
+    # and the original model is unchanged
     assert all(torch.equal(value, before[key]) for key, value in backbone.state_dict().items())
 
 
-def test_a_fused_backbone_is_for_inference_whatever_the_mode_of_its_source():
+def test_a_fused_backbone_is_in_eval_mode_for_any_mode_of_its_source():
     backbone = build('SHViT', 's1').train()
     assert not fuse(backbone).training
     assert backbone.training
@@ -85,7 +85,7 @@ def test_a_fused_detector_finds_the_same(config_name):
     torch.testing.assert_close(found.scores, expected.scores, rtol=1e-3, atol=1e-4)
 
 
-def test_convolutions_that_levels_share_are_folded_with_each_norm_apart():
+def test_convolutions_shared_by_levels_are_folded_with_the_norm_of_each_level():
     pytest.importorskip('mmdet')
     from mmdet.registry import MODELS
 
@@ -107,7 +107,7 @@ def test_convolutions_that_levels_share_are_folded_with_each_norm_apart():
     assert not any(isinstance(m, _BatchNorm) for m in fused.modules())
 
 
-def test_a_shift_does_not_fold_into_a_padded_convolution():
+def test_a_bias_is_not_folded_into_a_padded_convolution():
     conv = nn.Conv2d(4, 4, 3, padding=1)
     with pytest.raises(ValueError, match='1x1'):
         absorb_affine(conv, torch.ones(4), torch.ones(4))

@@ -1,4 +1,4 @@
-"""Small graphs that the tests of several runtimes share."""
+"""Small graphs shared by the tests of several runtimes."""
 
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ def images(batch: int = 1) -> Tensor:
 
 @cache
 def onnx_file() -> Path:
-    """The two first stages of a SwiftFormer, for images of any size; written once a session."""
+    """The first two stages of a SwiftFormer, for any image size; written once per session."""
     with once_a_session('tiny.onnx') as path:
         if not path.exists():
             export_backbone(build(SWIFTFORMER), path, metadata=dict(note='kept'))

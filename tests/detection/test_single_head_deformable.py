@@ -1,4 +1,4 @@
-"""One-headed deformable attention against its equation, and where the detector puts it."""
+"""Single-head deformable attention against its equation, and its use in the detector."""
 
 import math
 
@@ -27,7 +27,7 @@ def count(module: nn.Module) -> int:
 
 
 def randomize(module: nn.Module) -> nn.Module:
-    """Give every weight a value: fresh ones look the same way whatever the query is."""
+    """Randomize all weights: with the initial ones, the offsets do not depend on the query."""
     for parameter in module.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5)
     return module
@@ -52,7 +52,7 @@ def inputs(channels: int, queries: int) -> dict[str, Tensor]:
 
 
 def sample(level: Tensor, x: float, y: float) -> Tensor:
-    """A map (H, W, D) between its cells, bilinear; cell i reaches from i to i + 1."""
+    """Sample a map (H, W, D) bilinearly; cell i extends from i to i + 1."""
     height, width, _ = level.shape
     total = torch.zeros(level.shape[2], dtype=level.dtype)
     left, top = math.floor(x - 0.5), math.floor(y - 0.5)
@@ -119,7 +119,7 @@ def test_self_attention_samples_the_queries_without_their_position():
 
 
 @pytest.mark.parametrize('attention', ATTENTIONS)
-def test_every_weight_learns_and_dropout_is_that_of_training(attention):
+def test_every_weight_gets_a_gradient_and_dropout_is_for_training_only(attention):
     module = randomize(attention(16, 8, num_levels=2, num_points=3, dropout=0.5).double())
     given = inputs(16, 7)
     module(**given).square().sum().backward()
@@ -135,14 +135,14 @@ def test_parameters_of_the_modules_are_those_counted_by_hand():
     assert count(SplitDeformableAttention(256, 64)) == 82_288
 
 
-@pytest.mark.filterwarnings('ignore:.*power of 2')  # 1 / 49 * 49 is under 1
+@pytest.mark.filterwarnings('ignore:.*power of 2')  # 1 / 49 * 49 is below 1
 @pytest.mark.parametrize('attended', range(1, 50))
 def test_the_head_has_exactly_the_attended_channels(attended):
     module = ProjectedDeformableAttention(49, attended)
     assert module.value_proj.out_features == module.output_proj.in_features == attended
 
 
-def test_at_first_each_level_looks_to_four_sides_and_each_side_has_every_distance():
+def test_initial_points_cover_four_directions_and_all_distances():
     offsets = initial_offsets(4, 4)
     first = torch.tensor([[1.0, 0], [0, 2], [-3, 0], [0, -4]])
     torch.testing.assert_close(offsets[0], first, rtol=0, atol=1e-5)
@@ -160,7 +160,7 @@ def test_point_p_is_p_plus_one_cells_away(num_points):
 
 
 @pytest.mark.parametrize('attention', ATTENTIONS)
-def test_a_fresh_module_starts_from_the_documented_spread(attention):
+def test_initial_values_are_the_documented_ones(attention):
     module = attention(64, 32, num_levels=3, num_points=4)
     module = getattr(module, 'attention', module)
     assert module.sampling_offsets.weight.abs().max() == 0
@@ -170,8 +170,8 @@ def test_a_fresh_module_starts_from_the_documented_spread(attention):
 
 
 def small_detector(**single_head: object) -> SingleHeadDeformableDETR:
-    """Three encoder and four decoder layers of 32 channels, on maps that pass unchanged."""
-    init_default_scope('mmdet')  # for what the host's modules build themselves
+    """Three encoder and four decoder layers of 32 channels, on two levels."""
+    init_default_scope('mmdet')  # for modules that mmdet's modules build
     deformable = dict(embed_dims=32, num_heads=4, num_levels=2, num_points=3, dropout=0.2)
     ffn = dict(embed_dims=32, feedforward_channels=64, ffn_drop=0.0)
     config = ConfigDict(
@@ -204,7 +204,7 @@ def kinds(detector: SingleHeadDeformableDETR) -> tuple[list[type], list[type]]:
     return encoder, [type(layer.cross_attn) for layer in detector.decoder.layers]
 
 
-def test_the_chosen_layers_change_and_the_others_stay_those_of_the_host():
+def test_only_the_chosen_layers_are_replaced():
     detector = small_detector(encoder=[0, 2], decoder=[3], attended=8)
     stock, split = MultiScaleDeformableAttention, SplitDeformableAttention
     assert kinds(detector) == ([split, stock, split], [stock, stock, stock, split])
@@ -231,7 +231,7 @@ def test_without_a_choice_the_layers_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize('attention', ['split', 'projected'])
-def test_initializing_the_detector_keeps_the_spread(attention):
+def test_initializing_the_detector_keeps_the_initial_points(attention):
     detector = small_detector(encoder=[1], decoder=[1], attended=8, attention=attention)
     randomize(detector.encoder)
     detector.init_weights()
@@ -257,6 +257,6 @@ def test_initializing_the_detector_keeps_the_spread(attention):
         (dict(encoder=[1], decoder=[1], attended=0), 'attended is 0; choose 1 to 32'),
     ],
 )
-def test_a_choice_that_does_not_exist_is_named(choice, said):
+def test_an_invalid_choice_is_reported(choice, said):
     with pytest.raises(ValueError, match=said):
         small_detector(**choice)

@@ -64,7 +64,7 @@ def make_head(in_channels=(8, 6, 4, 4, 4, 2), feat_channels=(6, 6, 4, 4, 4, 2)) 
 
 
 def naive_anchors(cells, clamped: bool = True) -> torch.Tensor:
-    """Center, width and height in parts of the image, one anchor after the other."""
+    """Center, width and height relative to the image, anchor by anchor."""
     anchors = []
     for k, ((height, width), ratios) in enumerate(zip(cells, RATIOS, strict=True)):
         size, following = (0.1 + (1.05 - 0.1) * j / 6 for j in (k, k + 1))
@@ -99,7 +99,7 @@ def random_outputs(num_images: int) -> tuple[list[torch.Tensor], list[torch.Tens
 
 
 def rows(levels: list[torch.Tensor], image: int, channels: int) -> torch.Tensor:
-    """What a head says of each anchor of an image, in float64."""
+    """The outputs of a head for each anchor of an image, in float64."""
     anchors = []
     for level in levels:
         for y, x in itertools.product(range(level.shape[2]), range(level.shape[3])):
@@ -111,7 +111,7 @@ def rows(levels: list[torch.Tensor], image: int, channels: int) -> torch.Tensor:
 def test_anchors_are_those_of_the_definition_for_any_map(cells):
     anchors = torch.cat(make_anchors().grid_priors(cells))
     expected = to_corners(naive_anchors(cells))
-    # float32 against float64, in parts of the image
+    # float32 against float64, relative to the image
     assert torch.allclose(anchors.double(), expected, atol=1e-6, rtol=0)
 
 
@@ -142,7 +142,7 @@ def test_anchors_not_clamped_are_those_of_mmdet_at_320_pixels():
 
 
 @pytest.mark.parametrize('size', [(320, 320), (300, 200)])
-def test_the_neck_passes_maps_on_and_halves_the_last_one(size):
+def test_the_neck_keeps_the_maps_and_halves_the_last_one(size):
     neck = SSDLiteNeck([8, 12], extra_channels=[6, 4, 4], pooled_channels=3)
     maps = [torch.randn(2, 8, *(side // 16 for side in size))]
     maps.append(torch.randn(2, 12, *(side // 32 for side in size)))
@@ -168,7 +168,7 @@ def test_separable_convolutions_have_no_activation_between_their_parts():
     assert torch.equal(neck([x])[1], pointwise(depthwise(x)))
 
 
-def test_the_neck_says_what_it_cannot_do():
+def test_the_neck_reports_invalid_arguments():
     with pytest.raises(ValueError, match='one map or more'):
         SSDLiteNeck([])
     with pytest.raises(ValueError, match='1 maps arrive'):
@@ -217,7 +217,7 @@ def test_ratios_and_sizes_of_anchors_are_above_zero():
 BOXES = [  # of two images, in pixels
     [
         [20.3, 31.7, 181.1, 223.9],
-        [0.5, 0.4, 22.0, 21.0],  # no anchor reaches half
+        [0.5, 0.4, 22.0, 21.0],  # no anchor has an IoU of 0.5
         [103.3, 92.1, 221.7, 203.9],
         [104.9, 91.4, 223.9, 202.9],  # its best anchor is also that of the box before
     ],
@@ -231,7 +231,7 @@ def overlaps_with_anchors(boxes: list[list[float]]) -> torch.Tensor:
     return torch.tensor([[overlap(a, b) for b in boxes] for a in corners])
 
 
-def test_the_boxes_of_the_losses_are_the_cases_that_matter():
+def test_the_boxes_of_the_loss_tests_cover_the_relevant_cases():
     overlaps = overlaps_with_anchors(BOXES[0])
     best = overlaps.argmax(dim=0)
     assert (overlaps.amax(dim=0) < 0.5).tolist() == [False, True, False, False]
@@ -242,7 +242,7 @@ def test_the_boxes_of_the_losses_are_the_cases_that_matter():
 
 
 def naive_losses(scores, boxes) -> tuple[float, float]:
-    """Matching, hard negatives and both sums, written out."""
+    """Naive matching, hard negative mining and both losses."""
     anchors = naive_anchors(CELLS)
     box_loss = class_loss = 0.0
     num_positives = 0
@@ -268,7 +268,7 @@ def naive_losses(scores, boxes) -> tuple[float, float]:
     return class_loss / num_positives, box_loss / num_positives
 
 
-def test_losses_equal_matching_and_mining_written_out():
+def test_losses_equal_naive_matching_and_mining():
     scores, boxes = random_outputs(num_images=2)
     instances = [
         InstanceData(bboxes=torch.tensor(truth), labels=torch.tensor(labels))
@@ -277,13 +277,13 @@ def test_losses_equal_matching_and_mining_written_out():
     metas = [dict(batch_input_shape=(320, 320), img_shape=(320, 320), pad_shape=(320, 320))] * 2
     losses = make_head().loss_by_feat(scores, boxes, instances, metas)
     classes, positions = naive_losses(scores, boxes)
-    # float32 over some hundred terms
+    # float32 sums of some hundred terms
     assert float(sum(losses['loss_cls'])) == pytest.approx(classes, rel=1e-5)
     assert float(sum(losses['loss_bbox'])) == pytest.approx(positions, rel=1e-5)
 
 
 def naive_instances(scores, boxes, test_cfg, original) -> list[tuple]:
-    """Top boxes per class, greedy suppression per class, best ones, then clipped."""
+    """Top boxes per class, greedy NMS per class, best boxes overall, then clipping."""
     anchors = naive_anchors(CELLS)
     deltas = rows(boxes, 0, 4) * VARIANCES
     sizes = anchors[:, 2:] * deltas[:, 2:].exp()
@@ -312,7 +312,7 @@ def naive_instances(scores, boxes, test_cfg, original) -> list[tuple]:
         (80, 0.01, 1000, range(3, 240)),  # some are suppressed
         (20, 0.01, 200, range(3, 61)),
         (30, 0.01, 10, range(10, 11)),
-        (100, 0.985, 1000, range(3, 90)),  # the threshold leaves fewer
+        (100, 0.985, 1000, range(3, 90)),  # fewer remain above the threshold
     ],
 )
 def test_predictions_are_the_best_of_each_class_over_all_levels(
@@ -336,13 +336,13 @@ def test_predictions_are_the_best_of_each_class_over_all_levels(
     assert torch.allclose(
         found.scores, torch.tensor([score for score, _, _ in expected]), atol=1e-5
     )
-    # float32 at some hundred pixels
+    # float32 at coordinates of some hundred pixels
     assert torch.allclose(
         found.bboxes, torch.stack([box for *_, box in expected]).float(), atol=1e-3
     )
 
 
-def test_outputs_that_minimize_the_losses_are_the_boxes_and_their_classes():
+def test_minimizing_the_losses_gives_the_boxes_and_their_classes():
     head = make_head()
     outputs = random_outputs(num_images=1)
     levels = [level.requires_grad_() for kind in outputs for level in kind]
@@ -361,7 +361,7 @@ def test_outputs_that_minimize_the_losses_are_the_boxes_and_their_classes():
         assert nearest < 2  # pixels of 320
 
 
-def test_boxes_are_clipped_after_the_suppression_and_not_before():
+def test_boxes_are_clipped_after_nms():
     head = make_head()
     boxes = [torch.zeros(1, a * 4, *c) for a, c in zip(ANCHORS, CELLS, strict=True)]
     scores = [
@@ -369,7 +369,7 @@ def test_boxes_are_clipped_after_the_suppression_and_not_before():
     ]
     for level in scores:
         level.view(-1, NUM_CLASSES + 1, *level.shape[2:])[:, -1] = 20  # background
-    # two anchors of the whole image: one moved by 0.8 to the left, one to the left and up
+    # two anchors of the size of the image: one shifted by 0.8 to the left, one to the left and up
     scores[-1][0, [0, NUM_CLASSES + 1]] = torch.tensor([30.0, 29.0])[:, None, None]
     for i in (0, 1):
         side = head.prior_generator.sides[-1][i][0]

@@ -1,4 +1,4 @@
-"""The code and the commands of a page, and how a test runs them."""
+"""Extract the code and the commands of a page, and run them."""
 
 import re
 import shlex
@@ -21,14 +21,14 @@ def lines_of_code(config: str) -> int:
 
 
 def tool_commands(page: Path) -> list[list[str]]:
-    """The arguments of every command of a page that starts one of our tools, the tool first."""
+    """The arguments of all commands of a page that run our tools, starting with the tool."""
     text = '\n'.join(code_blocks(page, 'bash')).replace('\\\n', ' ')
     found = re.findall(r'^\.venv/bin/python (tools/.*)$', text, re.MULTILINE)
     return [shlex.split(command) for command in found]
 
 
 class Workplace:
-    """A folder that looks as the pages assume: configs, tools, a config of one's own, data."""
+    """A folder as the pages assume it: configs, tools, a custom config and data."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ('configs', 'tools'):

@@ -1,4 +1,4 @@
-"""The page on a backbone of one's own: its file keeps our contract, its config trains a step."""
+"""The page on adding a backbone: its code fulfills the contract, its config trains a step."""
 
 import sys
 
@@ -15,7 +15,7 @@ NAME = 'PlainNet'
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """The package and the config of the page; afterwards nobody knows the backbone any more."""
+    """The package and the config of the page; the backbone is unregistered afterwards."""
     place = Workplace(tmp_path, monkeypatch)
     package, config = code_blocks(PAGE, 'python')
     (tmp_path / 'my_package').mkdir()
@@ -33,7 +33,7 @@ def workplace(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_backbone_of_the_page_keeps_the_contract_and_trains(workplace, capsys):
     check_config, complexity = tool_commands(PAGE)
-    workplace.run(check_config)  # a step of training; imports the package by custom_imports
+    workplace.run(check_config)  # runs a training step; imports the package by custom_imports
     assert 'no fault' in capsys.readouterr().out
     workplace.run(complexity)
     assert 'backbone' in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The page on data sets: what it generates is what a config reads."""
+"""The page on data sets: its generated label maps are read by a config."""
 
 from tests.conftest import ROOT, run_tool_here
 from tests.docs.pages import code_blocks

@@ -1,4 +1,4 @@
-"""The pages on data of one's own: their configs as they are, and their commands."""
+"""The pages on custom data: their configs and their commands, unchanged."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ FROM_SCRATCH = 'model.backbone.init_cfg=None'  # tests have no network
 DETECTOR = TUTORIALS / 'finetune_detector.md'
 SEGMENTOR = TUTORIALS / 'finetune_segmentor.md'
 WATCH = TUTORIALS / 'watch_a_run.md'
-SHORT = {  # the only values that are not the pages'
+SHORT = {  # the only values that differ from the pages
     DETECTOR: ('train_cfg.max_epochs=1', 'train_cfg.val_interval=1'),
     SEGMENTOR: (
         'train_cfg.max_iters=1',
@@ -47,7 +47,7 @@ def write_coco_folder(shapes: Path, folder: Path) -> None:
 
 
 def write_label_maps(shapes: Path, folder: Path) -> None:
-    """The generated shapes as JPEG, and their masks as maps of classes from 1 on."""
+    """The generated shapes as JPEG, and their masks as label maps with classes from 1."""
     for split in ('train', 'val'):
         images, labels = folder / 'images' / split, folder / 'labels' / split
         images.mkdir(parents=True)
@@ -74,14 +74,14 @@ def run_page(page: Path, workplace: Workplace, renamed: dict[str, str], *options
     assert 'tools/train.py' in [command[0] for command in commands]
     for command in commands:
         if command[0] == 'tools/train.py':
-            # the page's first command has checked the config already
+            # the first command of the page has already checked the config
             workplace.run([*command, '--no-check'], (FROM_SCRATCH, *SHORT[page], *options), renamed)
         else:
             workplace.run(command, renamed=renamed)
 
 
 @pytest.mark.slow
-def test_the_page_on_detectors_runs_as_it_is(shapes, workplace, capsys):
+def test_the_page_on_detectors_runs_unchanged(shapes, workplace, capsys):
     (workplace.folder / 'mine' / 'bolts.py').write_text(config_of(DETECTOR))
     write_coco_folder(shapes, workplace.folder / 'data' / 'bolts')
     run_page(DETECTOR, workplace, {'epoch_30.pth': 'epoch_1.pth'}, LOGGED)
@@ -110,16 +110,16 @@ def assert_curves_of_tensorboard(work_dir: Path) -> None:
     curves = events.EventAccumulator(str(path)).Reload()
     assert {'loss', 'loss_cls', 'loss_bbox', 'lr'} <= set(curves.Tags()['scalars'])
     losses = curves.Scalars('loss')
-    assert [event.step for event in losses] == [1, 2]  # 12 images, 8 a step
+    assert [event.step for event in losses] == [1, 2]  # 12 images, batch size 8
     assert all(np.isfinite(event.value) and event.value > 0 for event in losses)
     assert any('bbox_mAP' in tag for tag in curves.Tags()['scalars'])
 
 
 @pytest.mark.slow
-def test_the_page_on_segmentors_runs_as_it_is(shapes, workplace, capsys, monkeypatch):
+def test_the_page_on_segmentors_runs_unchanged(shapes, workplace, capsys, monkeypatch):
     (workplace.folder / 'mine' / 'parts.py').write_text(config_of(SEGMENTOR))
     write_label_maps(shapes, workplace.folder / 'data' / 'parts')
-    # as with an installed package, whose configs lie elsewhere
+    # as with an installed package, whose configs are elsewhere
     (workplace.folder / 'configs').unlink()
     monkeypatch.setenv('MMEFFVIT_CONFIGS', str(ROOT / 'configs'))
     run_page(SEGMENTOR, workplace, {'iter_4000.pth': 'iter_1.pth'}, LOGGED, SAVED)

@@ -1,4 +1,4 @@
-"""The page of released models is what the metafile says, and its names are models."""
+"""The page of released models agrees with the metafile, and its names exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Configs of the hosts with our backbones, as the page has them, fit together."""
+"""The configs of the page, of mmdet and mmseg with our backbones, have no faults."""
 
 import re
 

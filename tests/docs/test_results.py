@@ -6,12 +6,12 @@ from docs.hooks.results import PAGE, numbers, row, with_tables
 from mmeffvit.zoo import Result, find_model
 
 
-def test_the_page_is_what_the_metafile_makes():
+def test_the_page_is_up_to_date_with_the_metafile():
     # after a change of the metafile: python docs/hooks/results.py
     assert PAGE.read_text() == with_tables(PAGE.read_text())
 
 
-def test_what_refines_a_metric_follows_it():
+def test_submetrics_follow_their_metric():
     metrics = {'box AP': 38.8, 'box AP50': 59.8, 'box APs': 22.0, 'mask AP': 35.0, 'mIoU': 1.0}
     assert numbers(metrics) == '38.8 box AP (AP50 59.8, APs 22.0), 35.0 mask AP, 1.0 mIoU'
     assert numbers({}) == ''

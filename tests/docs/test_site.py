@@ -35,14 +35,14 @@ MEBIBYTE = 2**20
 
 
 def local_links(page: Path) -> Iterator[str]:
-    """The links and pictures of a page that lead to files of this repository."""
+    """The links and images of a page that refer to files of this repository."""
     for link in LINK.findall(CODE.sub('', page.read_text())):
         if not re.match(r'[a-z]+:', link):
             yield link
 
 
 def anchors(page: Path) -> set[str]:
-    """The places on a page that a link can name, as the repository's site spells them."""
+    """The anchors of a page, as GitHub spells them."""
     text = re.sub(r'^```.*?^```', '', page.read_text(), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r'^#+ (.+)$', text, re.MULTILINE)
     plain = [re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', heading).lower() for heading in headings]
@@ -89,7 +89,7 @@ def holds(config: Mapping, wanted: Mapping) -> bool:
 
 
 @pytest.mark.parametrize('page', HEADS)
-def test_a_set_up_on_the_page_of_a_head_is_that_of_a_config(page):
+def test_a_setup_on_the_page_of_a_head_is_that_of_a_config(page):
     blocks = code_blocks(ROOT / 'docs' / 'heads' / f'{page}.md', 'python')
     shown = [part for part in map(run_code, blocks) if 'model' in part]
     configs = sorted((ROOT / 'configs').glob(f'{HEADS[page]}_*.py'))
@@ -110,7 +110,7 @@ def test_every_config_is_named_on_the_page_of_its_head():
 
 
 def spell(pattern: str) -> list[str]:
-    """The names that one with braces stands for, as the shell spells them out."""
+    """The names that a name with braces expands to, as in the shell."""
     braces = re.search(r'\{([^}]*)\}', pattern)
     if braces is None:
         return [pattern]
@@ -134,7 +134,7 @@ def site(tmp_path_factory) -> Path:
 
 
 class References(HTMLParser):
-    """What an HTML page loads and where its links lead, and the places in it."""
+    """The resources, links and anchors of an HTML page."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class References(HTMLParser):
 
 @pytest.fixture(scope='module')
 def pages(site) -> dict[Path, References]:
-    # the page for addresses that do not exist is shown at any depth: its links are absolute
+    # the 404 page is shown at any depth: its links are absolute
     return {page: References(page) for page in site.rglob('*.html') if page.name != '404.html'}
 
 
@@ -183,7 +183,7 @@ def test_every_name_of_the_api_is_on_the_site_with_its_docstring(site):
         html = (site / 'api' / page.name).with_suffix('.html').read_text() if names else ''
         assert [name for name in names if f'id="{name}"' not in html] == []
         assert html.count('doc-contents') >= len(names)
-        assert not re.search(r':(class|func|mod|data):', html)  # written as code instead
+        assert not re.search(r':(class|func|mod|data):', html)  # roles must be rendered as code
 
 
 def test_the_pictures_of_the_gallery_are_small():

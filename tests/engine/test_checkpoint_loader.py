@@ -30,10 +30,11 @@ class Payload:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder; with ``Range``, as large hosts do, unless ``whole_only``."""
+    """Serves a folder, with ``Range`` and ``If-Range``, as large hosts do."""
 
     requests: list[str | None] = []
     cut = None  # bytes after which the connection is closed
+    tag = '"1"'  # of the file
 
     def log_message(self, *_: object) -> None:
         pass
@@ -42,9 +43,10 @@ class Quiet(SimpleHTTPRequestHandler):
         content = Path(self.translate_path(self.path)).read_bytes()
         wanted = self.headers.get('Range')
         self.requests.append(wanted)
-        start = int(wanted.removeprefix('bytes=').rstrip('-')) if wanted else 0
+        same = self.headers.get('If-Range') == self.tag
+        start = int(wanted.removeprefix('bytes=').rstrip('-')) if wanted and same else 0
         self.send_response(206 if start else 200)
-        self.send_header('ETag', '"1"')
+        self.send_header('ETag', self.tag)
         self.send_header('Content-Length', str(len(content) - start))
         self.end_headers()
         self.wfile.write(content[start : self.cut])
@@ -56,7 +58,7 @@ def served(tmp_path, monkeypatch):
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
     folder = tmp_path / 'served'
     folder.mkdir()
-    Quiet.requests, Quiet.cut = [], None
+    Quiet.requests, Quiet.cut, Quiet.tag = [], None, '"1"'
     server = ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield folder, f'http://127.0.0.1:{server.server_port}'
@@ -152,6 +154,39 @@ def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(served)
     assert Quiet.requests == [None, 'bytes=1000000-']
     load_guarded(f'{address}/large.pth')  # from the cache
     assert len(Quiet.requests) == 2
+
+
+@pytest.mark.parametrize(
+    'note', [b'', b'{', b'[' * 100_000, b'5', b'\xff', b'"a\\r\\nX-Header: b"', b'null', None]
+)
+def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, served):
+    folder, address = served
+    state = {'weight': torch.arange(600_000.0)}
+    torch.save(state, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match='the same command resumes it'):
+        load_guarded(f'{address}/large.pth')
+    (path,) = (folder.parent / 'cache').rglob('*.part.json')
+    if note is None:
+        path.unlink()
+    else:
+        path.write_bytes(note)
+    Quiet.cut = None
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests == [None, None]
+
+
+def test_another_file_at_the_same_address_is_not_joined_with_the_first(served):
+    folder, address = served
+    torch.save({'weight': torch.zeros(600_000)}, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match='the same command resumes it'):
+        load_guarded(f'{address}/large.pth')
+    Quiet.cut, Quiet.tag = None, '"2"'
+    state = {'weight': torch.ones(600_000)}
+    torch.save(state, folder / 'large.pth')
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests == [None, 'bytes=1000000-']
 
 
 def test_a_file_is_compared_with_the_hash_in_its_name(served):

@@ -58,13 +58,13 @@ def edit(path: Path, change: Callable[[dict], object]) -> None:
 
 
 OPTIONS = {
-    'optim_wrapper.optimizer.lr=-1': ('optim_wrapper.optimizer.lr is -1', 'from 0 on'),
-    'train_dataloader.batch_size=0': ('train_dataloader.batch_size is 0', 'from 1 on'),
+    'optim_wrapper.optimizer.lr=-1': ('optim_wrapper.optimizer.lr is -1', 'at least 0'),
+    'train_dataloader.batch_size=0': ('train_dataloader.batch_size is 0', 'at least 1'),
     'model=5': ('model is 5', 'must be a dict'),
     'model.backbone=5': ('model.backbone is 5', 'must be a dict'),
-    'model.data_preprocessor.std=0': ('model.data_preprocessor.std is 0', 'numbers above 0'),
-    'model.data_preprocessor.std=[1,0,1]': ('std is [1, 0, 1]', 'numbers above 0'),
-    'train_cfg.max_epochs=0': ('train_cfg.max_epochs is 0', 'from 1 on'),
+    'model.data_preprocessor.std=0': ('model.data_preprocessor.std is 0', 'positive numbers'),
+    'model.data_preprocessor.std=[1,0,1]': ('std is [1, 0, 1]', 'positive numbers'),
+    'train_cfg.max_epochs=0': ('train_cfg.max_epochs is 0', 'at least 1'),
     'train_dataloader.dataset.pipeline=5': ('pipeline is 5', 'a list'),
     'train_dataloader=None': ('no train_dataloader',),
     'a': ("KEY=VALUE, not 'a'",),
@@ -99,7 +99,7 @@ def pipe(folder: Path) -> None:
 
 
 DATA = {
-    'cut': (lambda f: (f / TRAIN).write_text('{"images": ['), (TRAIN, 'no JSON')),
+    'cut': (lambda f: (f / TRAIN).write_text('{"images": ['), (TRAIN, 'not valid JSON')),
     'no images': (lambda f: edit(f / TRAIN, lambda c: c.pop('images')), (TRAIN, 'list of images')),
     'no name': (
         lambda f: edit(f / TRAIN, lambda c: c['images'][0].pop('file_name')),

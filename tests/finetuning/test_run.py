@@ -98,7 +98,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--model', 'rtmdet_swiftformer'), 'did you mean rtmdet_swiftformer_xs'),
         (('data', '--launcher', 'pytorch'), 'for which --launcher does nothing'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze would keep what the backbone'),
-        (('data', '--export', '.tflite'), "has the ending '.tflite'"),
+        (('data', '--export', '.tflite'), 'model.tflite'),
         (('data', '--image-size', 100), '--image-size is 100'),
         (('data', '--model', 'maskrcnn_swiftformer_xs'), 'objects without a mask'),
         (('data', '--model', 'segformer_swiftformer_xs_ade20k'), 'a segmentor needs masks'),

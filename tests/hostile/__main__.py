@@ -46,10 +46,12 @@ def import_all() -> None:
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    modules = ['matplotlib.pyplot', 'onnx', 'onnxruntime', 'mmcv.ops', 'torch._dynamo', 'yapf.yapflib.yapf_api',
-               'mmdet.datasets', 'mmdet.models', 'mmdet.evaluation', 'mmdet.visualization',
-               'mmseg.datasets', 'mmseg.models', 'mmseg.evaluation', 'mmseg.visualization',
-               'safetensors.torch', 'huggingface_hub', 'onnxruntime.quantization']  # fmt: skip
+    modules = [
+        'matplotlib.pyplot', 'onnx', 'onnxruntime', 'mmcv.ops', 'torch._dynamo',
+        'yapf.yapflib.yapf_api', 'mmdet.datasets', 'mmdet.models', 'mmdet.evaluation',
+        'mmdet.visualization', 'mmseg.datasets', 'mmseg.models', 'mmseg.evaluation',
+        'mmseg.visualization', 'safetensors.torch', 'huggingface_hub', 'onnxruntime.quantization',
+    ]  # fmt: skip
     modules += [f'mmeffvit.cli.{path.stem}' for path in (ROOT / 'mmeffvit/cli').glob('*.py')]
     modules += ['mmeffvit.zoo', 'mmeffvit.deploy.predictor.predictor']
     for name in modules:

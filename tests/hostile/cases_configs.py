@@ -42,8 +42,10 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             yield Case('configs: files', f'{what}, {how}', COMMANDS[how](name),
                        partial(prepare, make), expect='either' if is_read else 'refuse',
                        codes=(1, 2) if how.startswith('check') else (2,))  # fmt: skip
-    for options in OPTIONS:
-        yield Case('configs: values', f'{" ".join(options)[:60]}, train', train(*options), ready)
+    for number, options in enumerate(OPTIONS):
+        if more > 1 or number % 2:
+            yield Case('configs: values', f'{" ".join(options)[:60]}, train', train(*options),
+                       ready)  # fmt: skip
         if more > 1:
             for how in ('check_config', 'check_dataset'):
                 yield Case('configs: values', f'{" ".join(options)[:60]}, {how}',

@@ -71,7 +71,8 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield Case('outputs', f'{kind}: another ending', with_output(arguments, 'out.xyz'), ready,
                    expect='either' if 'complexity' in kind else 'refuse')  # fmt: skip
         if 'convert' not in arguments and 'export' not in arguments:  # which takes long
-            yield Case('outputs', f'{kind}: a file to replace', with_output(arguments, f'o{suffix}'),
+            yield Case('outputs', f'{kind}: a file to replace',
+                       with_output(arguments, f'o{suffix}'),
                        partial(prepare, lambda path: path.write_text('old'), f'o{suffix}'),
                        expect='work', writes=(f'o{suffix}',))  # fmt: skip
     for number, (kind, arguments) in enumerate(FOLDERS.items()):

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ class Case:
     says: tuple[str, ...] = ()
     codes: tuple[int, ...] = (2,)
     writes: tuple[str, ...] = ()
-    seconds: float = 90
+    seconds: float = 300  # a machine may be busy
     memory: int = MEMORY
 
     @property
@@ -261,10 +262,8 @@ class Running:
             self.ended.is_fat = resident(self.pid) > self.limit
             if not (self.ended.is_late or self.ended.is_fat):
                 return False
-        try:  # what it has started goes with it
+        with suppress(ProcessLookupError):  # what it has started goes with it
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         if not pid:
             os.waitpid(self.pid, 0)
         self.read()

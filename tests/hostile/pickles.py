@@ -32,7 +32,8 @@ def lists(depth: int) -> bytes:
 PAYLOADS: dict[str, bytes] = {
     'os.system': call('os', 'system', text(f'touch {CANARY}')),
     'posix.system': call('posix', 'system', text(f'touch {CANARY}')),
-    'subprocess': call('subprocess', 'Popen', text(f'touch {CANARY}'), integer(-1), b'NNNN\x89\x88'),
+    'subprocess': call('subprocess', 'Popen', text(f'touch {CANARY}'), integer(-1),
+                       b'NNNN\x89\x88'),
     'eval': call('builtins', 'eval', TOUCH),
     'exec': call('builtins', 'exec', TOUCH),
     'eval of Python 2': call('__builtin__', 'eval', TOUCH),
@@ -63,7 +64,9 @@ PAYLOADS: dict[str, bytes] = {
         + b'}' + text('mean') + b'cos\nsystem\nsub'
     ),
     'rebuild with a hook': call('torch._utils', '_rebuild_parameter', b'N\x88cos\nsystem\n'),
-    'build with slots': b'ccollections\nOrderedDict\n)R(}' + text('__class__') + b'cos\nsystem\ns}tb',
+    'build with slots': (
+        b'ccollections\nOrderedDict\n)R(}' + text('__class__') + b'cos\nsystem\ns}tb'
+    ),
     'ordered dict': call('collections', 'OrderedDict', b'cos\nenviron\n'),
     'a class of mmengine': call('mmengine.config', 'Config.fromfile', text('other.py')),
     'a class of numpy': call('numpy.f2py.crackfortran', 'getlincoef', TOUCH, b'}'),

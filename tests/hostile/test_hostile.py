@@ -24,7 +24,7 @@ def test_hostile_inputs_neither_run_nor_lose_nor_break_anything(part, tmp_path):
     done = run_python(
         '-m', 'tests.hostile', '--more', 1, '--part', part, PARTS, '--jobs', 1, '--world', world,
         '--json', tmp_path / 'verdicts.json',
-        env={'OMP_NUM_THREADS': '1'},
+        env={'OMP_NUM_THREADS': '1'}, timeout=850,
     )  # fmt: skip
     assert (tmp_path / 'verdicts.json').exists(), done.stdout[-5000:]
     verdicts = json.loads((tmp_path / 'verdicts.json').read_text())

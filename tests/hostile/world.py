@@ -24,6 +24,10 @@ data_root = 'shapes/'
 model = dict(
     backbone=dict(arch=dict(_delete_=True, channels=(16, 24, 32, 40), depths=(1, 1, 1, 1))),
     neck=dict(in_channels=[16, 24, 32, 40]),
+    roi_head=dict(
+        bbox_head=dict(fc_out_channels=16),
+        mask_head=dict(num_convs=1, conv_out_channels=8),
+    ),
 )
 train_cfg = dict(max_epochs=2, val_interval=3)
 train_dataloader = dict(batch_size=4, dataset=dict(data_root=data_root))

@@ -1,4 +1,4 @@
-"""The hosts' own inferencers take our configs and the checkpoints of their runner."""
+"""The inferencers of mmdet and mmseg work with our configs and checkpoints."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.learning.overfit import overfit
 
 THREE_LINES = """
 import mmeffvit
-from {host}.apis import {inferencer}
+from {scope}.apis import {inferencer}
 found = {inferencer}({config!r}, {checkpoint!r}, device='cpu')({images!r}, out_dir={out!r})
 """
 
 
 def run_of(head: str, folder: Path) -> tuple[str, str]:
-    """The config and the checkpoint that a real run of one step leaves, for small images."""
+    """The config and the checkpoint of a training run of one step on small images."""
     (case,) = [case for case in CASES if case.head == head]
     scale = {'test_dataloader.dataset.pipeline.1.scale': (case.side, case.side)}
     overfit(replace(case, options={**case.options, **scale}), folder, iterations=0)
@@ -28,7 +28,7 @@ def test_det_inferencer_works_in_three_lines(shapes, tmp_path):
     config, checkpoint = run_of('Mask R-CNN', tmp_path)
     images, out = str(shapes / 'val2017' / '000000.png'), tmp_path / 'out'
     code = THREE_LINES.format(
-        host='mmdet', inferencer='DetInferencer', config=config, checkpoint=checkpoint,
+        scope='mmdet', inferencer='DetInferencer', config=config, checkpoint=checkpoint,
         images=images, out=str(out),
     )  # fmt: skip
     names: dict = {}
@@ -42,7 +42,7 @@ def test_mmseg_inferencer_works_in_three_lines(ade_shapes, tmp_path):
     config, checkpoint = run_of('SegFormer', tmp_path)
     images, out = str(ade_shapes / 'images' / 'validation'), tmp_path / 'out'
     code = THREE_LINES.format(
-        host='mmseg', inferencer='MMSegInferencer', config=config, checkpoint=checkpoint,
+        scope='mmseg', inferencer='MMSegInferencer', config=config, checkpoint=checkpoint,
         images=[*map(str, Path(images).glob('*.jpg'))] * 2, out=str(out),
     )  # fmt: skip
     names: dict = {}

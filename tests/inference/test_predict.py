@@ -1,4 +1,4 @@
-"""Every head predicts; inputs of all kinds are found, and what cannot be read is named."""
+"""Every head predicts; inputs of all kinds are found, and unreadable ones are reported."""
 
 import json
 import os
@@ -98,10 +98,12 @@ def test_results_do_not_depend_on_the_batch(untrained, shapes, tmp_path):
     assert len(written[0]) == len(written[1]) > 0
     for one, four in zip(*written, strict=True):
         assert one['image_id'] == four['image_id']
-        assert one['score'] == pytest.approx(four['score'], abs=1e-4)  # other sums, other rounding
+        assert one['score'] == pytest.approx(
+            four['score'], abs=1e-4
+        )  # other summation orders round differently
 
 
-def test_the_score_threshold_holds_for_results(untrained, shapes, tmp_path):
+def test_the_score_threshold_applies_to_results(untrained, shapes, tmp_path):
     out = tmp_path / 'found.json'
     assert run(untrained('Mask R-CNN'), shapes / 'val2017', out=out) == 0
     scores = [row['score'] for row in json.loads(out.read_text())]
@@ -111,17 +113,17 @@ def test_the_score_threshold_holds_for_results(untrained, shapes, tmp_path):
     assert kept == [score for score in scores if score >= between]
 
 
-def test_images_without_annotations_get_running_numbers(untrained, shapes, tmp_path):
-    stranger = tmp_path / 'in' / '000000.png'  # named as an image of the annotation file
-    stranger.parent.mkdir()
-    shutil.copy(shapes / 'train2017' / '000000.png', stranger)
+def test_images_without_annotations_get_consecutive_ids(untrained, shapes, tmp_path):
+    unlisted = tmp_path / 'in' / '000000.png'  # has the name of an image of the annotation file
+    unlisted.parent.mkdir()
+    shutil.copy(shapes / 'train2017' / '000000.png', unlisted)
     out = tmp_path / 'found.json'
-    assert run(untrained('RetinaNet'), stranger, shapes / 'val2017/000003.png', out=out) == 0
+    assert run(untrained('RetinaNet'), unlisted, shapes / 'val2017/000003.png', out=out) == 0
     listed = json.loads((tmp_path / 'found.images.json').read_text())
     assert [image['id'] for image in listed] == [4, 3]  # the file has 0 to 3
 
 
-def test_a_config_without_data_gets_running_categories(untrained, shapes, tmp_path, capsys):
+def test_without_annotations_category_ids_are_consecutive(untrained, shapes, tmp_path, capsys):
     away = {'test_dataloader.dataset.ann_file': 'gone.json'}
     out = tmp_path / 'found.json'
     image = shapes / 'val2017/000000.png'
@@ -157,7 +159,9 @@ def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_pat
 
 
 @pytest.mark.slow
-def test_unreadable_inputs_are_named_skipped_and_told_by_the_exit_code(untrained, shapes, tmp_path):
+def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
+    untrained, shapes, tmp_path
+):
     photos = tmp_path / 'photos'
     (photos / 'deep').mkdir(parents=True)
     shutil.copy(shapes / 'val2017/000000.png', photos / 'deep/good.png')
@@ -182,16 +186,16 @@ def test_unreadable_inputs_are_named_skipped_and_told_by_the_exit_code(untrained
         run(files, f'{photos}/*.bmp', out=tmp_path / 'found.json')
 
 
-def test_what_cannot_work_is_said_before_the_first_image(untrained, shapes, tmp_path):
+def test_invalid_arguments_are_reported_before_the_first_image(untrained, shapes, tmp_path):
     detector, segmentor = untrained('RetinaNet'), untrained('PSPNet')
     image = tmp_path / 'one.png'
     shutil.copy(shapes / 'val2017/000000.png', image)
     before = image.read_bytes()
     for match, files, options in (
-        ('name a .json file', detector, dict(out=tmp_path / 'maps')),
-        ('name a folder', segmentor, dict(out=tmp_path / 'maps.json')),
-        ('of .*one.png already', detector, dict(pictures=tmp_path)),
-        ('of .*one.png already', segmentor, dict(out=tmp_path)),
+        ('give a .json file', detector, dict(out=tmp_path / 'maps')),
+        ('give a folder', segmentor, dict(out=tmp_path / 'maps.json')),
+        ('would overwrite .*one.png', detector, dict(pictures=tmp_path)),
+        ('would overwrite .*one.png', segmentor, dict(out=tmp_path)),
         ('would write nothing', detector, {}),
         ('score-thr is 30', detector, dict(out=tmp_path / 'a.json', score_thr=30)),
         ('batch-size is 0', detector, dict(out=tmp_path / 'a.json', batch_size=0)),
@@ -255,10 +259,10 @@ def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):
     content = clip.read_bytes()
     clip.write_bytes(content[: len(content) // 2])
     assert run(untrained('RetinaNet'), clip, **options) == 1
-    assert 'it says 8 frames and ends after' in capsys.readouterr().err
+    assert 'it should have 8 frames but ends after' in capsys.readouterr().err
 
 
-def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes, tmp_path, capsys):
+def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp_path, capsys):
     (tmp_path / 'broken.json').write_text('[' * 100_000)
     other = {'test_dataloader.dataset.ann_file': str(tmp_path / 'broken.json')}
     image = shapes / 'val2017/000000.png'
@@ -268,7 +272,7 @@ def test_an_annotation_file_that_is_none_gives_running_numbers(untrained, shapes
     assert 'nested too deeply' in printed
 
 
-def test_what_is_finished_survives_an_interruption(untrained, shapes, tmp_path, monkeypatch):
+def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, monkeypatch):
     from mmeffvit.inference.model import LoadedModel
 
     predict_batch, calls = LoadedModel.predict, []

@@ -1,4 +1,4 @@
-"""Predictions in Python: what comes back, of what, and where."""
+"""Predictions in Python: inputs, results and drawings."""
 
 import sys
 
@@ -43,7 +43,7 @@ def test_a_detector_gives_boxes_of_the_photograph_and_masks(detector, photos, tm
     assert (found.path.name, found.frame) == ('a.png', None)
     assert found.boxes.shape == (len(found), 4)
     assert 0 < len(found) <= 5
-    assert found.boxes.max() > 64  # of the photograph, not of the network's input
+    assert found.boxes.max() > 64  # in pixels of the image, not of the network's input
     assert (found.boxes <= [90, 70, 90, 70]).all()
     assert (np.diff(found.scores) <= 0).all()
     assert found.masks.shape == (len(found), 70, 90)
@@ -54,14 +54,14 @@ def test_a_detector_gives_boxes_of_the_photograph_and_masks(detector, photos, tm
     assert len(few) == 1
 
 
-def test_an_array_is_seen_as_the_file_that_it_was_read_from(detector, photos):
+def test_an_array_gives_the_results_of_its_file(detector, photos):
     of_file, of_array = detector(photos[0]), detector(cv2.imread(str(photos[0])))
     assert of_array.path is None
     assert np.array_equal(of_file.boxes, of_array.boxes)
     assert np.array_equal(of_file.masks, of_array.masks)
 
 
-def test_several_inputs_give_a_list_in_their_order(detector, photos):
+def test_several_inputs_give_a_list_in_the_same_order(detector, photos):
     both = detector(photos[::-1], batch_size=2)
     assert [found.path.name for found in both] == ['b.png', 'a.png']
     assert [found.path.name for found in detector(photos[0].parent)] == ['a.png', 'b.png']
@@ -81,11 +81,11 @@ def test_a_segmentor_gives_a_class_for_every_pixel(segmentor, photos):
         ('gone.png', {}, 'no such file or folder|no image or video'),
         (np.zeros((4, 4), np.uint8), {}, r'of shape \(4, 4\); give'),
         (np.zeros((4, 4, 3)), {}, r'an image is float64'),
-        (np.zeros((4, 4, 3), np.uint8), dict(out_dir='out'), 'give arrays alone, without out_dir'),
+        (np.zeros((4, 4, 3), np.uint8), dict(out_dir='out'), 'give only arrays, and no out_dir'),
         ('a.png', dict(score_thr=2), 'give a score from 0 to 1'),
     ],
 )
-def test_bad_inputs_are_named(detector, inputs, options, message):
+def test_bad_inputs_are_reported(detector, inputs, options, message):
     with pytest.raises(UserError, match=message):
         detector(inputs, **options)
 
@@ -115,7 +115,7 @@ def test_a_label_map_converts_to_a_mask_for_every_class(segmentor, photos):
     assert regions.data['class_name'].tolist() == found.names
 
 
-def test_without_supervision_its_command_is_named(detector, photos, monkeypatch):
+def test_a_missing_supervision_is_reported_with_its_install_command(detector, photos, monkeypatch):
     monkeypatch.setitem(sys.modules, 'supervision', None)
     with pytest.raises(UserError, match='pip install supervision'):
         detector(photos[0]).to_supervision()

@@ -1,4 +1,4 @@
-"""Small untrained models of every head, in files as a run leaves them."""
+"""Small untrained models of every head, in the files of a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ FEW = 5  # detections per image: drawing takes longer than finding
 
 @dataclass(frozen=True)
 class Untrained:
-    """A config on the disk and a checkpoint with random weights for it."""
+    """A config file and a checkpoint with random weights for it."""
 
     config: Path
     checkpoint: Path
@@ -56,6 +56,6 @@ def save_untrained(case: Case, folder: Path, data_root: Path) -> Untrained:
 
 
 def keep_every_score(config: Config) -> None:
-    """Let a model without training find something, but not much."""
+    """Adapt an untrained model so that it finds a few objects."""
     settings = config.model.test_cfg.get('rcnn', config.model.test_cfg)
     settings.score_thr, settings.max_per_img = 0.0, FEW

@@ -29,7 +29,7 @@ def naive(layer: EfficientAdditiveAttention, x: torch.Tensor) -> torch.Tensor:
 def test_attention_equals_its_equation(size):
     layer = EfficientAdditiveAttention(12).double()
     x = torch.randn(2, 12, *size, dtype=torch.float64)
-    # float64 on both sides: only the order of sums differs
+    # float64 on both sides: only the summation order differs
     torch.testing.assert_close(layer(x), naive(layer, x), rtol=1e-12, atol=1e-12)
 
 

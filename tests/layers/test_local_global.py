@@ -21,7 +21,7 @@ def randomize(module: nn.Module) -> nn.Module:
 
 
 def naive(layer: TalkingHeadsAttention, query, key, value) -> torch.Tensor:
-    """One head and one query at a time; the heads meet in M_1 and M_2 only."""
+    """One head and one query at a time; the heads are mixed by M_1 and M_2 only."""
     batch, heads = query.shape[0], layer.num_heads
     bias = layer.position_bias(tuple(key.shape[2:]), layer.stride)
     q, k, v = (m.reshape(batch, heads, m.shape[1] // heads, -1) for m in (query, key, value))
@@ -51,7 +51,7 @@ def test_attention_equals_its_equation(size, stride, mix_heads):
 
 
 @pytest.mark.parametrize('size', [(6, 8), (7, 5)])
-def test_mixing_at_half_the_resolution_goes_back_before_the_activation(size):
+def test_at_half_resolution_upsampling_precedes_the_activation(size):
     layer = randomize(LocalGlobalAttention(4, 6, 8, TalkingHeadsAttention(2, (3, 3)), stride=2))
     x = torch.randn(1, 4, *size, dtype=torch.float64)
     half = layer.reduce(x)
@@ -60,7 +60,7 @@ def test_mixing_at_half_the_resolution_goes_back_before_the_activation(size):
     mixed = layer.mixer(layer.query(half), layer.key(half), value) + layer.value_local(value)
     expected = layer.project(F.gelu(F.interpolate(mixed, size, mode='bilinear')))
     torch.testing.assert_close(layer(x), expected)
-    # exactly twice the size is a factor of two
+    # an exact doubling is a scale factor of two
     if size == (6, 8):
         doubled = F.interpolate(mixed, scale_factor=2, mode='bilinear')
         torch.testing.assert_close(layer(x), layer.project(F.gelu(doubled)))
@@ -73,7 +73,7 @@ def test_downsampling_halves_any_size(size):
     x = torch.randn(2, 4, *size, dtype=torch.float64)
     half = tuple(-(-side // 2) for side in size)
     assert layer(x).shape == (2, 10, *half)
-    # queries see every key: moving the far corner moves the first query
+    # queries attend to all keys: changing the far corner changes the first query's output
     moved = x.clone()
     moved[:, :, -1, -1] += 1
     assert (layer(x) - layer(moved))[:, :, 0, 0].abs().max() > 0

@@ -19,7 +19,7 @@ GOLDEN = {
         [0.278034, 0.308785, 0.150499, 0.101056],
     ],
 }
-# sums of equation 5 and weights of equation 6, cut at 1: heads by tokens
+# sums of equation 5 and weights of equation 6, clipped at 1: heads by tokens
 INCOMING = [[1.468718, 0.498758, 1.322813], [1.525058, 0.939145, 0.636716]]
 GIVEN = [[0.981628, 0.699144, 1.0], [1.0, 1.0, 0.650123]]
 

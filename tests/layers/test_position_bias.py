@@ -1,4 +1,4 @@
-"""Biases by distance, at the size they are made for and at others."""
+"""Relative position biases at their own size and at other sizes."""
 
 import copy
 import io
@@ -56,7 +56,7 @@ SIZE = (5, 7)
 
 
 def expected(bias: PositionBias, size: tuple[int, int] = SIZE) -> torch.Tensor:
-    """What a new module says of the same table."""
+    """The biases of a new module with the same table."""
     other = PositionBias(bias.table.shape[0], bias.table_size)
     other.table = torch.nn.Parameter(bias.table.detach().clone())
     return other.eval()(size).detach()
@@ -64,7 +64,7 @@ def expected(bias: PositionBias, size: tuple[int, int] = SIZE) -> torch.Tensor:
 
 @pytest.fixture
 def used() -> PositionBias:
-    """A module that keeps the biases of SIZE."""
+    """A module that has cached the biases of SIZE."""
     bias = made_for(4, 4).eval()
     with torch.no_grad():
         first = bias(SIZE)
@@ -90,7 +90,7 @@ def move(bias: PositionBias) -> None:
 
 
 def step(bias: PositionBias) -> None:
-    bias(SIZE).square().sum().backward()  # in eval mode, as of a frozen stage beside others
+    bias(SIZE).square().sum().backward()  # in eval mode, as in a frozen stage
     torch.optim.SGD(bias.parameters(), lr=0.1).step()
 
 
@@ -101,7 +101,7 @@ def train(bias: PositionBias) -> None:
 
 
 @pytest.mark.parametrize('change', [load, load_by_assignment, average, move, step, train])
-def test_kept_biases_follow_the_table(used, change):
+def test_cached_biases_follow_the_table(used, change):
     before = used._cached.biases.clone()
     with torch.enable_grad():
         change(used)
@@ -112,14 +112,14 @@ def test_kept_biases_follow_the_table(used, change):
 
 
 @pytest.mark.parametrize('dtype', [torch.float64, torch.bfloat16])
-def test_kept_biases_follow_the_type_of_the_table(used, dtype):
+def test_cached_biases_follow_the_dtype_of_the_table(used, dtype):
     with torch.no_grad():
         found = used.to(dtype)(SIZE)
     assert found.dtype == dtype
     assert torch.equal(found, expected(used))
 
 
-def test_kept_biases_are_not_those_of_another_size_stride_or_device(used):
+def test_cached_biases_are_not_used_for_another_size_stride_or_device(used):
     with torch.no_grad():
         assert torch.equal(used((7, 5)), expected(used, (7, 5)))
         assert used(SIZE, 2).shape == (2, 3 * 4, 35)
@@ -128,14 +128,14 @@ def test_kept_biases_are_not_those_of_another_size_stride_or_device(used):
 
 
 @pytest.mark.parametrize('training', [False, True])
-def test_biases_with_a_gradient_are_never_kept_ones(used, training):
+def test_biases_with_a_gradient_are_never_cached(used, training):
     used.train(training)
     used(SIZE).sum().backward()
     assert used.table.grad.abs().sum() > 0
     assert used._cached is None
 
 
-def test_biases_kept_in_inference_mode_serve_without_gradients():
+def test_biases_cached_in_inference_mode_work_under_no_grad():
     bias = made_for(4, 4).eval()
     with torch.inference_mode():
         first = bias(SIZE)
@@ -144,7 +144,7 @@ def test_biases_kept_in_inference_mode_serve_without_gradients():
     bias(SIZE).sum().backward()
 
 
-def test_copies_and_files_hold_no_kept_biases(used):
+def test_copies_and_checkpoints_have_no_cached_biases(used):
     file = io.BytesIO()
     torch.save(used, file)
     sizes = [len(file.getvalue())]
@@ -157,7 +157,7 @@ def test_copies_and_files_hold_no_kept_biases(used):
     assert list(used.state_dict()) == ['table']
 
 
-def test_other_weights_of_a_functional_call_have_biases_of_their_own(used):
+def test_functional_call_with_other_weights_computes_its_own_biases(used):
     with torch.no_grad():
         for make in (torch.Tensor.clone, lambda t: torch.nn.Parameter(t.clone())):
             table = make(torch.randn_like(used.table))
@@ -170,7 +170,7 @@ def test_other_weights_of_a_functional_call_have_biases_of_their_own(used):
         assert torch.equal(used(SIZE), expected(used))
 
 
-def test_biases_made_inside_a_transform_serve_outside(used):
+def test_biases_computed_inside_a_transform_work_outside(used):
     used._cached = None
     x = torch.randn(1)
     with torch.no_grad():
@@ -180,7 +180,7 @@ def test_biases_made_inside_a_transform_serve_outside(used):
 
 
 @pytest.mark.filterwarnings('ignore::torch.jit.TracerWarning', 'ignore::DeprecationWarning')
-def test_graphs_hold_the_table_and_no_kept_biases(used):
+def test_graphs_contain_the_table_and_no_cached_biases(used):
     def compiled(bias):
         return torch.compile(bias, backend='eager', fullgraph=True)
 
@@ -205,7 +205,7 @@ def test_graphs_hold_the_table_and_no_kept_biases(used):
             assert torch.equal(graph(x), expected(used))
             for state in (graph.state_dict(), module.state_dict()):
                 for table in state.values():
-                    table.mul_(2)  # the same one, but for an exported graph
+                    table.mul_(2)  # the same tensor, except in an exported graph
             found = graph(x)
             table = next(iter(graph.state_dict().values()))
             assert torch.equal(found, functional_call(used, {'table': table}, (SIZE,)))

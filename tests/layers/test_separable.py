@@ -8,7 +8,7 @@ from mmeffvit.layers.attention import KeylessSeparableSelfAttention, SeparableSe
 
 
 def naive(layer: SeparableSelfAttention, x: torch.Tensor) -> torch.Tensor:
-    """Equation 3 for every position inside a patch apart, on tokens cut out of the map."""
+    """Equation 3 for each position in a patch separately, on tokens sliced from the map."""
     weight, bias = layer.qkv.weight.flatten(1), layer.qkv.bias
     channels, patch = x.shape[1], layer.patch_size
     out = torch.empty_like(x)
@@ -61,10 +61,10 @@ def test_scores_are_a_distribution_over_the_patches_of_each_position():
     corner = query[:, 0, 1::2, 0::2].flatten(1).softmax(dim=1)
     found = scores[:, 2].view(3, 4, 6)
     torch.testing.assert_close(found[:, 1::2, 0::2].flatten(1), corner)
-    assert torch.count_nonzero(found) == corner.numel()  # nothing at another position
+    assert torch.count_nonzero(found) == corner.numel()  # zero at all other positions
 
 
-def test_tokens_of_two_positions_never_meet():
+def test_tokens_at_different_patch_positions_do_not_interact():
     layer = SeparableSelfAttention(4).eval()
     x = torch.randn(1, 4, 4, 4)
     moved = x.clone()
@@ -75,7 +75,7 @@ def test_tokens_of_two_positions_never_meet():
     assert torch.equal(changed, expected)
 
 
-def test_its_constant_is_not_in_a_checkpoint():
+def test_its_constant_is_not_in_the_state_dict():
     assert set(SeparableSelfAttention(4).state_dict()) == {
         'qkv.weight', 'qkv.bias', 'out.weight', 'out.bias'
     }  # fmt: skip

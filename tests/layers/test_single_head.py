@@ -7,7 +7,7 @@ from mmeffvit.layers.attention import SingleHeadSelfAttention
 
 
 def naive(layer: SingleHeadSelfAttention, x: torch.Tensor) -> torch.Tensor:
-    """Equation 1 to 3 token by token, with the batch norms in eval mode."""
+    """Equations 1 to 3 token by token, with the batch norms in eval mode."""
     attended = layer.sizes[0]
     inner = x[:, :attended]
     mean = inner.mean(dim=(1, 2, 3), keepdim=True)
@@ -31,7 +31,7 @@ def test_attention_equals_its_equation(size):
     torch.testing.assert_close(layer(x), naive(layer, x), rtol=1e-10, atol=1e-12)
 
 
-def test_channels_that_pass_by_are_not_attended():
+def test_the_remaining_channels_bypass_attention():
     layer = SingleHeadSelfAttention(8, attended=3).eval()
     layer.proj = torch.nn.Identity()
     x = torch.randn(1, 8, 4, 4)

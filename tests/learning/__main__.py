@@ -1,4 +1,4 @@
-"""``make learn``: the long runs of all heads, as a Markdown table."""
+"""``make learn``: the long overfitting runs of all heads, as a Markdown table."""
 
 import contextlib
 import sys
@@ -10,7 +10,7 @@ from tests.learning.overfit import overfit
 
 
 def main() -> int:
-    """Run the cases and print a row after each; the exit status is 1 if a floor was missed."""
+    """Run the cases and print a row after each; the exit code is 1 if one is below its minimum."""
     missed = False
     print('| head | config | iterations | seconds | metric | reached | floor | |')
     print('|---|---|---|---|---|---|---|---|', flush=True)

@@ -1,12 +1,12 @@
-"""What every head must reach on the images it was trained on: the table.
+"""What every head must reach on its training images.
 
-Sizes are the smallest that show learning on two cores: backbones keep their widths, and SwiftFormer
-its attention, which ends every stage, but it has one block a stage; necks and heads are narrow.
+The models are the smallest that learn on two CPU cores: backbones have their original widths, but
+SwiftFormer has one block per stage, the one with attention; necks and heads are narrow.
 
-Chance is 0 AP: a box must be right in class and overlap by half. For mIoU it is 16.4, what
-ground everywhere gives: it has 82 % of the labeled pixels of the four images, which show five
-classes. Untrained models of two seeds reach 0 AP and at most 4.8 mIoU. The comment over a row has
-what the test's iterations reach with seeds 0 and 1; a floor is two thirds of the lower one or less.
+Chance is 0 AP: a box needs the correct class and an IoU of 0.5. For mIoU it is 16.4, the value of
+predicting ground everywhere, which has 82 % of the labeled pixels of the four images with their
+five classes. Untrained models reach 0 AP and at most 4.8 mIoU with two seeds. The comment above a
+row has the values of the test with seeds 0 and 1; the minimum is at most two thirds of the lower.
 """
 
 from typing import Any
@@ -74,7 +74,7 @@ CASES = (
     # 0.70, 0.75
     Case('RetinaNet', 'retinanet_swiftformer_l1', AP, retinanet(),
          chance=0.01, floor=0.45, iterations=45, long_iterations=200),
-    # 0.84, 0.87; its first anchors are as far apart as 16 pixels, so the images are larger
+    # 0.84, 0.87; its finest anchors are 16 pixels apart, so the images are larger
     Case('SSDLite', 'ssdlite_mobilevitv2_050', AP, {'model.bbox_head.num_classes': 4},
          chance=0.01, floor=0.5, iterations=70, long_iterations=200, side=128),
     # 0.69, 0.92

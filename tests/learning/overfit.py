@@ -1,4 +1,4 @@
-"""Train a config on a handful of images and evaluate it on the same ones."""
+"""Train a config on a few images and evaluate it on the same ones."""
 
 import time
 from collections.abc import Mapping
@@ -11,21 +11,23 @@ from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade
 from mmeffvit.engine.launch import RunOptions, train
 from tests.conftest import ROOT
 
-WARM_UP = 30  # iterations: without them the first steps of AdamW spoil a network from scratch
+WARM_UP = (
+    30  # iterations: without them, the first steps of AdamW harm a network trained from scratch
+)
 NUM_IMAGES = 4
 
 
 @dataclass(frozen=True)
 class Case:
-    """One head and what it must learn; every image is in every step.
+    """One head and its required metrics; every batch has all images.
 
     Args:
         head: The name of the head in words.
         config_name: The config, in ``configs/``.
-        metric: As the config's evaluator names it; mIoU is that of a segmentor.
-        options: Dotted keys of the config and their values, beside those all cases share.
-        chance: What is reached without learning, as is or rounded up.
-        floor: What must be reached.
+        metric: Name of the metric in the config's evaluator; mIoU for segmentors.
+        options: Dotted keys of the config and their values, in addition to those of all cases.
+        chance: The value without learning, exact or rounded up.
+        floor: The required value.
         iterations: Steps of the test.
         long_iterations: Steps of ``make learn``.
         side: Height and width of the images, in pixels.
@@ -46,20 +48,20 @@ class Case:
 
     @property
     def data(self) -> str:
-        """The fixture with images of the kind that the config reads."""
+        """The fixture with the images for the config."""
         return 'ade_shapes' if self.metric == 'mIoU' else 'shapes'
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run reached, and in how many seconds."""
+    """The metric of a run, and its time in seconds."""
 
     value: float
     seconds: float
 
 
 def overfit(case: Case, folder: Path, *, iterations: int, seed: int = 0) -> Outcome:
-    """Train from scratch; no iterations evaluate the model as it is at the start.
+    """Train from scratch and evaluate; with 0 iterations, evaluate the initial model.
 
     Args:
         case: What to train.
@@ -74,7 +76,7 @@ def overfit(case: Case, folder: Path, *, iterations: int, seed: int = 0) -> Outc
         **schedule(steps, case.lr if iterations else 0.0),
         **data,
         'model.backbone.init_cfg': None,
-        **deepcopy(dict(case.options)),  # merging takes marks out of it
+        **deepcopy(dict(case.options)),  # merging modifies it
     }
     runner = train(
         str(ROOT / 'configs' / f'{case.config_name}.py'),
@@ -84,12 +86,14 @@ def overfit(case: Case, folder: Path, *, iterations: int, seed: int = 0) -> Outc
     assert runner.iter == steps
     scalars = runner.message_hub.log_scalars
     name = f'val/{case.metric}'
-    value = scalars[name].current() if name in scalars else 0.0  # no box at all: none is measured
+    value = (
+        scalars[name].current() if name in scalars else 0.0
+    )  # not measured if there are no boxes
     return Outcome(float(value), time.monotonic() - start)
 
 
 def schedule(steps: int, lr: float) -> dict[str, Any]:
-    """AdamW for ``steps``, a warm-up and a cosine, one evaluation at the end, no running mean."""
+    """AdamW for ``steps``, warm-up and cosine, one evaluation at the end, no weight averaging."""
     warm_up = min(WARM_UP, steps)
     rise = dict(type='LinearLR', start_factor=1e-3, by_epoch=False, begin=0, end=warm_up)
     fall = dict(type='CosineAnnealingLR', by_epoch=False, begin=warm_up, end=steps)
@@ -98,7 +102,7 @@ def schedule(steps: int, lr: float) -> dict[str, Any]:
             _delete_=True, type='IterBasedTrainLoop', max_iters=steps, val_interval=steps
         ),
         'optim_wrapper': dict(
-            _delete_=True,  # one group of parameters: a group for each is slow on a CPU
+            _delete_=True,  # one parameter group: one per parameter is slow on a CPU
             type='OptimWrapper',
             optimizer=dict(type='AdamW', lr=lr, weight_decay=0.0, fused=True),
             clip_grad=dict(max_norm=10),
@@ -113,7 +117,7 @@ def schedule(steps: int, lr: float) -> dict[str, Any]:
 
 
 def loaders(train: dict[str, Any], val: dict[str, Any]) -> dict[str, Any]:
-    """Loaders in this process whose batches hold all images, in the same order always."""
+    """Data loaders in this process; every batch has all images in the same order."""
     common = dict(batch_size=NUM_IMAGES, num_workers=0, persistent_workers=False)
     sampler = dict(type='InfiniteSampler', shuffle=False)
     return {
@@ -123,14 +127,14 @@ def loaders(train: dict[str, Any], val: dict[str, Any]) -> dict[str, Any]:
 
 
 def detection_data(case: Case, folder: Path) -> dict[str, Any]:
-    """Generated shapes as they are, with masks where the config has them; none is held out."""
+    """Generated shapes, with masks if the config uses them; none are held out."""
     data_root = folder / f'shapes_{case.side}'
     generate(data_root, ShapesSpec(num_train=NUM_IMAGES, num_val=1, side=case.side))
     load = [
         dict(type='LoadImageFromFile'),
         dict(type='LoadAnnotations', with_bbox=True, with_mask='maskrcnn' in case.config_name),
     ]
-    resize = dict(type='Resize', scale=(case.side, case.side))  # gives the scale, which is 1
+    resize = dict(type='Resize', scale=(case.side, case.side))  # sets the scale factor, which is 1
     keys = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')
     ann_file = 'annotations/instances_train2017.json'
     common = dict(

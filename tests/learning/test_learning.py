@@ -1,4 +1,4 @@
-"""Every head overfits a handful of images: data, backbone, head, loss and metric fit together."""
+"""Every head overfits a few images: data, backbone, head, loss and metric work together."""
 
 import pytest
 
@@ -12,7 +12,7 @@ BY_HEAD = [pytest.param(case, id=case.head) for case in CASES]
 
 
 @pytest.mark.parametrize('case', BY_HEAD)
-def test_a_head_learns_images_by_heart(case, tmp_path):
+def test_a_head_overfits_a_few_images(case, tmp_path):
     outcome = overfit(case, tmp_path, iterations=case.iterations)
     assert outcome.value >= case.floor
 

@@ -1,4 +1,4 @@
-"""The pyramid of SHViT's authors: level sizes, the host's pyramid as its core, bad input."""
+"""The feature pyramid of SHViT's authors: level sizes, equality with mmdet's FPN, bad input."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_parameters_are_as_counted_from_the_official_code():
     assert count(num_finer=1, coarser=True) == 3_913_984
 
 
-def test_without_finer_levels_it_is_the_pyramid_of_the_host():
+def test_without_finer_levels_it_equals_mmdets_fpn():
     from mmdet.models.necks import FPN
 
     ours = TransposedFPN((8, 12, 16), 4, num_finer=0, coarser=True)

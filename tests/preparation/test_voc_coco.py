@@ -1,4 +1,4 @@
-"""COCO labeled with the classes of VOC: which pixels, which files, what stops a run."""
+"""COCO labeled with the classes of VOC: labels, files and errors."""
 
 import json
 import shutil
@@ -20,20 +20,20 @@ from mmeffvit.preparation.voc_coco import (
 from mmeffvit.utils.files import PARTIAL
 from tests.conftest import run_tool_here
 
-# of mmseg's PascalVOCDataset, 1 to 20, as COCO spells them
+# classes 1 to 20 of mmseg's PascalVOCDataset, by their names in COCO
 COCO_NAMES = (
     'airplane', 'bicycle', 'bird', 'boat', 'bottle', 'bus', 'car', 'cat', 'chair', 'cow',
     'dining table', 'dog', 'horse', 'motorcycle', 'person', 'potted plant', 'sheep', 'couch',
     'train', 'tv',
 )  # fmt: skip
 
-UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # numbers up to 90 that no category of COCO has
+UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # ids up to 90 that are not categories of COCO
 CATEGORIES = {1: 17, 2: 1, 3: 25, 4: 6}  # circles are cats, then persons, giraffes and buses
 
 
 @pytest.fixture(scope='module')
 def coco(shapes, tmp_path_factory):
-    """Generated shapes under categories of COCO, one of which VOC lacks, in files as COCO's."""
+    """Generated shapes with categories of COCO, one of which is not in VOC, in COCO's format."""
     root = tmp_path_factory.mktemp('coco')
     content = json.loads((shapes / voc_coco.ANNOTATIONS).read_text())
     (root / voc_coco.IMAGES).mkdir()
@@ -51,7 +51,7 @@ def coco(shapes, tmp_path_factory):
 
 @pytest.fixture
 def voc(tmp_path):
-    """A folder like VOC's: two images, one of the usual set and one of the augmented."""
+    """A folder like VOC's: two images, one of the standard set and one of the augmented set."""
     root = tmp_path / 'VOC2012'
     lists = dict(train=['2007_000001'], aug=['2008_000002'], val=['2007_000003'])
     for name in VOC_PARTS:
@@ -79,7 +79,7 @@ def test_the_categories_are_those_of_the_same_names():
     assert tuple(names[i] for i in COCO_IDS) == COCO_NAMES
 
 
-def test_the_first_instance_hides_later_ones_and_foreign_categories_are_background():
+def test_earlier_instances_cover_later_ones_and_other_categories_are_background():
     masks = {
         'cat': np.array([[1, 1, 0, 0, 0]]),
         'giraffe': np.array([[0, 1, 1, 1, 0]]),
@@ -119,7 +119,7 @@ def test_every_image_of_coco_gets_the_map_of_its_instances(coco, voc, tmp_path):
     assert not list(out.rglob(f'*{PARTIAL}*'))
 
 
-def test_the_base_reads_what_was_prepared(coco, voc, tmp_path, monkeypatch):
+def test_the_base_config_reads_the_prepared_data(coco, voc, tmp_path, monkeypatch):
     from mmengine.config import Config
     from mmengine.registry import init_default_scope
     from mmseg.registry import DATASETS
@@ -142,7 +142,7 @@ def test_the_base_reads_what_was_prepared(coco, voc, tmp_path, monkeypatch):
     assert val[0]['data_samples'].gt_sem_seg.data.shape == (1, 40, 60)
 
 
-def test_a_stopped_run_goes_on_and_keeps_what_is_done(coco, voc, tmp_path):
+def test_an_interrupted_run_continues_and_keeps_finished_files(coco, voc, tmp_path):
     out = tmp_path / 'out'
     count = prepare_voc_coco(coco, voc, out)
     labels = sorted((out / 'coco' / 'labels').iterdir())
@@ -169,7 +169,7 @@ def test_annotations_that_cannot_be_drawn_are_named(tmp_path):
 
 
 @pytest.mark.parametrize('part', VOC_PARTS)
-def test_a_missing_part_of_voc_is_named_with_its_cure(coco, voc, tmp_path, part):
+def test_a_missing_part_of_voc_is_reported_with_a_fix(coco, voc, tmp_path, part):
     (voc / part).rename(tmp_path / 'elsewhere')
     with pytest.raises(UserError, match=rf'{part}.* does not exist: .*(tar|voc_aug)'):
         prepare_voc_coco(coco, voc, tmp_path / 'out')
@@ -183,13 +183,13 @@ def test_an_incomplete_coco_is_refused(coco, voc, tmp_path):
         prepare_voc_coco(copy, voc, tmp_path / 'out')
 
 
-def test_a_folder_in_the_way_is_left_alone(coco, voc, tmp_path):
+def test_an_existing_folder_is_not_overwritten(coco, voc, tmp_path):
     (tmp_path / 'out' / 'voc').mkdir(parents=True)
     with pytest.raises(UserError, match='exists and is not a link'):
         prepare_voc_coco(coco, voc, tmp_path / 'out')
 
 
-def test_the_tool_ends_in_one_line_for_a_missing_folder(tmp_path):
+def test_a_missing_folder_is_reported_in_one_line(tmp_path):
     done = run_tool_here(
         'prepare_voc_coco', '--coco', tmp_path / 'nowhere', '--out', tmp_path / 'out'
     )

@@ -13,9 +13,9 @@ def decode(anchors: Tensor, deltas: Tensor, limit: float | None = None) -> Tenso
         limit: Largest absolute logarithm.
     """
     logs = deltas[:, 2:] if limit is None else deltas[:, 2:].clamp(-limit, limit)
-    centre = anchors[:, :2] + deltas[:, :2] * anchors[:, 2:]
+    center = anchors[:, :2] + deltas[:, :2] * anchors[:, 2:]
     half = anchors[:, 2:] * logs.exp() / 2
-    return torch.cat([centre - half, centre + half], dim=1)
+    return torch.cat([center - half, center + half], dim=1)
 
 
 def overlaps(one: Tensor, others: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def overlaps(one: Tensor, others: Tensor) -> Tensor:
 
 
 def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -> Tensor:
-    """Non-maximum suppression class by class: indices of what stays, best first."""
+    """Non-maximum suppression per class: indices of the remaining boxes, best first."""
     alive = torch.ones(len(boxes), dtype=torch.bool)
     kept = []
     for index in scores.argsort(descending=True).tolist():
@@ -40,8 +40,8 @@ def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -
 
 
 def grid_anchors(height: int, width: int, stride: int, sides: list[tuple[float, float]]) -> Tensor:
-    """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centred on the corner of their cell."""
+    """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centered on the corner of their cell."""
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')
-    centres = torch.stack([x, y], dim=-1).reshape(-1, 1, 2).float() * stride
-    sizes = torch.tensor(sides).expand(len(centres), -1, 2)
-    return torch.cat([centres.expand(-1, len(sides), 2), sizes], dim=-1).reshape(-1, 4)
+    centers = torch.stack([x, y], dim=-1).reshape(-1, 1, 2).float() * stride
+    sizes = torch.tensor(sides).expand(len(centers), -1, 2)
+    return torch.cat([centers.expand(-1, len(sides), 2), sizes], dim=-1).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""Room for files of released models."""
+"""A temporary folder for files of released models."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,6 @@ import pytest
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Removed at once: the files of all releases together are two gigabytes."""
+    """A folder that is removed after each test: all files together have two gigabytes."""
     with TemporaryDirectory() as name:
         yield Path(name)

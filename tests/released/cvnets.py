@@ -192,7 +192,7 @@ class SSDLite(nn.Module):
                 ),
             }
         )
-        self.rows = 4 + 1 + classes  # of an anchor: box, background, classes
+        self.rows = 4 + 1 + classes  # per anchor: box, background, classes
         self.ssd_heads = nn.ModuleList(
             SSDHead(before, channels, (2 + 2 * len(ratios)) * self.rows, last=before == 64)
             for before, channels, ratios in zip(
@@ -201,7 +201,7 @@ class SSDLite(nn.Module):
         )
 
     def forward(self, x):
-        """(1, 3, H, W) -> box values (N, 4), logits (N, 1 + classes), anchors (N, 4) in parts."""
+        """(1, 3, H, W) -> box values (N, 4), logits (N, 1 + classes), relative anchors (N, 4)."""
         levels = list(self.encoder(x))
         for layer in self.extra_layers.values():
             levels.append(layer(levels[-1]))
@@ -217,7 +217,7 @@ class SSDLite(nn.Module):
 
     @torch.no_grad()
     def detect(self, x: Tensor, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Boxes in pixels of the original picture, scores and labels from 0, best first."""
+        """Boxes in pixels of the original image, scores and labels from 0, best first."""
         values, logits, anchors = self(x)
         scaled = values * values.new_tensor([0.1, 0.1, 0.2, 0.2])
         boxes = decode(anchors, scaled)
@@ -327,7 +327,7 @@ class Segmentor(nn.Module):
 
     @torch.no_grad()
     def segment(self, x: Tensor, height: int, width: int) -> Tensor:
-        """Logits of every pixel of the original picture: (classes, height, width)."""
+        """Logits of every pixel of the original image: (classes, height, width)."""
         sides = [side // self.stride * self.stride for side in x.shape[2:]]
         if sides != list(x.shape[2:]):
             x = F.interpolate(x, sides, mode='bilinear', align_corners=True)
@@ -335,7 +335,7 @@ class Segmentor(nn.Module):
 
 
 def read(path: Path, size: tuple[int, int]) -> Tensor:
-    """A picture as the authors' evaluation reads it, resized to (width, height)."""
+    """An image read as in the authors' evaluation, resized to (width, height)."""
     with Image.open(path) as image:
         resized = image.convert('RGB').resize(size, Image.Resampling.BICUBIC)
     return torch.from_numpy(np.array(resized)).permute(2, 0, 1)[None].float() / 255

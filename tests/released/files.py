@@ -1,4 +1,4 @@
-"""Random weights in networks of the authors, their files, and pictures to predict on."""
+"""Random weights for networks of the authors, their files, and images to predict on."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def with_random_weights(network: nn.Module) -> nn.Module:
-    """Weights and statistics of which none is zero or one: a swapped or a skipped tensor shows."""
+    """Weights and statistics other than zero or one: swapped or skipped tensors are detected."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, value in network.state_dict().items():
@@ -27,11 +27,11 @@ def with_random_weights(network: nn.Module) -> nn.Module:
 
 
 def spread(network: nn.Module, x: Tensor, deviations: Mapping[nn.Module, float]) -> None:
-    """Scale last layers until their outputs deviate so: some classes are found and others not."""
+    """Scale last layers to these standard deviations, so that some classes are found."""
     found = dict.fromkeys(deviations, 0.0)
 
     def measure(layer: nn.Module, _: tuple, output: Tensor) -> None:
-        found[layer] = max(found[layer], float(output.std()))  # of all levels that it sees
+        found[layer] = max(found[layer], float(output.std()))  # maximum over all levels
 
     hooks = [layer.register_forward_hook(measure) for layer in deviations]
     with torch.no_grad():
@@ -67,7 +67,7 @@ def save_mmdet2(network: nn.Module, path: Path, classes: tuple[str, ...]) -> Pat
 
 
 def save_picture(path: Path, width: int, height: int) -> Path:
-    """Blobs of colour, without loss."""
+    """Blobs of color, saved losslessly."""
     rng = np.random.default_rng(0)
     coarse = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
     cv2.imwrite(str(path), cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC))

@@ -185,7 +185,7 @@ class RetinaHead(nn.Module):
 
 
 class Detector(nn.Module):
-    """What both detectors have."""
+    """The common parts of both detectors."""
 
     def __init__(self, finer, coarser):
         super().__init__()
@@ -193,7 +193,7 @@ class Detector(nn.Module):
         self.neck = Pyramid(finer, coarser)
 
     def features(self, pixels):
-        """Maps of an RGB picture, (1, 3, H, W) from 0 to 255, padded by zeros to 32s."""
+        """Maps of an RGB image, (1, 3, H, W) from 0 to 255, zero-padded to multiples of 32."""
         height, width = pixels.shape[2:]
         x = F.pad((pixels - MEAN) / STD, (0, -width % 32, 0, -height % 32))
         return self.neck(self.backbone(x))
@@ -212,7 +212,7 @@ class RetinaNet(Detector):
 
     @torch.no_grad()
     def detect(self, pixels: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Boxes in pixels of the original picture, scores and labels, best first.
+        """Boxes in pixels of the original image, scores and labels, best first.
 
         Args:
             pixels: As :meth:`features`.
@@ -315,7 +315,7 @@ def align(levels: list[Tensor], boxes: Tensor, side: int) -> Tensor:
 
 
 def align_one(level: Tensor, box: Tensor, side: int) -> Tensor:
-    """The mean of bilinear samples, one a cell or more, in every bin of a box in cells."""
+    """The mean of bilinear samples, at least one per cell, in every bin of a box."""
     (left, top, right, bottom), (height, width) = box.tolist(), level.shape[1:]
     samples = []
     for low, high, limit in ((top, bottom, height), (left, right, width)):
@@ -329,7 +329,7 @@ def align_one(level: Tensor, box: Tensor, side: int) -> Tensor:
 
 
 def bilinear(level: Tensor, places: Tensor, dim: int) -> Tensor:
-    """Sample a map along one of its sides; over a cell outside it there is nothing."""
+    """Sample a map along one of its sides; zero more than a cell outside."""
     size = level.shape[dim]
     inside = (places >= -1) & (places <= size)
     places = places.clamp(0, size - 1)
@@ -349,7 +349,7 @@ class MaskRCNN(Detector):
         self.roi_head = nn.ModuleDict(dict(bbox_head=BoxHead(), mask_head=MaskHead()))
 
     def head(self, x):
-        """What the heads make of a proposal, and the RPN of a level."""
+        """The outputs of the heads for a proposal, and of the RPN for a level."""
         crops = align([x] * 4, torch.tensor([[0.0, 0.0, 60.0, 60.0]]), 7)
         return (
             self.rpn_head(x),
@@ -359,13 +359,13 @@ class MaskRCNN(Detector):
 
     @torch.no_grad()
     def detect(self, pixels: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Boxes in pixels of the original picture, scores, labels and 28 x 28 masks in them."""
+        """Boxes in pixels of the original image, scores, labels and 28 x 28 masks in them."""
         height, width = pixels.shape[2:]
         levels = self.features(pixels)
         proposals = self.rpn_head.propose(levels, height, width)
         scores, deltas = self.roi_head['bbox_head'](align(levels, proposals, 7))
-        centres = (proposals[:, :2] + proposals[:, 2:]) / 2
-        anchors = torch.cat([centres, proposals[:, 2:] - proposals[:, :2]], dim=1)
+        centers = (proposals[:, :2] + proposals[:, 2:]) / 2
+        anchors = torch.cat([centers, proposals[:, 2:] - proposals[:, :2]], dim=1)
         deltas = deltas * deltas.new_tensor([0.1, 0.1, 0.2, 0.2]).repeat(CLASSES)
         above = (scores[:, :-1] > 0.05).nonzero()
         rows, labels = above[:, 0], above[:, 1]
@@ -380,7 +380,7 @@ class MaskRCNN(Detector):
 
 
 def paste(mask: Tensor, box: Tensor, height: int, width: int) -> Tensor:
-    """The pixels of a picture whose centres lie in a mask that fills a box."""
+    """The pixels of an image whose centers are inside the mask of a box."""
     left, top, right, bottom = box.tolist()
     y = (torch.arange(height) + 0.5 - top) / (bottom - top) * 2 - 1
     x = (torch.arange(width) + 0.5 - left) / (right - left) * 2 - 1
@@ -389,10 +389,10 @@ def paste(mask: Tensor, box: Tensor, height: int, width: int) -> Tensor:
 
 
 def deviations(network: nn.Module) -> dict[nn.Module, float]:
-    """How far the outputs of the last layers spread: boxes stay near their anchors."""
+    """Standard deviations of the last layers' outputs: boxes stay near their anchors."""
     if isinstance(network, RetinaNet):
         with torch.no_grad():
-            network.bbox_head.retina_cls.bias.sub_(5.0)  # few anchors hold anything
+            network.bbox_head.retina_cls.bias.sub_(5.0)  # few anchors have an object
         return {network.bbox_head.retina_cls: 1.5, network.bbox_head.retina_reg: 0.3}
     box, mask = network.roi_head['bbox_head'], network.roi_head['mask_head']
     return {

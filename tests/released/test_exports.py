@@ -1,4 +1,4 @@
-"""Released models as files for other programs, compared with the models as every export is."""
+"""Exported released models agree with the original models."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.conftest import run_tool_here
 from tests.released import cvnets, files, shvit
 
 RELEASES = {release.config: release for release in cvnets.RELEASES}
-CASES = {  # a head of each layout, with the shape of the images that they are exported for
+CASES = {  # a head of each layout, with the image size of the export
     'ssdlite_mobilevitv2_050': (320, 320),
     'deeplabv3_mobilevitv2_050_voc12': (128, 160),
     'retinanet_shvit_s4': (192, 256),
@@ -19,7 +19,7 @@ CASES = {  # a head of each layout, with the shape of the images that they are e
 
 @pytest.mark.slow
 @pytest.mark.parametrize(('name', 'shape'), CASES.items())
-def test_a_released_model_exports_whole_and_agrees(name, shape, folder):
+def test_an_exported_released_model_agrees(name, shape, folder):
     height, width = shape
     picture = files.save_picture(folder / 'p.png', width, height)
     options = ['--shape', height, width, '--image', picture]
@@ -33,12 +33,12 @@ def test_a_released_model_exports_whole_and_agrees(name, shape, folder):
     done = run_tool_here('export', name, released, folder / 'out.onnx', *options)
     assert done.returncode == 0, done.stdout
     assert (folder / 'out.onnx').is_file()
-    compared = 'share of pixels' if 'voc12' in name else 'box error in pixels'
+    compared = 'fraction of differing pixels' if 'voc12' in name else 'box error in pixels'
     assert compared in done.stdout  # something was found
 
 
 def save_retinanet(picture: Path, folder: Path) -> Path:
-    """A released file whose random weights find something in a picture."""
+    """A released file with random weights that find objects in an image."""
     from mmdet.datasets import CocoDataset
 
     image = cv2.imread(str(picture))[..., ::-1].copy()

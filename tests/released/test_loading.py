@@ -1,4 +1,4 @@
-"""Released files in every place that takes a checkpoint, and what is refused."""
+"""Released files load wherever checkpoints do, and wrong files are refused."""
 
 from pathlib import Path
 
@@ -18,14 +18,14 @@ RELEASES = {release.config: release for release in cvnets.RELEASES}
 
 
 def content_of(name: str) -> dict:
-    """A release's file as it is read, without numbers."""
+    """The content of a released file, without values."""
     with torch.device('meta'):
         return as_ours(RELEASES[name].network().state_dict())
 
 
 @pytest.fixture(scope='module')
 def ssd(tmp_path_factory) -> Path:
-    """The narrowest SSDLite as it is released, with random weights."""
+    """The released file of the narrowest SSDLite, with random weights."""
     network = files.with_random_weights(RELEASES[NARROW].network())
     return files.save_cvnets(
         network, tmp_path_factory.mktemp('ssd') / 'coco-ssd-mobilevitv2-0.5.pt'
@@ -41,13 +41,13 @@ def ssd(tmp_path_factory) -> Path:
         (NARROW, 'retinanet_shvit_s4', 'missing in the file'),
     ],
 )
-def test_a_file_of_another_width_data_set_or_head_is_named(file, config, complaint):
+def test_a_file_of_another_width_data_set_or_head_is_refused(file, config, complaint):
     message = rf'^x\.pt is {file} in the cvnets layout and does not fit the model.*{complaint}'
     with pytest.raises(CheckpointError, match=message):
         fit(build_empty(config), content_of(file), 'x.pt')
 
 
-def test_new_classes_start_fresh_and_another_width_does_not_fit_all_the_same():
+def test_new_classes_keep_initial_values_and_another_width_is_still_refused():
     content = content_of('pspnet_mobilevitv2_050_ade20k')
     _, report = fit(build_empty('pspnet_mobilevitv2_050_voc12'), content, 'x.pt', new_classes=True)
     assert sorted(report.fresh) == sorted(
@@ -73,7 +73,7 @@ def test_new_classes_start_fresh_and_another_width_does_not_fit_all_the_same():
         ),
     ],
 )
-def test_a_tensor_too_few_too_many_or_of_another_kind_is_refused(change, complaint):
+def test_missing_unexpected_or_mismatched_tensors_are_refused(change, complaint):
     content = content_of(NARROW)
     change(content['state_dict'])
     with pytest.raises(CheckpointError, match=complaint):
@@ -88,7 +88,7 @@ def test_a_segmentor_without_its_auxiliary_head_ignores_that_of_the_file():
     assert len(report.loaded) == 305
 
 
-def test_damaged_and_hostile_files_and_lost_weights_have_one_message(ssd, tmp_path):
+def test_damaged_and_malicious_files_and_missing_weights_have_one_message(ssd, tmp_path):
     whole = ssd.read_bytes()
     (tmp_path / 'cut.pt').write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match='truncated or damaged'):
@@ -103,7 +103,7 @@ def test_damaged_and_hostile_files_and_lost_weights_have_one_message(ssd, tmp_pa
         read_model(tmp_path / 'hostile.pth')
 
 
-def test_the_tools_take_a_released_file_as_it_is(ssd, shapes, tmp_path):
+def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
     config, coco = ROOT / f'configs/{NARROW}.py', files.as_coco(shapes, tmp_path / 'coco')
     data = ['--cfg-options', f'data_root={coco}', 'test_dataloader.num_workers=0',
             'test_dataloader.persistent_workers=False']  # fmt: skip
@@ -115,6 +115,15 @@ def test_the_tools_take_a_released_file_as_it_is(ssd, shapes, tmp_path):
     done = run_tool_here('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
     assert done.returncode == 0, done.stdout
     assert (tmp_path / 'out' / 'p.png').is_file()
+    wide = ROOT / 'configs/ssdlite_mobilevitv2_075.py'
+    for tool, arguments in (
+        ('test', data),
+        ('predict', [picture]),
+        ('export', [tmp_path / 'x.onnx']),
+    ):
+        done = run_tool_here(tool, wide, ssd, *arguments)
+        assert done.returncode == 2
+        assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
     done = run_tool_here('train', config, '--resume', ssd, *data)
     assert done.returncode == 2
     assert 'is a released model, not a checkpoint of a run' in done.stdout
@@ -124,7 +133,7 @@ def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tm
     from mmeffvit.datasets.shapes import CLASSES
 
     options = {
-        'data_root': str(shapes), 'load_from': str(ssd), 'model.backbone.init_cfg': None,
+        'data_root': str(shapes), 'load_from': str(ssd),
         'model.bbox_head.num_classes': len(CLASSES), 'optim_wrapper.optimizer.lr': 0.0,
         'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 9,
         'train_dataloader.dataset.metainfo': dict(classes=CLASSES),
@@ -153,7 +162,7 @@ def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tm
         train(config.replace('050', '075'), RunOptions(str(tmp_path / 'wide'), wide), check=False)
 
 
-def test_the_hosts_own_functions_take_a_released_file(ssd):
+def test_functions_of_mmdet_and_mmseg_load_a_released_file(ssd):
     from mmdet.apis import init_detector
 
     model = init_detector(str(ROOT / f'configs/{NARROW}.py'), str(ssd), device='cpu')
@@ -166,11 +175,11 @@ def test_the_hosts_own_functions_take_a_released_file(ssd):
 
 
 def transformers_key(key: str) -> str:
-    """A key of cvnets' DeepLabv3 as transformers spells it, by the rules of its converter."""
+    """A key of cvnets' DeepLabv3 in transformers, by the rules of its converter."""
     names = {'conv': 'convolution', 'norm': 'normalization'}
     parts = key.split('.')
-    kind, leaf = parts[-2:]
-    tail = f'{names.get(kind, kind)}.{leaf}'
+    kind, last = parts[-2:]
+    tail = f'{names.get(kind, kind)}.{last}'
     if parts[0] == 'seg_head':
         if parts[1] == 'classifier':
             return f'segmentation_head.classifier.{tail}'
@@ -190,12 +199,12 @@ def transformers_key(key: str) -> str:
     if parts[3] == 'conv_proj':
         return f'{start}.conv_projection.{tail}'
     if len(parts) == 6:  # global_rep.N.weight: the norm after all units
-        return f'{start}.layernorm.{leaf}'
+        return f'{start}.layernorm.{last}'
     unit = f'{start}.transformer.layer.{parts[4]}'
     within = '.'.join(parts[5:-2])
     if within in ('pre_norm_attn', 'pre_norm_ffn'):
         return (
-            f'{unit}.layernorm_{dict(pre_norm_attn="before", pre_norm_ffn="after")[within]}.{leaf}'
+            f'{unit}.layernorm_{dict(pre_norm_attn="before", pre_norm_ffn="after")[within]}.{last}'
         )
     places = {
         'pre_norm_attn.1.qkv_proj.block': 'attention.qkv_proj',

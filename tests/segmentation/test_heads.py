@@ -1,4 +1,4 @@
-"""The slim heads: their equations written naively, their sizes, what they refuse."""
+"""The slim heads: naive versions of their equations, sizes and invalid arguments."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def conv_norm_relu(block, x, **spatial):
 
 
 def mean_of_cell(x, size, row, column):
-    """Cells of a grid cover the map; where sides do not divide they overlap."""
+    """Grid cells cover the map; they overlap where its sides are not divisible."""
     height, width = x.shape[2:]
     rows = slice(row * height // size, -(-(row + 1) * height // size))
     columns = slice(column * width // size, -(-(column + 1) * width // size))
@@ -42,7 +42,7 @@ def mean_of_cell(x, size, row, column):
 
 
 def resize_corners(x, height, width):
-    """Bilinear, the corners of both grids on each other."""
+    """Bilinear interpolation with aligned corners."""
     rows = torch.arange(height).double() * (x.shape[2] - 1) / (height - 1)
     columns = torch.arange(width).double() * (x.shape[3] - 1) / (width - 1)
     for dim, places in ((2, rows), (3, columns)):

@@ -304,7 +304,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     assert (row['paper'], row['source']) == ({'box AP': 21.24}, "authors' model zoo")
     assert 0 <= row['ours']['box AP'] < 5  # of random weights
     assert not list((tmp_path / 'suite').rglob('*.pth'))
-    assert 'was done before' in run_tool_here(*command).stdout
+    assert 'already done' in run_tool_here(*command).stdout
 
 
 @pytest.mark.parametrize(
@@ -312,11 +312,11 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     [
         ((), 'give a CONFIG, or --released'),
         (('--released', 'maskrcnn_swiftformer_l1'), 'no weights are released for'),
-        (('--released', '--amp'), 'tests what the authors trained'),
-        (('--released', '--print', 'slurm'), '--released tests here'),
+        (('--released', '--amp'), 'tests the models of the authors'),
+        (('--released', '--print', 'slurm'), 'cannot be combined with --released'),
     ],
 )
-def test_what_a_suite_of_released_models_cannot_do_is_said(arguments, message, tmp_path):
+def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):
     done = run_tool_here('benchmark_suite', '--work-dir', tmp_path, *arguments)
     assert done.returncode == 2
     assert message in done.stdout

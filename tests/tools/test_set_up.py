@@ -1,4 +1,4 @@
-"""The set-up keeps one mmcv wheel per Python, torch and mmcv, and reuses no other."""
+"""The setup keeps one mmcv wheel per Python, torch and mmcv, and reuses no other."""
 
 import importlib.util
 import re
@@ -60,7 +60,7 @@ def test_the_stamp_changes_with_the_torch_in_the_environment(set_up, monkeypatch
     assert len(stamps) == 2
 
 
-def test_an_unsupported_python_is_named_with_the_cure(set_up, monkeypatch):
+def test_an_unsupported_python_is_reported_with_a_fix(set_up, monkeypatch):
     monkeypatch.setattr(set_up.sys, 'version_info', (3, 13, 0))
     with pytest.raises(set_up.SetUpError, match=r'PYTHON=python3\.11'):
         set_up.check_machine()
@@ -105,5 +105,5 @@ def test_an_environment_of_others_is_left_alone(set_up, monkeypatch, tmp_path):
     monkeypatch.setattr(set_up, 'run', lambda *command: (venv / 'bin').mkdir())
     set_up.create_venv()
     assert (venv / 'made').is_file()
-    set_up.create_venv()  # an interrupted one is made again
+    set_up.create_venv()  # an incomplete one is recreated
     assert (venv / 'bin').is_dir()

@@ -1,4 +1,4 @@
-"""Outputs are complete or absent, and nothing is removed that was not made here."""
+"""Outputs are complete or missing, and only our own files are removed."""
 
 import multiprocessing
 import os
@@ -18,7 +18,7 @@ from mmeffvit.utils.files import (
 )
 
 
-def test_a_file_takes_its_name_with_what_belongs_to_it(tmp_path):
+def test_files_are_renamed_together_when_complete(tmp_path):
     out = tmp_path / 'new' / 'model.xml'
     with atomic_output(out) as partial:
         partial.write_text('graph')
@@ -98,7 +98,7 @@ def write_often(path: Path, letter: bytes) -> None:
         write_file(path, letter * 100_000)
 
 
-def test_two_writers_of_one_file_never_mix(tmp_path):
+def test_two_writers_do_not_mix_their_output(tmp_path):
     path = tmp_path / 'suite.json'
     fork = multiprocessing.get_context('fork')
     writers = [fork.Process(target=write_often, args=(path, letter)) for letter in (b'a', b'b')]
@@ -119,7 +119,7 @@ def hold(folder: Path, ready, done) -> None:
         done.wait()
 
 
-def test_a_lock_names_who_holds_it_and_goes_with_its_process(tmp_path):
+def test_a_lock_names_its_owner_and_ends_with_its_process(tmp_path):
     fork = multiprocessing.get_context('fork')
     ready, done = fork.Event(), fork.Event()
     first = fork.Process(target=hold, args=(tmp_path, ready, done))
@@ -137,7 +137,7 @@ def test_a_lock_names_who_holds_it_and_goes_with_its_process(tmp_path):
     take()
 
 
-def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
+def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     (tmp_path / partial_name('epoch_1.pth')).mkdir()
     (tmp_path / 'epoch_1.pth').write_text('')
     (tmp_path / '.partial').write_text('of somebody else')

@@ -1,4 +1,4 @@
-"""Packages that are missing or do not load come with their cure."""
+"""Packages that are missing or fail to load are reported with a fix."""
 
 import sys
 
@@ -11,8 +11,8 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))
-def test_a_missing_package_comes_with_its_cure(monkeypatch, package):
-    # None in sys.modules is how Python itself marks a module that cannot be imported
+def test_a_missing_package_is_reported_with_an_install_command(monkeypatch, package):
+    # None in sys.modules marks a module that cannot be imported
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
@@ -24,12 +24,12 @@ def test_a_missing_package_comes_with_its_cure(monkeypatch, package):
 
 
 @pytest.mark.parametrize('extra', ['det', 'seg', 'onnx', 'openvino', 'executorch', 'coreml'])
-def test_every_extra_of_a_cure_is_one_of_the_setup(extra):
+def test_every_extra_in_an_install_command_exists(extra):
     assert f"pip install 'mmeffvit[{extra}]'" in INSTALL_COMMANDS.values()
     assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()
 
 
-def test_operators_built_for_another_torch_come_with_their_cure(monkeypatch):
+def test_operators_built_for_another_torch_are_reported_with_a_fix(monkeypatch):
     def fail(name: str) -> None:
         raise ImportError(f'{name}: undefined symbol: _ZN3c106detail\nand more')
 
@@ -39,7 +39,7 @@ def test_operators_built_for_another_torch_come_with_their_cure(monkeypatch):
         require('mmcv.ops')
 
 
-def test_a_package_that_lacks_a_package_of_its_own_names_it(monkeypatch):
+def test_a_missing_dependency_of_a_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, 'onnx_ir', None)
     for name in [n for n in sys.modules if n.partition('.')[0] == 'onnxscript']:
         monkeypatch.delitem(sys.modules, name)

@@ -1,4 +1,4 @@
-"""Contact sheets show what the model is fed: pixels, boxes, masks and label maps."""
+"""Contact sheets show the model's inputs: pixels, boxes, masks and label maps."""
 
 import cv2
 import numpy as np
@@ -12,10 +12,10 @@ from mmeffvit.errors import UserError
 from mmeffvit.visualization.browse import (
     SIDE,
     BrowseOptions,
-    beside_original,
     browse,
     picture_of,
     to_picture,
+    with_original,
 )
 from tests.conftest import ROOT
 
@@ -76,10 +76,10 @@ def test_a_sheet_repeats_with_its_seed(shapes, tmp_path):
     assert not np.array_equal(first, other)
 
 
-def test_label_maps_lie_beside_their_images(ade_shapes, tmp_path):
+def test_label_maps_are_next_to_their_images(ade_shapes, tmp_path):
     (sheet,) = draw(ADE, ade_shapes, tmp_path, number=1, original=True)
     colors = np.unique(sheet.reshape(-1, 3), axis=0)
-    assert len(colors) > 1000  # as many as the noise of an image, not the few of a label map
+    assert len(colors) > 1000  # the noise of an image has many colors, a label map few
     assert sheet.shape[1] >= 4 * SIDE  # two columns of pairs
 
 
@@ -90,14 +90,14 @@ def test_mosaics_come_from_several_images(shapes, tmp_path):
     assert sheet.shape[0] > SIDE
 
 
-def test_boxes_of_a_test_pipeline_lie_on_their_objects():
-    """There annotations keep the pixels of the image on the disk, twice those of the input."""
+def test_boxes_of_a_test_pipeline_are_on_their_objects():
+    """Test annotations are in pixels of the original image, here twice the size of the input."""
     from mmdet.structures import DetDataSample
     from mmdet.visualization import DetLocalVisualizer
     from mmengine.structures import InstanceData
 
     image = np.zeros((64, 96, 3), np.uint8)
-    image[16:32, 24:48] = 255  # the object, in pixels of the input
+    image[16:32, 24:48] = 255  # the object, in input pixels
     sample = DetDataSample(metainfo=dict(img_shape=(64, 96), ori_shape=(128, 192)))
     sample.gt_instances = InstanceData(
         bboxes=torch.tensor([[48.0, 32.0, 96.0, 64.0]]), labels=torch.tensor([0])
@@ -113,14 +113,14 @@ def test_boxes_of_a_test_pipeline_lie_on_their_objects():
     assert abs(rows.max() - 32 * factor) < 5
 
 
-def test_the_original_stands_to_the_left(shapes):
+def test_the_original_is_on_the_left(shapes):
     path = str(shapes / 'train2017' / '000000.png')
-    pair = beside_original(np.zeros((SIDE, 100, 3), np.uint8), path)
+    pair = with_original(np.zeros((SIDE, 100, 3), np.uint8), path)
     assert pair.shape == (SIDE, SIDE + 6 + 100, 3)
     assert not pair[:, -100:].any()
 
 
-def test_what_cannot_be_drawn_is_named(shapes, tmp_path):
+def test_unsupported_data_is_reported(shapes, tmp_path):
     with pytest.raises(UserError, match='--number is 0'):
         draw(SHAPES, shapes, tmp_path, number=0)
     with pytest.raises(UserError, match='does not exist'):

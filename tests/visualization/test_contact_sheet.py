@@ -5,7 +5,7 @@ import numpy as np
 from mmeffvit.visualization.contact_sheet import montage
 
 
-def test_pictures_lie_in_rows_under_the_title():
+def test_pictures_are_in_rows_below_the_title():
     pictures = [np.full((10, 20, 3), value, np.uint8) for value in (10, 20, 30)]
     sheet = montage(pictures, columns=2, title='t')
     assert sheet.shape == (28 + 2 * 16, 2 * 26, 3)

@@ -1,4 +1,4 @@
-"""Curves: the rows of resumed runs join, and the picture shows what they say."""
+"""Curves: rows of resumed runs are joined, and the figure shows their values."""
 
 import json
 from pathlib import Path
@@ -41,13 +41,13 @@ def test_a_resumed_run_replaces_what_was_lost(tmp_path):
     assert history.val_unit == 'epoch'
 
 
-def test_validation_of_a_run_that_counts_iterations_is_told_in_iterations(tmp_path):
+def test_validation_of_iteration_based_runs_is_plotted_over_iterations(tmp_path):
     rows = [{k: v for k, v in row.items() if k != 'epoch'} for row in losses(1, 10, 1.0)]
     write_run(tmp_path, '20260101_000000', [*rows, dict(step=9, mIoU=50.0)])
     assert read_history(tmp_path).val_unit == 'iteration'
 
 
-def test_the_mean_does_not_lag():
+def test_the_smoothed_curve_does_not_lag():
     falling = np.linspace(9, 1, 101)
     assert np.allclose(moving_mean(falling, 10), falling)
     assert moving_mean(np.array([0.0, 3.0, 0.0]), 1).tolist() == [0, 1, 0]
@@ -67,9 +67,9 @@ def test_several_runs_share_one_picture(tmp_path):
 
 
 def has_orange(picture: np.ndarray) -> bool:
-    """Whether the panel of the loss has the color of a second run, #ff7f0e."""
+    """Whether the loss panel has the color of a second run, #ff7f0e."""
     panel = picture[: picture.shape[0] // 2, : picture.shape[1] // 2].astype(int)  # BGR
-    return bool((np.abs(panel - (14, 127, 255)).max(axis=-1) < 30).any())  # lines are smoothed
+    return bool((np.abs(panel - (14, 127, 255)).max(axis=-1) < 30).any())  # lines are antialiased
 
 
 def test_a_folder_without_runs_is_named(tmp_path):

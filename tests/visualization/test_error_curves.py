@@ -1,4 +1,4 @@
-"""Pictures and tables of the error analysis, and the tool that makes them."""
+"""Figures and tables of the error analysis, and its tool."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_every_error_has_its_color_in_the_picture(tmp_path):
 
 @pytest.fixture
 def results(shapes, tmp_path) -> tuple:
-    """The held-out shapes, all found but for one, which is called something else."""
+    """The held-out shapes as detections, one of them with a wrong class."""
     annotations = shapes / 'annotations' / 'instances_val2017.json'
     content = json.loads(annotations.read_text())
     fields = ('image_id', 'category_id', 'bbox', 'segmentation')
@@ -55,7 +55,7 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path, 
         assert set(content) == {*CLASSES, 'mean'}
         assert set(content['mean']) == set(SIZES)
         assert list(content['mean']['all']) == list(CURVES)
-        assert content['mean']['large'] == dict.fromkeys(CURVES)  # no shape is that large
+        assert content['mean']['large'] == dict.fromkeys(CURVES)  # there are no large shapes
         assert content['mean']['all']['C50'] < content['mean']['all']['FN'] == 1
         assert cv2.imread(str(folder / 'errors.png')).shape == (680, 880, 3)
         pictures = {file.stem for file in (folder / 'classes').iterdir()}
@@ -63,7 +63,7 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path, 
 
 
 @pytest.mark.slow
-def test_the_tool_says_what_is_wrong_with_a_call(results, tmp_path):
+def test_invalid_arguments_of_the_tool_are_reported(results, tmp_path):
     path, _ = results
     run = run_tool_here('analyze_errors', path, tmp_path / 'out', '--ann', 'no.json')
     assert run.returncode == 2

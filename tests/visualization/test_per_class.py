@@ -1,4 +1,4 @@
-"""Per-class AP and IoU equal what they are by hand, from every kind of result."""
+"""Per-class AP and IoU are correct for all kinds of results."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def measure(results: Path, shapes: Path) -> list[ClassValues]:
     return per_class(SHAPES, results, {'data_root': f'{shapes}/'})
 
 
-def test_found_classes_have_100_ap_and_lost_ones_none(truth, shapes, tmp_path):
+def test_found_classes_have_100_ap_and_missed_ones_0(truth, shapes, tmp_path):
     there = sorted({row['category_id'] for row in truth})
     assert len(there) > 1
     lost = there[0]
@@ -41,7 +41,7 @@ def test_found_classes_have_100_ap_and_lost_ones_none(truth, shapes, tmp_path):
     box, mask = measure(results, shapes)
     assert (box.metric, mask.metric) == ('box AP', 'mask AP')
     expected = [
-        0 if category == lost else 100 if category in there else math.nan  # none to find
+        0 if category == lost else 100 if category in there else math.nan  # no ground truth
         for category in (1, 2, 3, 4)
     ]
     for table in (box, mask):
@@ -50,7 +50,7 @@ def test_found_classes_have_100_ap_and_lost_ones_none(truth, shapes, tmp_path):
         assert table.mean == pytest.approx(np.nanmean(expected), abs=0.1)
 
 
-def test_the_runners_predictions_measure_the_same(truth, shapes, tmp_path):
+def test_predictions_of_the_runner_give_the_same_values(truth, shapes, tmp_path):
     samples = []
     for image_id in range(4):
         rows = [row for row in truth if row['image_id'] == image_id]
@@ -71,7 +71,7 @@ def test_the_runners_predictions_measure_the_same(truth, shapes, tmp_path):
         assert str(one.values) == str(other.values)  # NaN equals NaN
 
 
-def test_iou_of_label_maps_is_as_counted_by_hand(ade_shapes, tmp_path):
+def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     (path,) = (ade_shapes / 'annotations' / 'validation').glob('*.png')
     true = np.asarray(Image.open(path)).astype(int)
     found = true.copy()
@@ -106,12 +106,12 @@ def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):
     assert many[1] > few[1]
 
 
-def test_results_of_something_else_are_named(truth, shapes, ade_shapes, tmp_path):
+def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path):
     results = tmp_path / 'found.json'
     for match, rows in (
-        ('holds no detection', []),
+        ('has no detections', []),
         ('such as id 99', [dict(truth[0], image_id=99)]),
-        ('no COCO results of these classes', [dict(truth[0], category_id=77)]),
+        ('no valid COCO results for these classes', [dict(truth[0], category_id=77)]),
     ):
         results.write_text(json.dumps(rows))
         with pytest.raises(UserError, match=match):

@@ -4,6 +4,7 @@ import dataclasses
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -11,7 +12,10 @@ import torch
 
 import mmeffvit
 from mmeffvit.backbones import SwiftFormer
+from mmeffvit.cli.export import make_parser as export_parser
+from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
+from mmeffvit.inference.model import load_predictor
 from mmeffvit.zoo import metafile, read_models, weights
 from tests.conftest import run_python, run_tool_here
 from tests.released import cvnets, files
@@ -61,7 +65,7 @@ def test_a_released_detector_comes_by_its_name_under_its_license(released, capsy
     assert len(model.dataset_meta['classes']) == 80
     assert model.cfg.model.backbone.arch == '050'
     mmeffvit.get_model(NAME, pretrained=True)
-    assert 'license' not in capsys.readouterr().err  # it is downloaded once
+    assert 'license: Apple' not in capsys.readouterr().err  # it is downloaded once
 
 
 def test_a_download_is_compared_with_the_recorded_hash(released, monkeypatch):
@@ -136,6 +140,17 @@ def test_every_backbone_of_the_table_is_built_by_its_name(name):
 def test_what_is_not_there_is_named_with_what_is(call, message):
     with pytest.raises(UserError, match=message):
         call()
+
+
+def test_the_checkpoint_may_be_left_out(released, tmp_path):
+    assert evaluation_parser().parse_args([NAME]).checkpoint is None
+    out = tmp_path / 'ssd.onnx'
+    given = export_parser().parse_args([NAME, str(out)])
+    assert (given.checkpoint, Path(given.out)) == (None, out)
+    assert export_parser().parse_args([NAME, 'x.pt', str(out)]).checkpoint == 'x.pt'
+    model = load_predictor(NAME, None, device='cpu').model
+    expected = mmeffvit.get_model(NAME, released).state_dict()
+    assert all(torch.equal(value, expected[key]) for key, value in model.state_dict().items())
 
 
 def test_importing_the_package_stays_cheap():

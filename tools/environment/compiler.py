@@ -1,8 +1,8 @@
-"""The C++ compiler of mmcv's build, with the header that every file begins with compiled once.
+"""Wrapper of the C++ compiler for mmcv's build that compiles the common header only once.
 
-Each of mmcv's files parses torch's headers, which takes ten times as long as the rest of it. Called
-as a compiler is, this compiles the header by the flags of the first file, and has all files start
-from the result. Where that does not work, each file parses the headers as without it.
+Each of mmcv's files parses torch's headers, which takes ten times as long as the rest. Called like
+a compiler, this script precompiles the header with the flags of the first file, and uses it for all
+files. If that fails, each file parses the headers as usual.
 """
 
 import fcntl
@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 
 HEADER = 'pytorch_cpp_helper.hpp'
-REAL = 'MMEFFVIT_CXX'  # environment variable with the compiler that does the work
-WITH_VALUE = ('-o', '-MF')  # options that are of one file, with their value
+REAL = 'MMEFFVIT_CXX'  # environment variable with the actual compiler
+WITH_VALUE = ('-o', '-MF')  # options with a value that differs per file
 OF_ONE_FILE = ('-c', '-MMD', '-MD')
 
 
 def main() -> None:
     compiler = os.environ[REAL]
-    # debug information takes time and half of the memory, and nobody asks for it
+    # debug information takes time and half of the memory, and is not needed
     arguments = [a for a in sys.argv[1:] if not re.fullmatch(r'-g\d?|-ggdb\d?', a)]
     arguments = ['-O2' if a == '-O3' else a for a in arguments]
     header = find_header(arguments) if '-c' in arguments else None
@@ -36,7 +36,7 @@ def find_header(arguments: list[str]) -> Path | None:
 
 
 def precompile(compiler: str, arguments: list[str], header: Path) -> bool:
-    """Compile the header unless it is done; whether that worked."""
+    """Compile the header unless it is compiled, and return whether that worked."""
     done, failed = header.with_name(f'{HEADER}.gch'), header.with_name(f'{HEADER}.failed')
     with header.with_name(f'{HEADER}.lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the first process compiles, the others wait
@@ -51,7 +51,7 @@ def precompile(compiler: str, arguments: list[str], header: Path) -> bool:
 
 
 def shared_flags(arguments: list[str]) -> list[str]:
-    """The flags of all files: what is of one file alone is left out."""
+    """The flags that all files share."""
     flags, skip = [], False
     for argument in arguments:
         if skip or argument in WITH_VALUE:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python
-"""Create .venv with the tested stack; nothing if it is there.
+"""Create .venv with the tested stack, unless it exists.
 
-mmcv has no wheel for today's torch: its operators are built here once, and the wheel is kept
-outside the checkout under a name that has the Python, torch and mmcv versions in it.
+mmcv has no wheels for current torch versions: its operators are built once, and the wheel is cached
+outside the checkout under a name with the Python, torch and mmcv versions.
 
-Runs on a bare Python: standard library only.
+Needs only the standard library.
 """
 
 import argparse
@@ -28,7 +28,7 @@ VENV = ROOT / '.venv'
 PYTHON = VENV / 'bin' / 'python'
 STAMP = VENV / 'mmeffvit-stack'  # what is installed for training
 FULL_STAMP = VENV / 'mmeffvit-full'  # what is installed for tests and exports
-MARK = VENV / 'mmeffvit-made'  # nothing without it is removed
+MARK = VENV / 'mmeffvit-made'  # a .venv without this file is never removed
 PARITY = VENV / 'parity'
 TORCH = 'torch==2.13.0'
 MMCV = '2.1.0'
@@ -41,10 +41,10 @@ class SetUpError(Exception):
 
 
 def check_venv() -> bool:
-    """Whether there is a .venv.
+    """Whether .venv exists.
 
     Raises:
-        SetUpError: If it was not made here.
+        SetUpError: If it was not created by this script.
     """
     there = VENV.is_symlink() or VENV.exists()
     if there and not MARK.is_file() and not STAMP.is_file():
@@ -53,7 +53,7 @@ def check_venv() -> bool:
 
 
 def create_venv() -> None:
-    """Create .venv, anew if it has another Python."""
+    """Create .venv, and recreate it if it has another Python version."""
     there = check_venv()
     if PYTHON.exists() and venv_version() == sys.version_info[:2]:
         MARK.touch()
@@ -93,7 +93,7 @@ def is_stamped(stamp: Path) -> bool:
 
 
 def install_stack() -> None:
-    """Install what training and its pictures need."""
+    """Install the packages for training and visualization."""
     create_venv()
     STAMP.unlink(missing_ok=True)
     FULL_STAMP.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def install_stack() -> None:
 
 
 def install_full() -> None:
-    """Install what tests, exporters, runtimes and the documentation need."""
+    """Install the packages for tests, exporters, runtimes and the documentation."""
     say('installing test tools, exporters, runtimes and documentation tools')
     pip('install', '-r', str(HERE / 'stack.txt'), '-r', str(HERE / 'full.txt'))
     say('installing timm and torchvision for parity tests, apart from the rest')
@@ -129,7 +129,7 @@ def check_machine() -> None:
 
 
 def fingerprint() -> str:
-    """All that .venv depends on; a change of any makes it be set up again."""
+    """Everything that .venv depends on; it is set up again if this changes."""
     digest = hashlib.sha256()
     for path in (*sorted(HERE.glob('*.txt')), *sorted(HERE.glob('*.py'))):
         digest.update(path.read_bytes())
@@ -143,7 +143,7 @@ def wheel_key() -> str:
 
 
 def torch_version() -> str:
-    """The version in .venv with its build, such as 2.13.0+cpu; nothing if there is none."""
+    """The version in .venv with its build, such as 2.13.0+cpu, or an empty string."""
     if not PYTHON.exists():
         return ''
     code = 'from importlib.metadata import version; print(version("torch"))'
@@ -181,7 +181,7 @@ def mmcv_wheel() -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait while another checkout builds the same wheel."""
+    """Lock the path: another checkout may be building the same wheel."""
     with path.open('w') as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,7 +192,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def build_mmcv(target: Path, log: Path) -> None:
-    """Build the wheel into ``target``, showing how far the compiler is."""
+    """Build the wheel into ``target`` with a progress bar."""
     jobs = os.environ.get('MAX_JOBS') or str(len(os.sched_getaffinity(0)))
     say(f'building the operators of mmcv {MMCV} with {jobs} jobs, 4 to 8 minutes on 2 cores')
     command = [str(PYTHON), '-m', 'pip', 'wheel', '-v', '--no-deps', '--no-build-isolation']
@@ -235,7 +235,7 @@ def compiler_of(folder: Path) -> dict[str, str]:
 
 
 class ProgressBar:
-    """A bar with the time left: redrawn on a terminal, a line every tenth elsewhere."""
+    """A progress bar with the time left; without a terminal, one line per 10 %."""
 
     def __init__(self) -> None:
         self.start = self.first = time.monotonic()
@@ -248,7 +248,7 @@ class ProgressBar:
             return
         self.tenth = tenth
         now = time.monotonic()
-        if done == 1:  # it took the headers of all others along: the rate is that of the rest
+        if done == 1:  # it includes the time for the shared headers: do not use it for the rate
             self.first = now
         rest = (now - self.first) / max(done - 1, 1) * (total - done)
         left = f'{clock(rest)} left' if done > 1 else 'estimating'
@@ -262,9 +262,9 @@ class ProgressBar:
 
 
 def check_opencv() -> None:
-    """opencv-python needs libGL, which servers lack: take the headless build of the same version.
+    """Replace opencv-python by its headless build if it does not load, as on servers without libGL.
 
-    mmcv and mmengine name opencv-python as their requirement, so that one is tried first.
+    mmcv and mmengine require opencv-python, so it is tried first.
     """
     found = subprocess.run([PYTHON, '-c', 'import cv2'], capture_output=True, text=True)
     if found.returncode == 0:
@@ -277,7 +277,7 @@ def check_opencv() -> None:
 
 
 def pip(*arguments: str) -> None:
-    quiet = [] if sys.stdout.isatty() else ['--quiet']  # a bar per download on a terminal
+    quiet = [] if sys.stdout.isatty() else ['--quiet']  # show progress bars only on a terminal
     run(str(PYTHON), '-m', 'pip', '--disable-pip-version-check', *arguments, *quiet)
 
 

@@ -1,8 +1,8 @@
-"""ADE20K, 20,210 images to train on and 2,000 to validate, 150 classes.
+"""ADE20K, 20,210 training and 2,000 validation images, 150 classes.
 
-The images lie in ``DATA_ROOT`` if the environment has it, else in
+The images are in the folder of the environment variable ``DATA_ROOT`` if it is set, else in
 ``data/ade/ADEChallengeData2016/``: ``images/{training,validation}/`` and
-``annotations/{training,validation}/``, as the archive of the challenge has them.
+``annotations/{training,validation}/``, as in the archive of the challenge.
 """
 
 data_root = '{{$DATA_ROOT:data/ade/ADEChallengeData2016}}/'

@@ -1,13 +1,15 @@
-"""ADE20K with the augmentation of MobileViTv2's authors; where it lies is said in ade20k.py."""
+"""ADE20K with the augmentation of MobileViTv2's authors; for the folder see ade20k.py."""
 
 _base_ = './ade20k.py'
 
 bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
+# only the short side is limited
+resize = dict(type='mmeffvit.Resize', scale=(8192, 512), truncated=True, **bicubic)
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', reduce_zero_label=True),
-    # short side of 256 to 768 pixels, unless the long one would be over 1024
+    # short side of 256 to 768 pixels, long side of at most 1024
     dict(type='RandomResize', scale=[(1024, 256), (1024, 768)], **bicubic),
     dict(type='RandomFlip', prob=0.5),
     dict(type='RandomCrop', crop_size=(512, 512), cat_max_ratio=0.75),
@@ -19,7 +21,7 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(8192, 512), **bicubic),  # short side, whatever the long one
+    resize,
     dict(type='mmeffvit.FloorToMultiple', divisor=8),
     dict(type='LoadAnnotations', reduce_zero_label=True),
     dict(type='PackSegInputs'),
@@ -29,7 +31,7 @@ tta_pipeline = [
     dict(
         type='TestTimeAug',
         transforms=[
-            [dict(type='Resize', scale=(8192, 512), **bicubic)],
+            [resize],
             [dict(type='mmeffvit.FloorToMultiple', divisor=8)],
             [dict(type='RandomFlip', prob=0.0), dict(type='RandomFlip', prob=1.0)],
             [dict(type='LoadAnnotations', reduce_zero_label=True)],

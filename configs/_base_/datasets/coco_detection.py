@@ -1,7 +1,7 @@
-"""COCO 2017 boxes, 118K images to train on and 5K to validate.
+"""COCO 2017 boxes, 118K training and 5K validation images.
 
-The images lie in ``DATA_ROOT`` if the environment has it, else in ``data/coco/``:
-``train2017/``, ``val2017/`` and ``annotations/instances_{train,val}2017.json``.
+The images are in the folder of the environment variable ``DATA_ROOT`` if it is set, else in
+``data/coco/``: ``train2017/``, ``val2017/`` and ``annotations/instances_{train,val}2017.json``.
 """
 
 data_root = '{{$DATA_ROOT:data/coco}}/'

@@ -1,6 +1,6 @@
-"""COCO 2017 boxes at 320 x 320 with SSD's augmentation; where the images lie: coco_detection.py.
+"""COCO 2017 boxes at 320 x 320 with SSD's augmentation; for the folder see coco_detection.py.
 
-Images are stretched to the square, so they need not be grouped by their shape.
+Images are stretched to a square, so they are not grouped by their aspect ratio.
 """
 
 _base_ = './coco_detection.py'
@@ -10,7 +10,7 @@ resize = dict(
     scale=(320, 320),
     keep_ratio=False,
     interpolation='bicubic',
-    backend='pillow',  # it smooths before it shrinks, as the official code does
+    backend='pillow',  # antialiased, as in the official code
 )
 train_pipeline = [
     dict(type='LoadImageFromFile'),

@@ -1,7 +1,7 @@
-"""COCO 2017 boxes with the augmentation of DETR; where the images lie is in coco_detection.py.
+"""COCO 2017 boxes with the augmentation of DETR; for the folder see coco_detection.py.
 
-Every image becomes 480 to 800 pixels on its shorter side, half of them after a crop of 384 to 600
-pixels. Images without boxes are trained on as well.
+Images are resized to 480 to 800 pixels on the shorter side, half of them after a crop of 384 to 600
+pixels. Images without boxes are used in training too.
 """
 
 _base_ = './coco_detection.py'
@@ -13,7 +13,7 @@ resize = dict(
 )
 resize_before_crop = dict(
     type='RandomChoiceResize',
-    scales=[(short, 4200) for short in (400, 500, 600)],  # no image is that much longer than wide
+    scales=[(short, 4200) for short in (400, 500, 600)],  # no limit in practice
     keep_ratio=True,
 )
 crop = dict(

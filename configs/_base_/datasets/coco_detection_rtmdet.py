@@ -1,8 +1,8 @@
-"""COCO 2017 boxes at 640 x 640, four images in one and two blended, as RTMDet's tiny model trains.
+"""COCO 2017 boxes at 640 x 640 with mosaic and mix-up, as for RTMDet's tiny model.
 
-Where the images lie is said in coco_detection.py. Mosaic and mix-up take their partners from the
-images that the same worker read before, not from disk. Workers start anew every epoch: each one's
-first images have few partners or none.
+For the folder see coco_detection.py. Mosaic and mix-up use images that the same worker loaded
+before, not images from the disk. Workers restart every epoch, so their first images are combined
+with few others or none.
 """
 
 _base_ = './coco_detection.py'
@@ -56,6 +56,6 @@ train_dataloader = dict(
 val_dataloader = dict(batch_size=5, num_workers=10, dataset=dict(pipeline=test_pipeline))
 test_dataloader = val_dataloader
 
-# AP counts 100 boxes an image; mmdet's default of 1000 would cost time and change nothing
+# AP is computed from 100 boxes per image; mmdet's default of 1000 would only be slower
 val_evaluator = dict(proposal_nums=(100, 1, 10))
 test_evaluator = val_evaluator

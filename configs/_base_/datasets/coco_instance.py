@@ -1,4 +1,4 @@
-"""COCO 2017 boxes and instance masks; where the images lie is said in coco_detection.py."""
+"""COCO 2017 boxes and instance masks; for the folder see coco_detection.py."""
 
 _base_ = './coco_detection.py'
 

@@ -1,18 +1,20 @@
-"""PASCAL VOC 2012 with COCO 2017, 129K images to train on and 1,449 to validate, 21 classes.
+"""PASCAL VOC 2012 with COCO 2017, 129K training and 1,449 validation images, 21 classes.
 
-Of VOC the 1,464 training images and the 9,118 of its augmented set, of COCO all 118,287, labeled
-with the classes of VOC; arXiv:2206.02680 counts 128K. ``tools/prepare_voc_coco.py`` makes the
-folder from those of the two sets: ``DATA_ROOT`` if the environment has it, else
-``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.py.
+The training images are 1,464 of VOC, 9,118 of its augmented set, and all 118,287 of COCO, labeled
+with the classes of VOC; arXiv:2206.02680 counts 128K. ``tools/prepare_voc_coco.py`` creates the
+folder from those of the two data sets: that of the environment variable ``DATA_ROOT`` if it is set,
+else ``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.py.
 """
 
 data_root = '{{$DATA_ROOT:data/voc12_coco}}/'
 bicubic = dict(keep_ratio=True, interpolation='bicubic', backend='pillow')
+# only the short side is limited
+resize = dict(type='mmeffvit.Resize', scale=(8192, 512), truncated=True, **bicubic)
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations'),
-    # short side of 256 to 768 pixels, unless the long one would be over 1024
+    # short side of 256 to 768 pixels, long side of at most 1024
     dict(type='RandomResize', scale=[(1024, 256), (1024, 768)], **bicubic),
     dict(type='RandomFlip', prob=0.5),
     dict(type='RandomCrop', crop_size=(512, 512), cat_max_ratio=0.75),
@@ -24,7 +26,7 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(8192, 512), **bicubic),  # short side, whatever the long one
+    resize,
     dict(type='mmeffvit.FloorToMultiple', divisor=16),
     dict(type='LoadAnnotations'),
     dict(type='PackSegInputs'),
@@ -34,7 +36,7 @@ tta_pipeline = [
     dict(
         type='TestTimeAug',
         transforms=[
-            [dict(type='Resize', scale=(8192, 512), **bicubic)],
+            [resize],
             [dict(type='mmeffvit.FloorToMultiple', divisor=16)],
             [dict(type='RandomFlip', prob=0.0), dict(type='RandomFlip', prob=1.0)],
             [dict(type='LoadAnnotations')],

@@ -1,7 +1,7 @@
 """Deformable DETR (arXiv:2010.04159), without its backbone.
 
-A config adds it and ``in_channels`` of the neck. Four levels of 256 channels are sampled; where
-there are fewer maps, convolutions with stride 2 add the coarser ones.
+A config adds it and ``in_channels`` of the neck. There are four levels of 256 channels; with fewer
+maps, convolutions with stride 2 add the coarser ones.
 """
 
 default_scope = 'mmdet'

@@ -43,7 +43,7 @@ model = dict(
             min_pos_iou=0,
             ignore_iof_thr=-1,
         ),
-        sampler=dict(type='PseudoSampler'),  # the focal loss takes every anchor
+        sampler=dict(type='PseudoSampler'),  # the focal loss uses all anchors
         allowed_border=-1,
         pos_weight=-1,
         debug=False,

@@ -1,8 +1,8 @@
-"""RTMDet (arXiv:2212.07784) as narrow as its tiny model, without its backbone.
+"""RTMDet (arXiv:2212.07784) with the width of its tiny model, without its backbone.
 
-A config adds it, with maps at strides 8, 16 and 32, and their channels. The neck doubles maps, so
-images are padded to a multiple of the coarsest stride. They are RGB, as the weights of our
-backbones expect; RTMDet's own takes BGR.
+A config adds it, with maps at strides 8, 16 and 32, and their channels. The neck upsamples maps by
+2, so images are padded to a multiple of the coarsest stride. They are RGB, as the weights of our
+backbones expect; RTMDet's own backbone has BGR inputs.
 """
 
 default_scope = 'mmdet'
@@ -12,7 +12,7 @@ act_cfg = dict(type='SiLU', inplace=True)
 
 model = dict(
     type='RTMDet',
-    use_syncbn=False,  # `sync_bn` of the schedule decides, as for every model
+    use_syncbn=False,  # set by `sync_bn` of the schedule, as for every model
     data_preprocessor=dict(
         type='DetDataPreprocessor',
         mean=[123.675, 116.28, 103.53],
@@ -34,7 +34,7 @@ model = dict(
         in_channels=96,
         feat_channels=96,
         stacked_convs=2,
-        share_conv=True,  # one set of convolutions for all levels, each with norms of its own
+        share_conv=True,  # convolutions shared by all levels, with separate norms
         pred_kernel_size=1,
         exp_on_reg=False,
         with_objectness=False,
@@ -51,7 +51,7 @@ model = dict(
         pos_weight=-1,
         debug=False,
     ),
-    test_cfg=dict(  # to measure AP; an application raises score_thr, to 0.3 or so
+    test_cfg=dict(  # for AP; applications use a higher score_thr, such as 0.3
         nms_pre=30_000,
         min_bbox_size=0,
         score_thr=0.001,

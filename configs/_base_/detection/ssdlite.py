@@ -1,7 +1,7 @@
 """SSDLite as the authors of MobileViTv2 build it (arXiv:2206.02680), without its backbone.
 
-A config adds the backbone, with maps at strides 16 and 32, and their channels. The neck makes the
-coarser levels; images of any size do, and 320 x 320 is the recipe's.
+A config adds the backbone, with maps at strides 16 and 32, and their channels. The neck adds the
+coarser levels. Images can have any size; the recipe uses 320 x 320.
 """
 
 default_scope = 'mmdet'
@@ -36,7 +36,7 @@ model = dict(
             type='MaxIoUAssigner',
             pos_iou_thr=0.5,
             neg_iou_thr=0.5,
-            min_pos_iou=0.0,  # an instance that no anchor meets well keeps its best one
+            min_pos_iou=0.0,  # every instance gets its best anchor, even with a low IoU
             gt_max_assign_all=False,
             ignore_iof_thr=-1,
         ),
@@ -48,7 +48,7 @@ model = dict(
     ),
     test_cfg=dict(
         score_thr=0.01,
-        nms_pre=400,  # of each class
+        nms_pre=400,  # per class
         nms=dict(type='nms', iou_threshold=0.5),
         max_per_img=200,
     ),

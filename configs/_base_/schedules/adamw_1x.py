@@ -1,4 +1,4 @@
-"""AdamW for 12 epochs, the rate divided by ten after the 8th and the 11th: the usual "1x"."""
+"""AdamW for 12 epochs, learning rate divided by ten after the 8th and the 11th: the usual "1x"."""
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=1)
 val_cfg = dict(type='ValLoop')

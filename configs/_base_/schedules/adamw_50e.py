@@ -1,6 +1,6 @@
-"""AdamW for 50 epochs, a tenth of the rate after the 40th: the schedule of Deformable DETR.
+"""AdamW for 50 epochs, learning rate divided by ten after the 40th, as in Deformable DETR.
 
-The backbone and the projections that say where to look learn at a tenth of the rate.
+The backbone and the projections for reference points and sampling offsets have a tenth of it.
 """
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=50, val_interval=1)

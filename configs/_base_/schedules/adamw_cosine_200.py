@@ -1,4 +1,4 @@
-"""AdamW for 200 epochs on a cosine, with EMA weights, which are what is tested."""
+"""AdamW for 200 epochs with a cosine schedule; EMA weights are tested."""
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=200, val_interval=10)
 val_cfg = dict(type='ValLoop')
@@ -21,4 +21,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
-sync_bn = 'torch'  # of a distributed run, which needs GPUs then; None for one on CPUs
+sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs

@@ -1,7 +1,7 @@
 """AdamW for 50,000 iterations: MobileViTv2's 50 epochs on PASCAL VOC 2012 with COCO.
 
-The learning rate rises for 500 iterations and falls by a cosine; no weight decay of norms and
-biases. EMA weights are validated. The authors train in half precision: add ``--amp``.
+Cosine learning rate after a warm-up of 500 iterations; no weight decay of norms and biases. EMA
+weights are validated. The authors train in half precision: add ``--amp``.
 """
 
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=50_000, val_interval=4000)
@@ -11,7 +11,7 @@ test_cfg = dict(type='TestLoop')
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=5e-4, weight_decay=0.05),
-    paramwise_cfg=dict(flat_decay_mult=0.0),  # of norms and biases, all that has one dimension
+    paramwise_cfg=dict(flat_decay_mult=0.0),  # norms and biases: all parameters with one dimension
     clip_grad=dict(max_norm=10, norm_type=2),
 )
 param_scheduler = [
@@ -19,4 +19,4 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=0, end=50_000),
 ]
 custom_hooks = [dict(type='EMAHook', momentum=5e-4, update_buffers=True)]
-sync_bn = 'torch'  # batch norm over all processes, where there are several
+sync_bn = 'torch'  # in distributed runs

@@ -1,8 +1,8 @@
-"""AdamW for 300 epochs, the learning rate flat for half of them, then on a cosine, as in RTMDet.
+"""AdamW for 300 epochs, half of them with a flat, half with a cosine learning rate, as in RTMDet.
 
-The last 20 epochs see single images, without mosaic and mix-up. EMA weights are tested. The
-learning rate is half of RTMDet's own, 4e-3 at batch size 256: per image it is that of mmdet's
-RTMDet with a Swin transformer.
+The last 20 epochs are without mosaic and mix-up. EMA weights are tested. The learning rate is half
+of RTMDet's own, 4e-3 at batch size 256: per image it is that of mmdet's RTMDet with a Swin
+transformer.
 """
 
 train_cfg = dict(
@@ -20,7 +20,7 @@ optim_wrapper = dict(
     paramwise_cfg=dict(
         norm_decay_mult=0.0,
         bias_decay_mult=0.0,
-        bypass_duplicate=True,  # the levels of the head share their convolutions
+        bypass_duplicate=True,  # the convolutions of the head are shared by its levels
     ),
 )
 param_scheduler = [
@@ -52,8 +52,8 @@ custom_hooks = [
         ema_type='ExpMomentumEMA',
         momentum=2e-4,
         update_buffers=True,
-        priority=49,  # before the hook that saves
+        priority=49,  # before the checkpoint hook
     ),
     dict(type='PipelineSwitchHook', switch_epoch=280, switch_pipeline=single_images),
 ]
-sync_bn = 'torch'  # of a distributed run, which needs GPUs then; None for one on CPUs
+sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs

@@ -1,4 +1,4 @@
-"""AdamW for 40,000 iterations, polynomial decay of the rate: Semantic FPN's usual schedule."""
+"""AdamW for 40,000 iterations, polynomial learning rate decay: Semantic FPN's usual schedule."""
 
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=40_000, val_interval=4000)
 val_cfg = dict(type='ValLoop')

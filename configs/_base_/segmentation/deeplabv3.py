@@ -1,6 +1,6 @@
-"""DeepLabv3 (arXiv:1706.05587) as slim as behind MobileViTv2, without its backbone.
+"""DeepLabv3 (arXiv:1706.05587) with the slim head for MobileViTv2, without its backbone.
 
-A config adds it with the channels of its last two maps; the auxiliary head sees the last but one.
+A config adds it with the channels of its last two maps; the auxiliary head uses the last but one.
 The dilations are those for output stride 8.
 """
 

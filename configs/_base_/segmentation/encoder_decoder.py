@@ -1,4 +1,4 @@
-"""What every segmentor here shares: a backbone and one head, tested on whole images."""
+"""The base of all segmentors: a backbone and one head, tested on whole images."""
 
 default_scope = 'mmseg'
 

@@ -1,6 +1,6 @@
-"""PSPNet (arXiv:1612.01105) as slim as behind MobileViTv2, without its backbone.
+"""PSPNet (arXiv:1612.01105) with the slim head for MobileViTv2, without its backbone.
 
-A config adds it with the channels of its last two maps; the auxiliary head sees the last but one.
+A config adds it with the channels of its last two maps; the auxiliary head uses the last but one.
 """
 
 _base_ = './encoder_decoder.py'

@@ -15,7 +15,7 @@ model = dict(
         channels=128,
         num_classes=150,
         dropout_ratio=0.1,
-        norm_cfg=dict(type='SyncBN'),  # plain batch norm in a single process
+        norm_cfg=dict(type='SyncBN'),  # ordinary batch norm in a single process
         align_corners=False,
         loss_decode=dict(type='CrossEntropyLoss', loss_weight=1.0),
     ),

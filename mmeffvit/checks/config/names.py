@@ -19,12 +19,12 @@ def check_names(config: Config) -> Iterator[Finding]:
     if any(name.partition('.')[0] == 'mmeffvit' for name in imports):
         return
     for name in sorted(set(plain_names(config.model))):
-        cure = f"write type='mmeffvit.{name}', or add custom_imports = dict(imports=['mmeffvit'])"
+        fix = f"write type='mmeffvit.{name}', or add custom_imports = dict(imports=['mmeffvit'])"
         text = f'type={name!r} works only after mmeffvit is imported, not in other tools'
         if imports:
-            yield note(f'{text}, unless {", ".join(imports)} imports it: {cure}')
+            yield note(f'{text}, unless {", ".join(imports)} imports it: {fix}')
         else:
-            yield fault(f'{text}: {cure}')
+            yield fault(f'{text}: {fix}')
 
 
 def plain_names(value: Any) -> Iterator[str]:

@@ -92,7 +92,7 @@ def maps_in(values: Any) -> list[Tensor]:
 
 
 def own_batches(config: Config) -> tuple[int | None, Callable[[int, int], dict[str, Any]]]:
-    """The side of a config's images if it is fixed, and its random batches by side and classes."""
+    """The image size of a config if it is fixed, and a function that makes random batches."""
     preprocessor = preprocessor_of(config)
     sizes = [preprocessor.get('size')]
     sizes += [

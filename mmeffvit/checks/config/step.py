@@ -76,7 +76,7 @@ class Step:
     def settings_of(self, name: str) -> dict[str, Any]:
         """The config of a module, or an empty one.
 
-        One config can describe a whole list of modules, one per stage: their indices are ignored.
+        A config can describe several modules, one per stage; their indices are ignored then.
         """
         found: Any = self.settings
         for part in name.split('.'):

@@ -2,7 +2,13 @@
 
 from .blur import RandomGaussianBlur
 from .photometric import PhotometricDistortion
-from .resize import FloorToMultiple
+from .resize import FloorToMultiple, Resize
 from .ssd_crop import MaxIoURandomCrop
 
-__all__ = ['FloorToMultiple', 'MaxIoURandomCrop', 'PhotometricDistortion', 'RandomGaussianBlur']
+__all__ = [
+    'FloorToMultiple',
+    'MaxIoURandomCrop',
+    'PhotometricDistortion',
+    'RandomGaussianBlur',
+    'Resize',
+]

@@ -1,4 +1,4 @@
-"""Which graph exports which model."""
+"""Export graphs for detectors, segmentors and backbones."""
 
 from importlib import import_module
 
@@ -10,8 +10,8 @@ from .base import DetectionGraph, Graph, Preprocessing
 
 __all__ = ['DetectionGraph', 'Graph', 'Preprocessing', 'make_graph']
 
-# part of the model, class that it is or inherits from, and the module and class of its graph; the
-# first row that fits is taken. Names, so that no host is imported for the other's models.
+# part of the model, its class or base class, and module and class of the graph; the first match is
+# used. Names instead of classes, so that neither mmdet nor mmseg needs to be imported.
 GRAPHS = (
     ('roi_head', 'StandardRoIHead', 'two_stage', 'MaskRCNNGraph'),
     ('bbox_head', 'DeformableDETRHead', 'detr', 'DeformableDETRGraph'),
@@ -23,13 +23,13 @@ GRAPHS = (
 
 
 def make_graph(model: nn.Module) -> Graph:
-    """The graph of a detector or segmentor of the hosts, ready to be traced.
+    """The export graph of a detector or segmentor of mmdet or mmseg, ready to be traced.
 
     Args:
-        model: Built by its host, with its weights, not fused; it is left as it is.
+        model: The trained model, not fused; it is not changed.
 
     Raises:
-        UserError: If no graph is written for this model.
+        UserError: If there is no graph for this model.
     """
     for part, name, module, graph in GRAPHS:
         names = {cls.__name__ for cls in type(getattr(model, part, None)).__mro__}

@@ -1,7 +1,7 @@
-"""Modules in the form that a graph is made of; their values are the same, at every size.
+"""Variants of modules for tracing with dynamic sizes, with equal outputs.
 
-A traced graph takes the branches that its example took, and has no operator for pools of a given
-number of cells: what asks Python for the size of its input asks the graph here.
+A traced graph takes the branches of its example, and has no operator for adaptive pooling: modules
+that read the size of their input in Python read it from the graph here.
 """
 
 import torch
@@ -13,7 +13,7 @@ from mmeffvit.layers.attention import LocalGlobalAttention
 
 
 class AnySizeMobileViTv2Block(MobileViTv2Block):
-    """A block that resizes to the next even size; where sizes are open, every map is resized."""
+    """A block that resizes to the next even size; for dynamic sizes, every map is resized."""
 
     def forward(self, x: Tensor) -> Tensor:
         size = x.shape[2:]
@@ -27,11 +27,11 @@ class AnySizeMobileViTv2Block(MobileViTv2Block):
 
 
 class BlockedLocalGlobalAttention(LocalGlobalAttention):
-    """Attention whose maps stay in ONNX Runtime's blocked layout of convolutions.
+    """Attention with maps in ONNX Runtime's blocked layout for convolutions.
 
-    A product of matrices leaves that layout, and what is added to it and interpolated after it
-    would stay outside, several times slower. A maximum over single pixels changes no value and
-    leads into it again.
+    A matrix product leaves that layout, and the following addition and interpolation would be
+    several times slower outside of it. Max pooling with a 1x1 window changes no value but restores
+    the layout.
     """
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -39,10 +39,10 @@ class BlockedLocalGlobalAttention(LocalGlobalAttention):
 
 
 class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
-    """Means over the cells of a grid, as products with two matrices.
+    """Adaptive average pooling as products with two matrices.
 
-    Cell i of n covers the rows from ``floor(i H / n)`` to ``ceil((i + 1) H / n)``, and columns
-    alike: cells may overlap by a row.
+    Cell i of n covers the rows from ``floor(i H / n)`` to ``ceil((i + 1) H / n)``, and likewise
+    columns: cells may overlap by one row.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def pooling(cells: int | None, side: int, like: Tensor) -> Tensor:
 
 
 class AnySizeUpsample(nn.Module):
-    """mmseg's ``Upsample`` by a whole factor, which that rounds in floating point."""
+    """mmseg's ``Upsample`` by an integer factor, without its rounding in floating point."""
 
     def forward(self, x: Tensor) -> Tensor:
         size = self.size
@@ -71,12 +71,12 @@ class AnySizeUpsample(nn.Module):
             factor = self.scale_factor
             factors = factor if isinstance(factor, tuple) else (factor, factor)
             if any(factor != int(factor) for factor in factors):
-                raise ValueError(f'scale_factor is {factor}; only whole ones can be exported')
+                raise ValueError(f'scale_factor is {factor}; only integers can be exported')
             size = [side * int(f) for side, f in zip(x.shape[2:], factors, strict=True)]
         return F.interpolate(x, size, mode=self.mode, align_corners=self.align_corners)
 
 
-# by name, so that no host is imported
+# by name, so that mmseg need not be imported
 REPLACEMENTS = {
     'mmeffvit.backbones.mobilevitv2.MobileViTv2Block': AnySizeMobileViTv2Block,
     'mmeffvit.layers.attention.local_global.LocalGlobalAttention': BlockedLocalGlobalAttention,
@@ -86,7 +86,7 @@ REPLACEMENTS = {
 
 
 def any_size(model: nn.Module) -> nn.Module:
-    """Give the modules of ``model`` their forms for any size, in place, and return it."""
+    """Replace modules of ``model`` by their variants for any size, in place, and return it."""
     for module in model.modules():
         cls = type(module)
         replacement = REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}')

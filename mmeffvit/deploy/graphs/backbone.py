@@ -1,4 +1,4 @@
-"""A backbone with its normalization: an image goes in, maps come out."""
+"""The export graph of a backbone with its normalization, from an image to maps."""
 
 from torch import Tensor, nn
 
@@ -10,10 +10,10 @@ class BackboneGraph(Graph):
 
     Args:
         backbone: A backbone of ours, not fused.
-        preprocessing: From the image to its input; by default what its released weights expect.
+        preprocessing: Preprocessing of the image; by default that of the released weights.
 
     Shape:
-        images (B, 3, H, W) -> for every map (B, C, H', W'), named after its stride.
+        images (B, 3, H, W) -> maps (B, C, H', W'), named after their strides.
     """
 
     task = 'features'

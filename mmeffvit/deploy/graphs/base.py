@@ -1,4 +1,4 @@
-"""What every graph shares: an image as a program has it goes in, plain tensors come out."""
+"""Base classes of export graphs, from unnormalized images to plain tensors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from .any_size import any_size
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a host's data preprocessor turns an RGB image of 0 to 255 into the network's input.
+    """How a data preprocessor turns an RGB image of 0 to 255 into the network's input.
 
     Args:
-        mean: Subtracted per channel, in the order the network sees them.
-        std: Divides what is left, in the same order.
-        swap_channels: Whether the network sees blue, green, red.
-        size_divisor: Sides are padded below and on the right to multiples of it, in pixels.
-        pad_value: Of the padding, after the normalization.
+        mean: Mean per channel, in the order of the network's input.
+        std: Standard deviation per channel, in the same order.
+        swap_channels: Whether the network expects BGR.
+        size_divisor: Sides are padded at the bottom and on the right to multiples of it, in pixels.
+        pad_value: Value of the padding after normalization.
     """
 
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -35,19 +35,19 @@ class Preprocessing:
     def of(cls, preprocessor: nn.Module) -> 'Preprocessing':
         """Read the values of a data preprocessor of mmdet or mmseg.
 
-        The hosts read images as BGR: one whose channels are not exchanged reaches the network so.
+        mmdet and mmseg load images as BGR: without channel conversion, the network gets BGR.
 
         Raises:
-            ValueError: If it pads to a fixed size, which no image of another size survives.
+            ValueError: If it pads to a fixed size, which excludes other image sizes.
         """
-        # mmseg pads at test time only where this is set
+        # mmseg pads at test time only if this is set
         test_cfg: Mapping[str, Any] = getattr(preprocessor, 'test_cfg', None) or {}
         if test_cfg.get('size') is not None:
             raise ValueError(
                 f'the data preprocessor pads tests to {test_cfg["size"]}; export needs '
                 'test_cfg=dict(size_divisor=...) or none'
             )
-        exchanges = any(
+        converts = any(
             getattr(preprocessor, name, False)
             for name in ('_channel_conversion', 'channel_conversion')  # mmdet, mmseg
         )
@@ -60,7 +60,7 @@ class Preprocessing:
         divisor = getattr(preprocessor, 'pad_size_divisor', None) or test_cfg.get('size_divisor')
         pad_value = getattr(preprocessor, 'pad_value', getattr(preprocessor, 'pad_val', 0))
         return cls(
-            swap_channels=not exchanges,
+            swap_channels=not converts,
             size_divisor=int(divisor or 1),
             pad_value=float(pad_value),
             **values,
@@ -68,7 +68,7 @@ class Preprocessing:
 
 
 class Normalize(nn.Module):
-    """``(x - mean) / std`` per channel, then padding below and on the right.
+    """``(x - mean) / std`` per channel, then padding at the bottom and on the right.
 
     Shape:
         (B, 3, H, W), RGB from 0 to 255 -> (B, 3, H', W'), the next multiples of the divisor.
@@ -93,24 +93,25 @@ class Normalize(nn.Module):
             x = x / self.std
         if how.size_divisor == 1:
             return x
-        divisor = how.size_divisor  # the sum is positive: ONNX rounds a quotient toward zero
+        divisor = how.size_divisor  # the dividend is positive: ONNX rounds quotients toward zero
         height, width = ((side + divisor - 1) // divisor * divisor for side in x.shape[2:])
-        rest = (0, width - x.shape[3], 0, height - x.shape[2])
-        return F.pad(x, rest, value=how.pad_value)
+        padding = (0, width - x.shape[3], 0, height - x.shape[2])
+        return F.pad(x, padding, value=how.pad_value)
 
 
 class Graph(nn.Module):
-    """A model from the image to its results, made to be traced by ``torch.export``.
+    """A model from the image to its results, which can be traced by ``torch.export``.
 
-    A subclass writes :meth:`results` with operators whose shapes follow from those of the input.
+    Subclasses implement :meth:`results` with operators whose output shapes depend on input shapes
+    only.
 
     Args:
-        network: A model of a host, or a backbone of ours; a fused copy of it is exported.
-        preprocessing: From the image to the network's input.
+        network: A model of mmdet or mmseg, or a backbone of ours; a fused copy of it is exported.
+        preprocessing: Preprocessing of the image.
 
     Shape:
-        images (B, 3, H, W), float32, RGB from 0 to 255, sides of 32 pixels or more -> the outputs
-        that ``output_names`` names, in that order.
+        images (B, 3, H, W), float32, RGB from 0 to 255, sides of at least 32 pixels -> the outputs
+        in the order of ``output_names``.
 
     Attributes:
         task: 'detection', 'instance segmentation', 'semantic segmentation' or 'features'.
@@ -130,7 +131,7 @@ class Graph(nn.Module):
         return self.normalize.preprocessing
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        # a size of a symbolic shape is a number here, and stays one in the graph
+        # sizes of a symbolic shape are used as numbers, and remain symbolic in the graph
         return self.results(self.normalize(images), (images.shape[2], images.shape[3]))
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
@@ -138,17 +139,17 @@ class Graph(nn.Module):
 
         Args:
             x: (B, 3, H', W').
-            size: H and W of the images before they were padded.
+            size: H and W of the images before padding.
         """
         raise NotImplementedError
 
 
 class DetectionGraph(Graph):
-    """A :class:`Graph` that finds objects.
+    """A :class:`Graph` of a detector.
 
     Shape:
         images (B, 3, H, W) -> boxes (B, K, 4): left, top, right and bottom in pixels of the images;
-        scores (B, K), descending; labels (B, K), int64. K is ``max_per_img`` of the config; places
+        scores (B, K), descending; labels (B, K), int64. K is ``max_per_img`` of the config; entries
         without an object have box 0, score 0 and label -1.
     """
 

@@ -1,4 +1,4 @@
-"""Multi-scale deformable attention (arXiv:2010.04159) for levels whose sizes are open."""
+"""Multi-scale deformable attention (arXiv:2010.04159) for levels with dynamic sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from . import ops
 
 @dataclass(frozen=True)
 class Levels:
-    """What the attention asks of its levels.
+    """Sizes of the levels, for the attention.
 
     Args:
-        sizes: H and W of every level; open ones stay numbers in the graph.
-        extents: The same as a tensor, W before H: (L, 1, 2).
+        sizes: H and W of every level; dynamic ones are symbolic.
+        extents: The same as a tensor of (W, H): (L, 1, 2).
     """
 
     sizes: Sequence[tuple[int, int]]
@@ -40,21 +40,21 @@ class Levels:
 
     @property
     def sides(self) -> list[int]:
-        """H and W of every level, one after another."""
+        """H and W of every level, flattened."""
         return [side for size in self.sizes for side in size]
 
 
 @torch.library.custom_op('mmeffvit::sample_levels', mutates_args=())
 def sample_levels(value: Tensor, sides: Sequence[int], points: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums of bilinear samples: mmcv's function as one operator.
+    """Weighted sums of bilinear samples: mmcv's function as a single operator.
 
-    Traced in its parts with open sizes, every layer is a hundred steps, and a model takes minutes.
+    Traced as is with dynamic sizes, every layer has a hundred operators, and a model takes minutes.
 
     Args:
         value: The cells of all levels.
-        sides: H and W of every level, one after another.
-        points: x and y in parts of a level.
-        weights: Of the samples.
+        sides: H and W of every level, flattened.
+        points: Normalized coordinates x and y in each level.
+        weights: Weights of the samples.
 
     Shape:
         Values (B, V, h, c), points (B, N, h, L, P, 2), weights (B, N, h, L, P) -> (B, N, h c).
@@ -69,7 +69,7 @@ def _(value: Tensor, sides: Sequence[int], points: Tensor, weights: Tensor) -> T
 
 
 def onnx_sample_levels(value: FLOAT, sides: Sequence[Any], points: FLOAT, weights: FLOAT) -> FLOAT:
-    """:func:`sample_levels` in standard ONNX operators, as onnxscript traces them."""
+    """:func:`sample_levels` in standard ONNX operators, for onnxscript."""
     rest = op.Constant(value_ints=[-1])  # the images times the heads
     one = op.Constant(value_ints=[1])
     sides = [op.Reshape(op.Cast(side, to=7), rest) for side in sides]
@@ -104,7 +104,7 @@ ops.TRANSLATIONS[torch.ops.mmeffvit.sample_levels.default] = onnx_sample_levels
 class TracedDeformableAttention(nn.Module):
     """mmcv's ``MultiScaleDeformableAttention``, with :class:`Levels` for ``spatial_shapes``.
 
-    The host keeps the sizes in a tensor and reads its values, which a traced graph cannot.
+    mmcv keeps the sizes in a tensor and reads its values, which a traced graph cannot do.
 
     Args:
         attention: The module whose parameters are used.
@@ -147,16 +147,16 @@ class TracedDeformableAttention(nn.Module):
 
 
 def sample(value: Tensor, levels: Levels, points: Tensor, weights: Tensor) -> Tensor:
-    """:func:`sample_levels`, in its parts where the sizes are known: any runtime has those."""
+    """:func:`sample_levels`, or its plain operators for fixed sizes, which any runtime has."""
     if all(isinstance(side, int) for side in levels.sides):
         return multi_scale_deformable_attn_pytorch(value, levels.sizes, points, weights)
     return sample_levels(value, levels.sides, points, weights)
 
 
-def traceable(module: nn.Module) -> None:
-    """Exchange every deformable attention inside ``module``, in place."""
+def make_traceable(module: nn.Module) -> None:
+    """Replace every deformable attention inside ``module``, in place."""
     for name, child in module.named_children():
         if isinstance(child, MultiScaleDeformableAttention):
             setattr(module, name, TracedDeformableAttention(child))
         else:
-            traceable(child)
+            make_traceable(child)

@@ -1,4 +1,4 @@
-"""Detectors whose head predicts at every cell: RetinaNet, RTMDet, SSDLite."""
+"""Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite."""
 
 import torch
 from torch import Tensor, nn
@@ -8,13 +8,13 @@ from .base import DetectionGraph, Preprocessing
 
 
 class DenseGraph(DetectionGraph):
-    """A detector of mmdet whose head is post-processed as its ``BaseDenseHead`` does.
+    """A detector of mmdet with the post-processing of ``BaseDenseHead``.
 
     From each level the best ``nms_pre`` pairs of prior and class above ``score_thr`` are decoded
-    and clipped; then the levels meet in one suppression.
+    and clipped, followed by NMS over all levels.
 
     Args:
-        model: The detector; its head has no score factors, as centerness.
+        model: The detector; its head must not have score factors such as centerness.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -29,7 +29,7 @@ class DenseGraph(DetectionGraph):
     def candidates(
         self, scores: list[Tensor], deltas: list[Tensor], size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Boxes (B, N, 4), scores and labels (B, N) of all levels, before the suppression."""
+        """Pre-NMS boxes (B, N, 4), scores and labels (B, N) of all levels."""
         grids = [tuple(level.shape[2:]) for level in scores]
         generator = self.head.prior_generator
         priors = generator.grid_priors(grids, dtype=scores[0].dtype, device=scores[0].device)
@@ -62,7 +62,7 @@ class DenseGraph(DetectionGraph):
     def suppress(
         self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best objects of an image of a size, among candidates that overlap."""
+        """The best objects after NMS of the candidates; ``size`` is H and W of the images."""
         cfg = self.test_cfg
         scores = ops.drop_small(boxes, scores, cfg.get('min_bbox_size', -1))
         scores = ops.batched_nms(boxes, scores, labels, cfg.nms, cfg.max_per_img)
@@ -70,7 +70,7 @@ class DenseGraph(DetectionGraph):
 
 
 class SSDLiteGraph(DenseGraph):
-    """SSDLite: the best ``nms_pre`` boxes of every class, over all levels; clipped at the end.
+    """SSDLite: the best ``nms_pre`` boxes of every class over all levels, clipped at the end.
 
     Args:
         model: A detector with :class:`mmeffvit.detection.SSDLiteHead`.
@@ -79,7 +79,7 @@ class SSDLiteGraph(DenseGraph):
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         scores, deltas = self.head(self.network.extract_feat(x))
         grids = [tuple(level.shape[2:]) for level in scores]
-        # anchors are in parts of the network's input, padding included
+        # anchors are in normalized coordinates of the network's input, including padding
         priors = torch.cat(self.head.prior_generator.grid_priors(grids, device=x.device))
         priors = torch.cat([priors[:, 0::2] * x.shape[3], priors[:, 1::2] * x.shape[2]], dim=1)[
             :, [0, 2, 1, 3]
@@ -113,5 +113,5 @@ def rows(level: Tensor, channels: int) -> Tensor:
 
 
 def above(scores: Tensor, threshold: float) -> Tensor:
-    """The scores above a threshold; the others are empty."""
+    """The scores above a threshold; the others become :data:`.ops.EMPTY`."""
     return torch.where(scores > threshold, scores, torch.full_like(scores, ops.EMPTY))

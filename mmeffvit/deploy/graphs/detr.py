@@ -1,4 +1,4 @@
-"""Deformable DETR from the image to boxes, with the host's attention or single heads of ours."""
+"""The export graph of Deformable DETR, with mmdet's attention or our single-head attention."""
 
 from collections.abc import Sequence
 
@@ -11,21 +11,20 @@ from mmeffvit.errors import UserError
 
 from . import ops
 from .base import DetectionGraph, Preprocessing
-from .deformable_attention import Levels, traceable
+from .deformable_attention import Levels, make_traceable
 
 
 class DeformableDETRGraph(DetectionGraph):
     """A ``DeformableDETR`` of mmdet, or our ``SingleHeadDeformableDETR``.
 
-    All images of a batch have one size, so no cell of a map is padding: there are no masks, and
-    the valid ratios are 1.
+    All images of a batch have the same size, so there is no padding: no masks are needed, and the
+    valid ratios are 1.
 
     Args:
-        model: Built by mmdet, with its weights, not fused.
+        model: The trained detector, not fused.
 
     Raises:
-        UserError: If the model pads images, chooses its queries from the encoder, or scores
-            classes with a softmax.
+        UserError: If the model pads images, is two-stage, or uses a softmax for the classes.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -33,13 +32,13 @@ class DeformableDETRGraph(DetectionGraph):
         if self.preprocessing.size_divisor != 1:
             raise UserError(
                 f'data_preprocessor.pad_size_divisor is {self.preprocessing.size_divisor}; '
-                'Deformable DETR is exported with 1: it takes images of any size'
+                'Deformable DETR can be exported with 1 only; it accepts images of any size'
             )
         if model.as_two_stage:
             raise UserError('as_two_stage=True cannot be exported; choose as_two_stage=False')
         if not model.bbox_head.loss_cls.use_sigmoid:
             raise UserError('loss_cls.use_sigmoid=False cannot be exported; choose True')
-        traceable(self.network)
+        make_traceable(self.network)
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         features = self.network.extract_feat(x)
@@ -47,7 +46,7 @@ class DeformableDETRGraph(DetectionGraph):
         return self.best(*self.decode(self.encode(features, levels), levels), size)
 
     def encode(self, features: Sequence[Tensor], levels: Levels) -> Tensor:
-        """The memory of the encoder: maps (B, C, H_l, W_l) -> (B, V, C), V the cells of all."""
+        """The memory of the encoder: maps (B, C, H_l, W_l) -> (B, V, C), with V cells in total."""
         network = self.network
         memory = torch.cat([feature.flatten(2) for feature in features], dim=2).transpose(1, 2)
         positions = [
@@ -67,7 +66,7 @@ class DeformableDETRGraph(DetectionGraph):
         return memory
 
     def decode(self, memory: Tensor, levels: Levels) -> tuple[Tensor, Tensor]:
-        """Logits (B, Q, classes) and boxes (B, Q, 4), center and sides in parts of the image."""
+        """Logits (B, Q, classes) and boxes (B, Q, 4): center and size, normalized coordinates."""
         network = self.network
         queries, _ = network.pre_decoder(memory, None, levels)
         decoded = network.forward_decoder(
@@ -75,7 +74,7 @@ class DeformableDETRGraph(DetectionGraph):
             memory_mask=None,
             spatial_shapes=levels,
             level_start_index=None,
-            valid_ratios=memory.new_ones(1, 1, 2),  # of all images and levels
+            valid_ratios=memory.new_ones(1, 1, 2),  # for all images and levels
         )
         logits, boxes = network.bbox_head(**decoded)
         return logits[-1], boxes[-1]
@@ -83,11 +82,11 @@ class DeformableDETRGraph(DetectionGraph):
     def best(
         self, logits: Tensor, boxes: Tensor, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best pairs of query and class: ``DETRHead.predict_by_feat`` of mmdet."""
+        """The best pairs of query and class, as in mmdet's ``DETRHead.predict_by_feat``."""
         head = self.network.bbox_head
         scores, index = logits.sigmoid().flatten(1).topk(head.test_cfg.max_per_img, dim=1)
         query = index // head.num_classes
-        labels = index - query * head.num_classes  # the exporter gives a remainder no type
+        labels = index - query * head.num_classes  # the exporter loses the type of a remainder
         boxes = ops.gather(bbox_cxcywh_to_xyxy(boxes), query)
         left, top, right, bottom = boxes.unbind(dim=-1)
         height, width = size
@@ -98,9 +97,9 @@ class DeformableDETRGraph(DetectionGraph):
 def positional_encoding(
     encoding: SinePositionalEncoding, size: tuple[int, int], like: Tensor
 ) -> Tensor:
-    """What ``encoding`` gives for a map without padding, row by row: (H W, C).
+    """The output of ``encoding`` for a map without padding, in row-major order: (H W, C).
 
-    It encodes both coordinates apart: one row and one column say all, the rest repeats them.
+    Both coordinates are encoded independently, so one row and one column are computed and repeated.
     """
     channel = torch.arange(encoding.num_feats, dtype=like.dtype, device=like.device)
     period = encoding.temperature ** (2 * (channel // 2) / encoding.num_feats)
@@ -118,7 +117,7 @@ def positional_encoding(
 
 
 def cell_centers(levels: Levels, like: Tensor) -> Tensor:
-    """Centers of the cells of all levels, x and y in parts of the map: (1, V, 1, 2)."""
+    """Centers of the cells of all levels, normalized coordinates x and y: (1, V, 1, 2)."""
     centers = []
     for height, width in levels.sizes:
         x, y = (

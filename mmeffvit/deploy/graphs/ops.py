@@ -1,7 +1,7 @@
-"""Steps of a detector's post-processing whose shapes do not depend on what is in the image.
+"""Post-processing operators of detectors whose shapes do not depend on values.
 
-``torch.export`` follows shapes, not values: what is dropped is marked, not removed, and what is
-chosen has a fixed number of places.
+``torch.export`` tracks shapes, not values: dropped objects are marked instead of removed, and
+selections have a fixed length.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,18 +11,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-EMPTY = -1.0  # score of a place without an object; no detector has scores below 0
+EMPTY = -1.0  # score of an empty entry; detectors have no negative scores
 
 
 @torch.library.custom_op('mmeffvit::nms_mask', mutates_args=())
 def nms_mask(boxes: Tensor, scores: Tensor, iou_threshold: float, max_kept: int) -> Tensor:
-    """Which boxes non-maximum suppression keeps, of those with a score above 0.
+    """Which boxes NMS keeps, out of those with a score above 0.
 
     Args:
         boxes: (B, N, 4), left, top, right and bottom.
         scores: (B, N).
-        iou_threshold: A box that overlaps a kept one by more than this is dropped.
-        max_kept: Keep no more than the best so many of an image.
+        iou_threshold: IoU threshold.
+        max_kept: Maximum number of kept boxes per image.
 
     Returns:
         (B, N), bool.
@@ -44,7 +44,7 @@ def _(boxes: Tensor, scores: Tensor, iou_threshold: float, max_kept: int) -> Ten
 
 
 def onnx_nms_mask(boxes: Any, scores: Any, iou_threshold: float, max_kept: int) -> Any:
-    """:func:`nms_mask` in standard ONNX operators, as onnxscript traces them."""
+    """:func:`nms_mask` in standard ONNX operators, for onnxscript."""
     from onnxscript import opset18 as op
 
     chosen = op.NonMaxSuppression(
@@ -61,27 +61,26 @@ def onnx_nms_mask(boxes: Any, scores: Any, iou_threshold: float, max_kept: int) 
     return op.Greater(kept, op.Constant(value_float=0.5))
 
 
-# how the ONNX exporter writes our operators; a file that defines another adds it here
+# ONNX translations of our operators; modules that define operators add theirs
 TRANSLATIONS: dict[Callable, Callable] = {
     torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
 }
 
 
 def translations() -> dict[Callable, Callable]:
-    """How the ONNX exporter writes the operators that were defined so far."""
+    """ONNX translations of all operators defined so far."""
     return dict(TRANSLATIONS)
 
 
 def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The best ``k`` along the second axis, however long that is.
+    """The best ``k`` along the second axis, of any length.
 
     Args:
         scores: (B, N, ...).
-        k: How many; where N is less, and is not known beforehand, places of score :data:`EMPTY`
-            fill up.
+        k: Number of entries; if N is dynamic and smaller, it is padded with :data:`EMPTY` scores.
 
     Returns:
-        Scores and positions, (B, k, ...) each, descending. The position of a filled place is 0.
+        Scores and indices, (B, k, ...) each, descending. The index of padding is 0.
     """
     length = scores.shape[1]
     if isinstance(length, int):
@@ -98,14 +97,14 @@ def gather(values: Tensor, index: Tensor) -> Tensor:
 
 
 def clip(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Move corners outside an image of ``size`` (height, width) to its border: (..., 4)."""
+    """Clip boxes to an image of ``size`` (height, width): (..., 4)."""
     x = boxes[..., 0::2].clamp(min=0, max=size[1])
     y = boxes[..., 1::2].clamp(min=0, max=size[0])
     return torch.stack([x[..., 0], y[..., 0], x[..., 1], y[..., 1]], dim=-1)
 
 
 def drop_small(boxes: Tensor, scores: Tensor, min_size: float) -> Tensor:
-    """Scores, EMPTY where a side is not above ``min_size`` pixels; below 0 drops nothing."""
+    """Scores, EMPTY for boxes with a side of at most ``min_size`` pixels; no-op if negative."""
     if min_size < 0:
         return scores
     sides = boxes[..., 2:] - boxes[..., :2]
@@ -113,10 +112,10 @@ def drop_small(boxes: Tensor, scores: Tensor, min_size: float) -> Tensor:
     return torch.where(large, scores, torch.full_like(scores, EMPTY))
 
 
-def apart(boxes: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
-    """Move the boxes of every class where those of no other class are, as mmcv does.
+def offset_by_class(boxes: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
+    """Offset boxes by class, so that boxes of different classes do not overlap, as in mmcv.
 
-    The distance is the largest coordinate of an object, plus 1: the hosts round the same way.
+    The offset is the largest coordinate of an object plus 1, for the same rounding as in mmcv.
     """
     found = (scores > 0).unsqueeze(-1)
     largest = torch.where(found, boxes, torch.full_like(boxes, -1.0)).amax(dim=(1, 2))
@@ -126,25 +125,25 @@ def apart(boxes: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
 def batched_nms(
     boxes: Tensor, scores: Tensor, labels: Tensor, nms: Mapping[str, Any], max_kept: int
 ) -> Tensor:
-    """Non-maximum suppression within each class of an image.
+    """Class-offset NMS per image.
 
     Args:
         boxes: (B, N, 4).
-        scores: (B, N); places with 0 or less are empty.
+        scores: (B, N); entries of 0 or less are empty.
         labels: (B, N).
-        nms: `nms` of a host's test_cfg.
-        max_kept: Keep no more than the best so many of an image.
+        nms: `nms` of the test_cfg.
+        max_kept: Maximum number of kept boxes per image.
 
     Returns:
-        (B, N): the scores that are kept, else :data:`EMPTY`.
+        (B, N): scores of kept boxes, :data:`EMPTY` for others.
 
     Raises:
-        ValueError: If it is another suppression than the plain one.
+        ValueError: If it is not plain NMS.
     """
     if nms.get('type', 'nms') != 'nms':
         raise ValueError(f"nms is {dict(nms)}; only type='nms' can be exported")
     if not nms.get('class_agnostic', False):
-        boxes = apart(boxes, labels, scores)
+        boxes = offset_by_class(boxes, labels, scores)
     keep = nms_mask(boxes, scores, float(nms['iou_threshold']), max_kept)
     return torch.where(keep, scores, torch.full_like(scores, EMPTY))
 
@@ -152,7 +151,7 @@ def batched_nms(
 def best_objects(
     boxes: Tensor, scores: Tensor, labels: Tensor, max_kept: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``max_kept`` best of every image, with box 0, score 0 and label -1 in empty places.
+    """The ``max_kept`` best of every image; empty entries have box 0, score 0 and label -1.
 
     Shape:
         (B, N, 4), (B, N), (B, N) -> (B, K, 4), (B, K), (B, K).

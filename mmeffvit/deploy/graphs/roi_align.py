@@ -1,4 +1,4 @@
-"""RoIAlign (arXiv:1703.06870) over the levels of a pyramid, as one operator with a fixed shape."""
+"""RoIAlign (arXiv:1703.06870) over the levels of a pyramid, as an operator with a fixed shape."""
 
 from collections.abc import Sequence
 
@@ -21,18 +21,18 @@ def multi_level_roi_align(
     sampling_ratio: int,
     aligned: bool,
 ) -> Tensor:
-    """Average-pool every region from the one level that it belongs to.
+    """Average-pool every region from the level that it is assigned to.
 
-    The host takes the regions of a level apart, so the shapes depend on the values. Here that lies
-    inside the operator: seen from outside, every shape follows from the shapes of the inputs.
+    mmdet selects the regions of each level, so shapes depend on values. Here this happens inside
+    the operator, whose output shape depends on input shapes only.
 
     Args:
         features: The maps of the levels.
-        rois: Index of the image, then the corners of a box in input pixels.
+        rois: Index of the image and corners of a box in input pixels.
         levels: The level of each region, in [0, number of levels).
         spatial_scales: Pixels of each level per input pixel.
         output_size: h and w.
-        sampling_ratio: Samples per bin in each direction, or 0 for as many as fit.
+        sampling_ratio: Samples per bin in each direction; 0 for an adaptive number.
         aligned: Whether coordinates are shifted by half a pixel.
 
     Shape:
@@ -41,7 +41,7 @@ def multi_level_roi_align(
     pooled = rois.new_zeros(len(rois), features[0].shape[1], *output_size)
     for level, (feature, scale) in enumerate(zip(features, spatial_scales, strict=True)):
         chosen = (levels == level).nonzero().squeeze(1)
-        if len(chosen):  # mmcv takes a map with channels last for another map
+        if len(chosen):  # mmcv misreads channels-last maps
             pooled[chosen] = roi_align(
                 feature.contiguous(), rois[chosen], tuple(output_size), scale, sampling_ratio,
                 'avg', aligned,
@@ -71,7 +71,7 @@ def onnx_multi_level_roi_align(
     sampling_ratio: int,
     aligned: bool,
 ) -> FLOAT:
-    """Say the operator in ONNX: pool the regions level by level, then put them back in order."""
+    """The operator in ONNX: pool the regions of each level, then restore their order."""
     height, width = output_size
     corners = op.Slice(rois, starts=[1], ends=[5], axes=[1])
     images = op.Cast(op.Gather(rois, 0, axis=1), to=7)
@@ -92,7 +92,7 @@ def onnx_multi_level_roi_align(
                 spatial_scale=scale,
             )
         )
-    # each region has one level, so the indices are a permutation, and this turns it round
+    # each region has one level, so the indices are a permutation, which is inverted here
     order = op.Concat(*chosen, axis=0)
     places = op.Range(0, op.Squeeze(op.Shape(order)), 1)
     places = op.ScatterElements(order, order, places)

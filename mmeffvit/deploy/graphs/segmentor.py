@@ -1,4 +1,4 @@
-"""Segmentors of mmseg: one class per pixel of the image."""
+"""The export graph of segmentors, from an image to a label map."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -9,17 +9,17 @@ from .base import Graph, Preprocessing
 
 
 class SegmentorGraph(Graph):
-    """An ``EncoderDecoder`` of mmseg that looks at the whole image at once.
+    """An ``EncoderDecoder`` of mmseg that processes whole images.
 
     Args:
-        model: The segmentor; its auxiliary heads are left out.
+        model: The segmentor; its auxiliary heads are not exported.
 
     Shape:
-        images (B, 3, H, W) -> label_map (B, H, W), int64. One output channel gives 1 where its
-        probability is above the threshold of the head, else 0.
+        images (B, 3, H, W) -> label_map (B, H, W), int64. With a single output channel, 1 where its
+        probability is above the threshold of the head, otherwise 0.
 
     Raises:
-        UserError: If its ``test_cfg`` slides a window.
+        UserError: If its ``test_cfg`` uses sliding windows.
     """
 
     task = 'semantic segmentation'
@@ -35,7 +35,7 @@ class SegmentorGraph(Graph):
         super().__init__(model, Preprocessing.of(model.data_preprocessor))
 
     def logits(self, x: Tensor) -> Tensor:
-        """(B, 3, H', W') -> (B, channels, H', W'), resized as the host does."""
+        """(B, 3, H', W') -> (B, channels, H', W'), resized as in mmseg."""
         head = self.network.decode_head
         logits = head(self.network.extract_feat(x))
         return F.interpolate(logits, x.shape[2:], mode='bilinear', align_corners=head.align_corners)

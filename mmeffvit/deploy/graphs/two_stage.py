@@ -1,4 +1,4 @@
-"""Mask R-CNN, and Faster R-CNN, from the image to boxes and masks."""
+"""The export graph of Mask R-CNN and Faster R-CNN."""
 
 from collections.abc import Sequence
 
@@ -15,18 +15,18 @@ from .base import DetectionGraph, Preprocessing
 class MaskRCNNGraph(DetectionGraph):
     """A detector of mmdet with an RPN and a ``StandardRoIHead``, with or without masks.
 
-    Numbers of proposals and objects are those of the config: fewer are filled up with empty
-    places, which have no score and never become objects.
+    The numbers of proposals and objects are fixed by the config; they are padded with empty
+    entries.
 
     Args:
-        model: Built by mmdet, with its weights, not fused.
+        model: The trained detector, not fused.
 
     Shape:
         Outputs of :class:`DetectionGraph`, and with a mask head masks (B, K, M, M): probabilities
-        over the pixels of each box, of the class found; 0 in empty places.
+        over the pixels of each box for its class; 0 in empty entries.
 
     Raises:
-        UserError: If a part of the model has no form in the graph.
+        UserError: If a part of the model is not supported.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -46,11 +46,10 @@ class MaskRCNNGraph(DetectionGraph):
         return boxes, scores, labels, self.masks(features, boxes, labels)
 
     def propose(self, features: Sequence[Tensor], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Regions that may hold an object: ``RPNHead.predict`` of mmdet.
+        """Region proposals, as in mmdet's ``RPNHead.predict``.
 
         Shape:
-            Maps (B, C, H_l, W_l) -> boxes (B, P, 4), scores (B, P), descending, EMPTY where there
-            are fewer.
+            Maps (B, C, H_l, W_l) -> boxes (B, P, 4), scores (B, P), descending, padded with EMPTY.
         """
         head = self.network.rpn_head
         cfg = head.test_cfg
@@ -97,7 +96,7 @@ class MaskRCNNGraph(DetectionGraph):
         proposal_scores: Tensor,
         size: tuple[int, int],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Objects among the proposals: ``StandardRoIHead.predict_bbox`` of mmdet.
+        """Objects from the proposals, as in mmdet's ``StandardRoIHead.predict_bbox``.
 
         Shape:
             Maps, (B, P, 4), (B, P) -> boxes (B, K, 4), scores (B, K), labels (B, K).
@@ -113,10 +112,10 @@ class MaskRCNNGraph(DetectionGraph):
         scores = torch.where(chosen, scores, torch.full_like(scores, ops.EMPTY))
         labels = torch.arange(head.num_classes, device=scores.device).expand_as(scores)
 
-        # every pair of a proposal and a class is a candidate of its own
-        places = proposals.shape[1] * head.num_classes
-        boxes = boxes.reshape(-1, places, 4)
-        scores, labels = scores.reshape(-1, places), labels.reshape(-1, places)
+        # every pair of a proposal and a class is a candidate
+        num_pairs = proposals.shape[1] * head.num_classes
+        boxes = boxes.reshape(-1, num_pairs, 4)
+        scores, labels = scores.reshape(-1, num_pairs), labels.reshape(-1, num_pairs)
         scores = ops.batched_nms(boxes, scores, labels, cfg.nms, cfg.max_per_img)
         return ops.best_objects(boxes, scores, labels, cfg.max_per_img)
 
@@ -134,17 +133,17 @@ class MaskRCNNGraph(DetectionGraph):
 
 
 def with_image_index(boxes: Tensor) -> Tensor:
-    """Boxes (B, P, 4) as regions (B P, 5), the index of the image first."""
+    """Boxes (B, P, 4) as regions (B P, 5), prefixed with the index of the image."""
     images = torch.arange(boxes.shape[0], device=boxes.device).to(boxes.dtype)
     images = images.view(-1, 1, 1).expand(-1, boxes.shape[1], 1)
     return torch.cat([images, boxes], dim=2).flatten(0, 1)
 
 
 def extract(extractor: SingleRoIExtractor, features: Sequence[Tensor], regions: Tensor) -> Tensor:
-    """Features of regions, each from the level of its size: ``SingleRoIExtractor`` of mmdet.
+    """Features of regions, each from the level for its size, as in mmdet's ``SingleRoIExtractor``.
 
-    The level is ``floor(log2(scale / finest_scale + 1e-6))`` in [0, L - 1] with scale the root of
-    the area; comparisons with powers of 2 give it without the rounding of a logarithm.
+    The level is ``floor(log2(scale / finest_scale + 1e-6))`` in [0, L - 1], where scale is the
+    square root of the area; comparisons with powers of 2 avoid the rounding of the logarithm.
 
     Shape:
         L maps (B, C, H_l, W_l) or more, (R, 5) -> (R, C, h, w).
@@ -167,10 +166,10 @@ def extract(extractor: SingleRoIExtractor, features: Sequence[Tensor], regions: 
 
 
 def check(model: nn.Module) -> None:
-    """Refuse what the graph does not say.
+    """Check that all parts of the model are supported.
 
     Raises:
-        UserError: If a part of the model has no form in the graph.
+        UserError: If a part of the model is not supported.
     """
     roi_head = model.roi_head
     extractors = [roi_head.bbox_roi_extractor]
@@ -183,11 +182,11 @@ def check(model: nn.Module) -> None:
                 f'pool_mode {extractor.roi_layers[0].pool_mode!r} cannot be exported; choose avg'
             )
     if roi_head.with_shared_head:
-        raise UserError('a roi_head with a shared head cannot be exported; leave shared_head out')
+        raise UserError('a roi_head with a shared head cannot be exported; remove shared_head')
 
 
 def expect(part: nn.Module, name: str) -> None:
-    """Refuse a part of another class.
+    """Check the class of a part.
 
     Raises:
         UserError: If the class of ``part`` has another name.

@@ -1,1 +1,1 @@
-"""int8 files."""
+"""int8 quantization of ONNX files."""

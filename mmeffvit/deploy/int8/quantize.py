@@ -1,4 +1,4 @@
-"""An ONNX file in int8, and how much it differs from the float one."""
+"""Quantize an ONNX file to int8, and compare it with the float file."""
 
 import itertools
 import json
@@ -13,8 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import agreement
-from mmeffvit.deploy.predictor.described import check_input, check_size, readable
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
+from mmeffvit.deploy.predictor.validation import check_input, check_size, readable
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.utils.onnx import open_session, run_session
@@ -23,23 +23,23 @@ from mmeffvit.utils.optional import require
 from .quantizer import PURPOSE, Quantizer
 from .sensitivity import IMAGES, measure, sensitive
 
-HELD_OUT = 32  # images at most that float and int8 are compared on
+HELD_OUT = 32  # maximum number of images for the comparison
 ROUNDS = 10  # of the timing
 NOTE = 'quantization'  # key of the metadata
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """What was made int8, and what came of it.
+    """Result of a quantization.
 
     Args:
-        calibrated: Number of images that gave the ranges.
-        held_out: Number of other images that the rest was measured on.
-        quantized: Number of nodes that are int8.
-        excluded: Names of those that could be and are not.
+        calibrated: Number of calibration images.
+        held_out: Number of other images, used for the comparison.
+        quantized: Number of int8 nodes.
+        excluded: Names of quantizable nodes that remain in float.
         measures: Agreement of the int8 file with the float file.
         sizes: Bytes of the float file and of the int8 file.
-        milliseconds: Median time of an image on one thread, float and int8 in turns.
+        milliseconds: Median time per image on one thread, float and int8 interleaved.
     """
 
     calibrated: int
@@ -54,7 +54,7 @@ class Quantization:
         rows = [
             ('calibrated on', f'{self.calibrated} images'),
             ('compared on', f'{self.held_out} others'),
-            ('int8 nodes', f'{self.quantized}, {len(self.excluded)} left in float'),
+            ('int8 nodes', f'{self.quantized}, {len(self.excluded)} kept in float'),
             *((name, f'{value:.4g}') for name, value in self.measures.items()),
             ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),
             (
@@ -81,17 +81,17 @@ def quantize(
 
     Args:
         model: An ONNX file of the export.
-        folder: Images to calibrate on and, others of them, to compare on.
-        out: The ONNX file to write; it appears whole or not at all.
-        samples: Images to calibrate on at most; a third of the folder is always held out.
-        exclude: 'auto' leaves the parts in float that a measured search finds to be the most
-            sensitive, 'none' leaves none; else names of nodes to leave.
-        score_thr: Objects of the float detector with a lower score are not compared.
-        size: Height and width that images are resized to; by default the file's.
+        folder: Images for calibration and for the comparison.
+        out: The ONNX file; it is written atomically.
+        samples: Maximum number of calibration images; a third of the folder is always held out.
+        exclude: 'auto' keeps the parts in float that are measured to be most sensitive, 'none'
+            keeps none; otherwise names of nodes to keep in float.
+        score_thr: Objects of the float file with a lower score are not compared.
+        size: Height and width of the images; by default that of the file.
 
     Raises:
-        UserError: If an argument or the file cannot be used, there are too few images, no node can
-            be int8, or a name is unknown.
+        UserError: If an argument or the file is invalid, there are too few images, no node can be
+            quantized, or a name is unknown.
     """
     model, out = Path(model), check_output(out, '.onnx')
     check_size(size, '--size')
@@ -100,28 +100,28 @@ def quantize(
     with readable(model):
         if out.exists() and out.samefile(model):
             raise UserError(f'{str(out)!r} is the float file itself: choose another name')
-        trusted = open_session(model)
-    check_input(trusted, model)
+        reference = open_session(model)
+    check_input(reference, model)
     calibration, held_out = divide(find_images(folder), samples)
-    metadata = trusted.get_modelmeta().custom_metadata_map
-    read = reader_of(trusted.get_inputs()[0].shape, metadata, size)
-    with readable(model):  # a user error of an image passes
+    metadata = reference.get_modelmeta().custom_metadata_map
+    read = reader_of(reference.get_inputs()[0].shape, metadata, size)
+    with readable(model):  # user errors of images pass through
         quantizer = Quantizer(model, (read(path) for path in calibration))
     if not quantizer.nodes:
-        raise UserError(f'{model} has no convolution or product with a weight to quantize')
-    left = excluded(quantizer, exclude, [read(path) for path in calibration[:IMAGES]])
-    chosen = [name for name in quantizer.nodes if name not in left]
+        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
+    kept = excluded(quantizer, exclude, [read(path) for path in calibration[:IMAGES]])
+    chosen = [name for name in quantizer.nodes if name not in kept]
     result = quantizer.quantized(chosen)
 
     images = [read(path) for path in held_out]
-    tried = open_session(result.SerializeToString())
+    quantized = open_session(result.SerializeToString())
     measures = agreement(
-        [run_session(trusted, image) for image in images],
-        [run_session(tried, image) for image in images],
+        [run_session(reference, image) for image in images],
+        [run_session(quantized, image) for image in images],
         score_thr,
     )
     note = dict(
-        calibrated=len(calibration), held_out=len(held_out), excluded=sorted(left),
+        calibrated=len(calibration), held_out=len(held_out), excluded=sorted(kept),
         agreement={name: round(value, 6) for name, value in measures.items()},
     )  # fmt: skip
     annotate(result, metadata, note)
@@ -130,7 +130,7 @@ def quantize(
         len(calibration),
         len(held_out),
         len(chosen),
-        tuple(sorted(left)),
+        tuple(sorted(kept)),
         measures,
         (model.stat().st_size, out.stat().st_size),
         times(model, out, images[0]),
@@ -138,16 +138,16 @@ def quantize(
 
 
 def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:
-    """Images to calibrate on, spread over all, and others to compare on.
+    """Evenly spaced images for calibration, and others for the comparison.
 
     Raises:
-        UserError: If there are fewer than two, or ``samples`` is below 1.
+        UserError: If there are fewer than two, or ``samples`` is less than 1.
     """
     if samples < 1:
         raise UserError(f'samples is {samples}; give 1 or more')
     if len(paths) < 2:
         raise UserError(
-            f'{paths[0].parent} has one image; calibration needs two or more: one is held out'
+            f'{paths[0].parent} has one image; at least two are needed, since one is held out'
         )
     count = min(samples, max(1, len(paths) * 2 // 3))
     chosen = {len(paths) * index // count for index in range(count)}
@@ -157,10 +157,10 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
 
 
 def excluded(quantizer: Quantizer, exclude: Sequence[str], images: Sequence[NDArray]) -> set[str]:
-    """Nodes to leave in float.
+    """Nodes to keep in float.
 
     Raises:
-        UserError: If a name is not that of a node that can be int8.
+        UserError: If a name is not that of a quantizable node.
     """
     if list(exclude) == ['none']:
         return set()
@@ -170,22 +170,22 @@ def excluded(quantizer: Quantizer, exclude: Sequence[str], images: Sequence[NDAr
     unknown = sorted(set(exclude) - set(quantizer.nodes))
     if unknown:
         raise UserError(
-            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or among '
+            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or from '
             f'{", ".join(quantizer.nodes)}'
         )
     return set(exclude)
 
 
 def annotate(model: Any, metadata: dict[str, str], note: dict[str, Any]) -> None:
-    """Keep the metadata of the float file, and add how this one was made."""
+    """Copy the metadata of the float file, and add an entry on the quantization."""
     onnx = require('onnx', PURPOSE)
     onnx.helper.set_model_props(model, {**metadata, NOTE: json.dumps(note)})
 
 
 def times(model: Path, out: Path, image: NDArray) -> tuple[float, float]:
-    """Median milliseconds of both files on one image and one thread, measured in turns.
+    """Median milliseconds of both files for one image on one thread, interleaved.
 
-    Of the processor: what else runs on the machine does not count.
+    CPU time, so that other load on the machine does not count.
     """
     sessions = [open_session(path, threads=1) for path in (model, out)]
     seconds: list[list[float]] = [[], []]

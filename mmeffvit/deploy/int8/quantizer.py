@@ -1,4 +1,4 @@
-"""Static int8 quantization of an ONNX graph by onnxruntime, whole or in parts."""
+"""Static int8 quantization of all or some nodes of an ONNX graph by onnxruntime."""
 
 import copy
 import os
@@ -13,27 +13,27 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 PURPOSE = 'Quantizing'
-WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # those whose second input is a weight
-FUSED = ('Relu', 'Clip')  # become a part of the convolution before them
-# what choose objects from scores: no noise of a graph can be followed through them
+WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
+FUSED = ('Relu', 'Clip')  # fused into the preceding convolution
+# operators that select objects, through which noise cannot be measured
 SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')
 
 
 class Quantizer:
-    """Makes any of the convolutions and matrix products of a graph int8, with one calibration.
+    """Quantizes any convolutions and matrix products of a graph to int8, with one calibration.
 
-    Weights have 7 bits in int8 with a scale per output channel, their inputs and outputs uint8 with
-    a scale and a zero point per tensor from the least and the largest value seen: QDQ form.
-    Products of two activations (attention), softmax, norms, activation functions and what follows
-    the network stay as they are.
+    In QDQ format: weights are int8 with 7 bits and a scale per output channel; their inputs and
+    outputs are uint8 with a scale and a zero point per tensor from the observed minimum and
+    maximum. Products of two activations (attention), softmax, norms, activation functions and
+    post-processing remain in float.
 
     Args:
         path: The ONNX file.
-        images: Calibration images (1, 3, H, W), read as often as they are asked for.
+        images: Calibration images (1, 3, H, W).
 
     Attributes:
         float_model: The graph, simplified for quantization.
-        nodes: Names of the nodes that can be int8, in the order they run.
+        nodes: Names of the quantizable nodes, in topological order.
     """
 
     def __init__(self, path: str | os.PathLike, images: Iterable[NDArray]) -> None:
@@ -41,8 +41,8 @@ class Quantizer:
         onnx = require('onnx', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
-            # the symbolic inference stops at operators it does not know; onnx's own goes on, and
-            # types are all that is needed
+            # symbolic shape inference fails on unknown operators; onnx's own continues, and only
+            # types are needed
             quantization.shape_inference.quant_pre_process(
                 str(path), str(simplified), skip_symbolic_shape=True
             )
@@ -51,22 +51,22 @@ class Quantizer:
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
     def quantized(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
-        """A model in which ``nodes`` are int8, with other outputs if ``outputs`` names tensors."""
+        """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given."""
         quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
         quant = require('onnxruntime.quantization', PURPOSE)
         model = self.with_outputs(outputs)
-        if not nodes:  # an empty list would mean all of them
+        if not nodes:  # an empty list would mean all nodes
             return model
         chosen = [*nodes, *fused_after(model, nodes)]
         with quiet():
             work = quantizer.QDQQuantizer(
                 model,
                 per_channel=True,
-                # 7 bits of a weight: x86 without VNNI adds two products in 16 bits, which saturates
-                # with 8
+                # 7-bit weights: x86 without VNNI adds two products in 16 bits, which saturates
+                # with 8 bits
                 reduce_range=True,
                 weight_qType=quant.QuantType.QInt8,
-                # signed ones are slower on x86 than float: its products are of unsigned by signed
+                # signed activations are slower than float on x86, which multiplies u8 by s8
                 activation_qType=quant.QuantType.QUInt8,
                 tensors_range=self.ranges,
                 nodes_to_quantize=chosen,
@@ -90,7 +90,7 @@ class Quantizer:
 
 
 def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
-    """Least and largest value of every tensor next to a weighted node, over all images."""
+    """Minimum and maximum of every tensor next to a weighted node, over all images."""
     quant = require('onnxruntime.quantization', PURPOSE)
     calibrator = quant.create_calibrator(
         path,
@@ -113,9 +113,10 @@ def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
 
 
 def weighted_nodes(model: Any) -> Iterator[Any]:
-    """Nodes whose second input is a constant: convolutions and products with a weight.
+    """Nodes whose second input is a constant: convolutions and matrix products with a weight.
 
-    Ones are no weights: they sum, for instance the squares of a norm, and those need their range.
+    Constants of ones are no weights: they compute sums, such as squares of a norm, which need
+    range.
     """
     onnx = require('onnx', PURPOSE)
     constants = {
@@ -131,7 +132,7 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
 
 
 def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
-    """Activations that nothing but one of ``nodes`` feeds, and that alone take what it gives."""
+    """Activations that are the only users of the outputs of ``nodes``."""
     users: dict[str, list[Any]] = {}
     for node in model.graph.node:
         for name in node.input:
@@ -146,17 +147,17 @@ def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
 
 
 def last_values(model: Any) -> list[str]:
-    """Tensors where the network ends and choosing begins: what noise is measured at.
+    """Tensors at the end of the network, before objects are selected, where noise is measured.
 
-    The outputs that are maps, else the outputs of weighted nodes after which none comes. What lies
-    behind a selection is left out: a reordering there would look like noise.
+    Outputs that are maps, otherwise the outputs of the last weighted nodes. Everything after a
+    selection is excluded, since a reordering would look like noise.
     """
     onnx = require('onnx', PURPOSE)
     weighted = {node.name for node in weighted_nodes(model)}
-    selected: set[str] = set()  # tensors behind a selection
+    selected: set[str] = set()  # tensors after a selection
     ends: dict[str, None] = {}
-    nearest: dict[str, set[str]] = {}  # for a tensor, the last weighted outputs on the way to it
-    for node in model.graph.node:  # in the order they run
+    nearest: dict[str, set[str]] = {}  # by tensor, the last weighted outputs it depends on
+    for node in model.graph.node:  # in topological order
         if node.op_type in SELECTING or selected.intersection(node.input):
             selected.update(node.output)
             continue

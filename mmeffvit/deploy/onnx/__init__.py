@@ -1,1 +1,1 @@
-"""ONNX files: writing them, and comparing them with the model."""
+"""Writing ONNX files."""

@@ -1,4 +1,4 @@
-"""Write a graph to a file of ONNX, dynamic in batch, height and width or of one size."""
+"""Write a graph to an ONNX file, with dynamic or fixed batch size, height and width."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
-OPSET = 20  # the newest that all of torch, onnxscript and ONNX Runtime write and run in full
+OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runtime
 INPUT = 'images'
-# no map of a detector is one cell here: a side of 1 would be taken for a constant
+# no map of a detector has a single row or column: sides of 1 would become constants
 EXAMPLE_SHAPE = (672, 928)
 EXAMPLE_BATCH = 2
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What a file is made for.
+    """Image size, batch size and opset of a file.
 
     Args:
-        shape: Height and width of every image in pixels; None leaves them open.
-        batch: Images of every batch; None leaves it open.
-        opset: Version of the ONNX operators.
+        shape: Height and width of the images in pixels; None for dynamic sizes.
+        batch: Batch size; None for a dynamic one.
+        opset: ONNX opset version.
     """
 
     shape: tuple[int, int] | None = None
@@ -46,21 +46,22 @@ class ExportOptions:
 
     @property
     def example_shape(self) -> tuple[int, int, int, int]:
-        """Of the images a graph is traced with."""
+        """Shape of the images for tracing."""
         return (self.batch or EXAMPLE_BATCH, 3, *(self.shape or EXAMPLE_SHAPE))
 
     @property
     def dynamic_axes(self) -> dict[int, str]:
-        """Axes of the images that are left open, and their names."""
+        """Dynamic axes of the images, and their names."""
         names = {} if self.batch else {0: 'batch'}
         return names if self.shape else {**names, 2: 'height', 3: 'width'}
 
 
 def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
-    """The graph as one program without branches, for the sizes that ``options`` leave open.
+    """Trace the graph, with the dynamic sizes of ``options``.
 
     Raises:
-        UserError: If the model asks Python for a size that is open: a host's module may.
+        UserError: If the model reads a dynamic size in Python, as modules of mmdet and mmseg may
+            do.
     """
     from torch._dynamo.exc import UserError as TorchUserError
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
@@ -73,14 +74,15 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
                 graph,
                 (images,),
                 dynamic_shapes=(axes or None,),
-                # sizes are compared when the graph runs; ruling sizes out here would fix them
+                # sizes are checked when the graph runs; guards would specialize them
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
         except (TorchUserError, ConstraintViolationError) as error:
             reason = next((line for line in str(error).splitlines() if line.strip()), '')
             raise UserError(
-                f'the model cannot be exported for {", ".join(options.dynamic_axes.values())} left '
-                f'open ({reason}); give --shape HEIGHT WIDTH, and --batch N if that is not enough'
+                'the model cannot be exported with dynamic '
+                f'{", ".join(options.dynamic_axes.values())} ({reason}); give --shape HEIGHT '
+                'WIDTH, and --batch N if that is not enough'
             ) from error
 
 
@@ -90,19 +92,19 @@ def export_graph(
     options: ExportOptions | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a graph to a file of ONNX with standard operators only, and check it.
+    """Write a graph to an ONNX file with standard operators only, and check it.
 
     Args:
-        graph: What is exported.
-        path: The file; it appears when it is whole.
+        graph: The graph to export.
+        path: The file; it is written atomically.
         options: See :class:`ExportOptions`.
-        metadata: Texts by name for the file's ``metadata_props``, beside those of the graph.
+        metadata: Additional entries for the file's ``metadata_props``.
 
     Returns:
         ``path``.
 
     Raises:
-        RuntimeError: If the graph does not stay within the standard operators.
+        RuntimeError: If the graph has other than standard operators.
     """
     import onnx
 
@@ -129,7 +131,7 @@ def export_graph(
     strip(model)
     foreign = {node.domain for node in all_nodes(model)} - {'', 'ai.onnx'}
     if foreign or model.functions:
-        raise RuntimeError(f'the graph has operators of {sorted(foreign)} beside standard ones')
+        raise RuntimeError(f'the graph has non-standard operators of {sorted(foreign)}')
     onnx.checker.check_model(model, full_check=True)
     with atomic_output(path) as partial:
         partial.write_bytes(model.SerializeToString())
@@ -137,7 +139,7 @@ def export_graph(
 
 
 def describe_file(path: Path) -> str:
-    """Version, input and outputs of a file of ONNX, in a few lines."""
+    """Opset version, input and outputs of an ONNX file, in a few lines."""
     import onnx
 
     model = onnx.load(path)
@@ -164,12 +166,12 @@ def export_backbone(
     """Write a backbone of ours to ONNX: images in, maps out, named after their strides.
 
     Args:
-        backbone: With its weights, not fused.
+        backbone: The trained backbone, not fused.
         path: The file.
-        shape: Height and width of every image in pixels; None leaves them open.
-        batch: Images of every batch; None leaves it open.
-        opset: Version of the ONNX operators.
-        preprocessing: By default what the released weights of the backbone expect.
+        shape: Height and width of the images in pixels; None for dynamic sizes.
+        batch: Batch size; None for a dynamic one.
+        opset: ONNX opset version.
+        preprocessing: Preprocessing of the images; by default that of the released weights.
         metadata: See :func:`export_graph`.
     """
     graph = BackboneGraph(backbone, preprocessing).eval()
@@ -177,25 +179,25 @@ def export_backbone(
 
 
 def tidy(model: 'onnx_ir.Model') -> None:
-    """Compute what is constant, and take out what is there twice or unused.
+    """Fold constants, and remove duplicate and unused nodes.
 
-    The exporter's own optimizer also tries hundreds of patterns on every node: that takes most of
-    the time, finds nothing here, and ONNX Runtime fuses by itself.
+    The exporter's own optimizer also tries hundreds of patterns on every node, which takes most of
+    the time and finds nothing here; ONNX Runtime fuses operators itself.
     """
     from onnx_ir.passes import common
     from onnxscript.optimizer import fold_constants
 
     fold_constants(model)
-    for tidying in (
+    for simplify in (
         common.CommonSubexpressionEliminationPass(),
         common.RemoveUnusedNodesPass(),
         common.DeduplicateInitializersPass(),
     ):
-        tidying(model)
+        simplify(model)
 
 
 def name_axes(model: 'onnx.ModelProto', graph: Graph, options: ExportOptions) -> None:
-    """Name the open axes of the images, and those of the outputs that equal them."""
+    """Name the dynamic axes of the images, and equal axes of the outputs."""
     image_dims = model.graph.input[0].type.tensor_type.shape.dim
     renamed = {}
     for axis, name in options.dynamic_axes.items():
@@ -208,7 +210,7 @@ def name_axes(model: 'onnx.ModelProto', graph: Graph, options: ExportOptions) ->
 
 
 def strip(model: 'onnx.ModelProto') -> None:
-    """Take out what tells of the tracing only: source lines and names of this machine."""
+    """Remove information about tracing: source lines and paths of this machine."""
     model.producer_name = 'mmeffvit'
     for node in all_nodes(model):
         del node.metadata_props[:]
@@ -221,7 +223,7 @@ def strip(model: 'onnx.ModelProto') -> None:
 
 
 def all_nodes(model: 'onnx.ModelProto') -> 'Iterator[onnx.NodeProto]':
-    """The nodes of the graph and of the graphs inside them."""
+    """The nodes of the graph and of nested graphs."""
     waiting = [model.graph]
     while waiting:
         for node in waiting.pop().node:

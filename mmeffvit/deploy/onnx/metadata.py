@@ -1,4 +1,4 @@
-"""What a file says about itself: everything a program needs to feed it and to read its outputs."""
+"""Metadata of an exported file: what a program needs to prepare inputs and read outputs."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from mmeffvit.version import __version__
 
 
 def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
-    """Task, input and versions of a graph, as texts by name."""
+    """Task, input and versions of a graph, as strings by name."""
     how = graph.preprocessing
     return {
         'task': graph.task,
@@ -35,12 +35,12 @@ def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
 def config_metadata(
     config: Config, model: nn.Module, dataset_meta: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Classes, test settings and text of a config, as texts by name.
+    """Classes, test settings and text of a config, as strings by name.
 
     Args:
-        config: Of the model.
-        model: Built from it.
-        dataset_meta: `classes` and `palette` of the data the model was trained on.
+        config: The config of the model.
+        model: The model.
+        dataset_meta: `classes` and `palette` of the training data.
     """
     test_cfg = model.test_cfg or {}
     test_cfg = test_cfg.get('rcnn', test_cfg)
@@ -58,15 +58,16 @@ def config_metadata(
 
 
 def resize_of(config: Config) -> dict[str, Any]:
-    """How the config resizes the images it tests on.
+    """How the config resizes test images.
 
     Returns:
-        `scale` (width, height) or None, `keep_ratio`, `interpolation`, `backend`; `divisor`, to
-        multiples of which sides are stretched, and `rounding`, 'down' or 'up'; `pad`, width and
-        height that smaller images are filled up to with `pad_value`, or None.
+        `scale` (width, height) or None, `keep_ratio`, `truncated` for sides that are truncated
+        instead of rounded, `interpolation`, `backend`; `divisor`, whose multiples the sides are
+        resized to, and `rounding`, 'down' or 'up'; `pad`, width and height to which smaller images
+        are padded with `pad_value`, or None.
     """
     found: dict[str, Any] = dict(
-        scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2',
+        scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
         divisor=1, rounding='down', pad=None, pad_value=0,
     )  # fmt: skip
     for step in eval_dataset(config).get('pipeline') or ():
@@ -86,7 +87,7 @@ def resize_of(config: Config) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Tuples as lists, as JSON has them."""
+    """Convert tuples to lists, for JSON."""
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value

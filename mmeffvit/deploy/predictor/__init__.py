@@ -1,1 +1,1 @@
-"""Exported models on images."""
+"""Running exported models on images."""

@@ -1,4 +1,4 @@
-"""Draw predictions into an image, with OpenCV alone."""
+"""Draw predictions into an image, with OpenCV only."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-OPACITY = 0.5  # of masks and label maps: the photograph shows through
+OPACITY = 0.5  # of masks and label maps over the image
 
 
 def draw_label_map(image: NDArray, label_map: NDArray, palette: NDArray) -> NDArray:
-    """Color every pixel after its class: (H, W, 3) BGR -> (H, W, 3) BGR."""
+    """Blend every pixel with the color of its class: (H, W, 3) BGR -> (H, W, 3) BGR."""
     colors = palette[label_map % len(palette)][..., ::-1]
     return cv2.addWeighted(image, 1 - OPACITY, np.ascontiguousarray(colors), OPACITY, 0)
 
@@ -25,11 +25,11 @@ def draw_objects(
     """Boxes, names, scores and masks, the best on top: (H, W, 3) BGR -> (H, W, 3) BGR.
 
     Args:
-        image: uint8.
-        found: `bboxes`, `scores`, `labels` and perhaps `masks`.
-        classes: Names by label.
+        image: The image, uint8.
+        found: `bboxes`, `scores`, `labels` and optionally `masks`.
+        classes: Class names by label.
         palette: Colors by label, RGB.
-        score_thr: Objects with less are left out.
+        score_thr: Score threshold.
     """
     picture = image.copy()
     line = max(round(max(image.shape[:2]) / 400), 1)
@@ -52,7 +52,7 @@ def draw_objects(
 def write(
     picture: NDArray, text: str, corner: tuple[int, int], color: list[int], line: int
 ) -> None:
-    """Write on a ground of the color, above the corner or below it where there is no room."""
+    """Write text on a colored background, above the corner or below it if there is no space."""
     scale = 0.4 * max(line, 1)
     (width, height), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, line)
     left = min(max(corner[0], 0), max(picture.shape[1] - width, 0))

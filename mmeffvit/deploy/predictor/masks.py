@@ -1,4 +1,4 @@
-"""Masks of objects, from the grid of a box to the image."""
+"""Pasting masks of objects into the image."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 def paste_mask(
     mask: NDArray, box: NDArray, shape: tuple[int, int], threshold: float = 0.5
 ) -> NDArray:
-    """Resize the mask of a box bilinearly to the pixels it covers, as Mask R-CNN does.
+    """Resize the mask of a box bilinearly to the pixels it covers, as in Mask R-CNN.
 
-    The probability of a pixel is that at its center, with zeros around the grid.
+    The probability of a pixel is interpolated at its center, with zeros outside the grid.
 
     Args:
-        mask: (M, M), probabilities on a grid over the box.
+        mask: Probabilities on a grid over the box, (M, M).
         box: Left, top, right and bottom, in pixels.
         shape: Height and width of the image.
-        threshold: A pixel with this probability or more belongs to the object.
+        threshold: Smallest probability of the pixels of the object.
 
     Shape:
         -> (H, W), bool.
@@ -29,7 +29,7 @@ def paste_mask(
 
 
 def interpolation(start: float, end: float, side: int, cells: int) -> tuple[slice, NDArray]:
-    """The pixels from ``start`` to ``end``, and what every cell of the grid gives to each."""
+    """The pixels from ``start`` to ``end``, and their interpolation weights for the cells."""
     first = min(max(int(np.floor(start)) - 1, 0), side)
     last = max(min(int(np.ceil(end)) + 1, side), first)
     centers = np.arange(first, last, dtype=np.float32) + 0.5

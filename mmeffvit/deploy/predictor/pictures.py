@@ -1,4 +1,4 @@
-"""Images of a folder as an exported file takes them."""
+"""Reading the images of a folder for an exported file."""
 
 import os
 import sys
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular, read_image
 
-from .described import UNRESIZED, check_size, resize_settings
 from .resizing import resize
+from .validation import NO_RESIZE, check_size, resize_settings
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads images as the tests of a config do, for files of one size in that size.
+    """Reads and resizes images as in the test pipeline, to the size of files with a fixed size.
 
     Args:
-        how: `resize` of the metadata of a file, see :mod:`mmeffvit.deploy.onnx.metadata`.
-        fixed: Height and width that the file takes, or None for any.
+        how: `resize` of the file's metadata, see :mod:`mmeffvit.deploy.onnx.metadata`.
+        fixed: Fixed height and width of the file, or None for any.
     """
 
     how: Mapping[str, Any]
@@ -42,15 +42,15 @@ class Reader:
 def reader_of(
     shape: tuple[Any, ...], metadata: Mapping[str, str], size: tuple[int, int] | None = None
 ) -> Reader:
-    """The reader of images for a file.
+    """The image reader for a file.
 
     Args:
-        shape: Of its input; sides that are not fixed are no numbers.
-        metadata: Of the file, as the export writes them.
-        size: Height and width to stretch images to instead.
+        shape: Shape of its input; dynamic sides are not integers.
+        metadata: Metadata of the file.
+        size: Height and width to resize images to instead.
 
     Raises:
-        UserError: If the file says nothing of a size, or takes another than ``size``.
+        UserError: If the file has no size, or another one than ``size``.
     """
     check_size(size, '--size')
     fixed = tuple(shape[2:]) if all(isinstance(side, int) for side in shape[2:]) else None
@@ -58,28 +58,28 @@ def reader_of(
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
     how = resize_settings(metadata)
     if size or (fixed and not how['scale']):
-        return Reader({**UNRESIZED, 'scale': tuple(size or fixed)[::-1]})
+        return Reader({**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]})
     if not fixed and not how['scale']:
         raise UserError('the file takes images of any size; give --size HEIGHT WIDTH')
     return Reader(how, fixed)
 
 
 def find_images(folder: str | os.PathLike) -> list[Path]:
-    """All images below a folder, sorted.
+    """All images in a folder and its subfolders, sorted.
 
     Raises:
-        UserError: If there is no such folder, or no image in it.
+        UserError: If the folder does not exist or has no images.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f'{folder} is not a folder; give one with images')
     found = sorted(path for path in folder.rglob('*') if is_image(path))
     images = [path for path in found if is_regular(path)]
-    left_out = [path for path in found if path not in set(images)]
-    if left_out:
+    ignored = [path for path in found if path not in set(images)]
+    if ignored:
         print(
-            f'left out {len(left_out)} of {len(found)} images, {IRREGULAR}: '
-            f'{", ".join(map(str, left_out[:3]))}',
+            f'ignored {len(ignored)} of {len(found)} images, {IRREGULAR}: '
+            f'{", ".join(map(str, ignored[:3]))}',
             file=sys.stderr,
         )
     if not images:

@@ -16,7 +16,11 @@ from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.onnx import open_session
 
-from .described import (
+from .drawing import draw_label_map, draw_objects
+from .masks import paste_mask
+from .pictures import find_images
+from .resizing import Resized, resize
+from .validation import (
     check_input,
     is_color,
     is_names,
@@ -26,29 +30,25 @@ from .described import (
     resize_settings,
     value_of,
 )
-from .drawing import draw_label_map, draw_objects
-from .masks import paste_mask
-from .pictures import find_images
-from .resizing import Resized, resize
 
 BLACK = (0, 0, 0)
-Image = NDArray  # (H, W, 3), uint8, BGR, as OpenCV and the hosts have it
+Image = NDArray  # (H, W, 3), uint8, BGR, as in OpenCV, mmdet and mmseg
 Input = str | os.PathLike | Image
 
 
 class OnnxPredictor:
-    """What the hosts' inferencers do, from one file of ``tools/export.py``.
+    """An inferencer like those of mmdet and mmseg, for a file of ``tools/export.py``.
 
     Args:
-        path: The file of ONNX.
-        threads: Threads of ONNX Runtime; None leaves it the choice.
+        path: The ONNX file.
+        threads: Number of threads of ONNX Runtime; None for its default.
 
     Attributes:
-        metadata: What the file says of itself, texts by name.
-        classes: Names by label.
+        metadata: Metadata of the file, strings by name.
+        classes: Class names by label.
 
     Raises:
-        UserError: If the file is missing, or is none of ``tools/export.py``.
+        UserError: If the file is missing, or was not written by ``tools/export.py``.
     """
 
     def __init__(self, path: str | os.PathLike, threads: int | None = None) -> None:
@@ -57,8 +57,8 @@ class OnnxPredictor:
             self.metadata = dict(self.session.get_modelmeta().custom_metadata_map)
         if 'resize' not in self.metadata or self.metadata.get('task') == 'features':
             raise UserError(
-                f'{path} gives {self.metadata.get("task", "what it does not say")}; take a file '
-                'that `tools/export.py` wrote without --backbone-only'
+                f'{path} is for {self.metadata.get("task", "an unknown task")}; use a file written '
+                'by `tools/export.py` without --backbone-only'
             )
         check_input(self.session, Path(path))
         self.classes = tuple(value_of(self.metadata, 'classes', is_names, []))
@@ -73,7 +73,7 @@ class OnnxPredictor:
         if 'label_map' not in self.outputs and not {'boxes', 'scores', 'labels'} <= set(
             self.outputs
         ):
-            raise UserError(f'{path} gives {", ".join(self.outputs)}, and neither objects nor a '
+            raise UserError(f'{path} returns {", ".join(self.outputs)}, neither objects nor a '
                             'label map')  # fmt: skip
         self.palette = self._palette()
 
@@ -91,17 +91,17 @@ class OnnxPredictor:
 
         Args:
             inputs: An image as a path or an array (H, W, 3), uint8, BGR; a folder; or a list.
-            batch_size: Images a step; only images that are resized to one size share a step.
-            show: Show each picture in a window until a key is pressed.
-            out_dir: Folder for the pictures, in its sub-folder ``vis``, one for every input, named
-                as it is in its folder; none are written without.
-            pred_score_thr: Objects with less are not drawn.
-            return_vis: Give the pictures back, (H, W, 3), uint8, RGB.
+            batch_size: Batch size; only consecutive images resized to the same size share a batch.
+            show: Show each visualization in a window until a key is pressed.
+            out_dir: Output folder; visualizations are written to its subfolder ``vis``, named after
+                the inputs. Nothing is written by default.
+            pred_score_thr: Score threshold for drawing.
+            return_vis: Return the visualizations, (H, W, 3), uint8, RGB.
 
         Returns:
-            ``predictions``, one per image: of a detector `labels`, `scores`, `bboxes` (N, 4) in
-            pixels of the image, and with masks `masks` (N, H, W), bool, scores descending; of a
-            segmentor `label_map` (H, W). ``visualization``: the pictures.
+            ``predictions``, one per image: for a detector `labels`, `scores`, `bboxes` (N, 4) in
+            pixels of the image, and `masks` (N, H, W), bool, if it has masks, sorted by score; for
+            a segmentor `label_map` (H, W). ``visualization``: the visualizations.
 
         Raises:
             UserError: If an image cannot be read, or a picture not be written.
@@ -127,7 +127,7 @@ class OnnxPredictor:
         return {'predictions': predictions, 'visualization': pictures}
 
     def draw(self, image: Image, prediction: dict[str, Any], score_thr: float = 0.3) -> Image:
-        """Draw a prediction into a copy of the image it is of."""
+        """Draw a prediction into a copy of its image."""
         if 'label_map' in prediction:
             return draw_label_map(image, prediction['label_map'], self.palette)
         return draw_objects(image, prediction, self.classes, self.palette, score_thr)
@@ -170,7 +170,7 @@ class OnnxPredictor:
     def _result(
         self, outputs: dict[str, NDArray], resized: Resized, size: tuple[int, int]
     ) -> dict[str, Any]:
-        """The outputs in pixels of the image that was read."""
+        """The outputs in pixels of the original image."""
         if 'label_map' in outputs:
             height, width = resized.content
             label_map = outputs['label_map'][:height, :width].astype(np.int32)
@@ -192,7 +192,7 @@ class OnnxPredictor:
         return result
 
     def _palette(self) -> NDArray:
-        """A color per class, RGB; the data set's, else colors far apart."""
+        """One RGB color per class, from the metadata or random."""
         palette = value_of(self.metadata, 'palette', is_palette, None)
         if palette:
             return np.array(palette, dtype=np.uint8)
@@ -201,7 +201,7 @@ class OnnxPredictor:
 
 
 def expand(inputs: Input | Sequence[Input]) -> tuple[list[Input], list[Path]]:
-    """Folders as the images in them, and for every image the name of its picture."""
+    """Expand folders to their images, with names for the visualizations."""
     items = inputs if isinstance(inputs, list | tuple) else [inputs]
     expanded: list[Input] = []
     names: list[Path] = []
@@ -223,10 +223,10 @@ def expand(inputs: Input | Sequence[Input]) -> tuple[list[Input], list[Path]]:
 
 
 def read(item: Input) -> Image:
-    """An image as OpenCV reads it.
+    """Read an image with OpenCV, or check an array.
 
     Raises:
-        UserError: If it cannot be read, or is no color image.
+        UserError: If it cannot be read, or is not a color image.
     """
     if isinstance(item, np.ndarray):
         if item.ndim != 3 or item.shape[2] != 3 or item.dtype != np.uint8 or not item.size:

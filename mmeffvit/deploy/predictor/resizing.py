@@ -1,4 +1,4 @@
-"""Resize an image as the test pipeline of a config does, without its host."""
+"""Resize an image as the test pipeline of a config does, without mmdet or mmseg."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from mmeffvit.utils.images import resize_corners, truncated_size
 
 CV2 = {
     'nearest': cv2.INTER_NEAREST,
@@ -19,12 +21,12 @@ CV2 = {
 
 @dataclass(frozen=True)
 class Resized:
-    """An image for the model.
+    """A resized image.
 
     Args:
-        image: (H, W, 3), uint8, with its padding.
-        content: Height and width without it.
-        factors: Width and height over those of the image that was read.
+        image: (H, W, 3), uint8 or float32, including padding.
+        content: Height and width without padding.
+        factors: Scale factors of width and height.
     """
 
     image: NDArray
@@ -38,14 +40,14 @@ def resize(
     fixed: tuple[int, int] | None = None,
     fill: Sequence[float] = (0, 0, 0),
 ) -> Resized:
-    """Resize and pad as ``how`` says.
+    """Resize and pad according to ``how``.
 
     Args:
         image: (H, W, 3), uint8.
-        how: What :func:`mmeffvit.deploy.onnx.metadata.resize_of` found in a config.
-        fixed: Height and width of a model for one size: the image is fitted into it, or stretched
-            where the config stretches, and the rest gets the color ``fill``.
-        fill: As the channels of the image are ordered.
+        how: Settings of :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
+        fixed: Height and width of a model with a fixed size: the image is resized to fit, with or
+            without its aspect ratio as in the config, and padded with the color ``fill``.
+        fill: Color of the padding, in the channel order of the image.
     """
     height, width = image.shape[:2]
     scale, keep_ratio = how['scale'], how['keep_ratio']
@@ -56,6 +58,8 @@ def resize(
             size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
     elif scale is None:
         size = (height, width)
+    elif keep_ratio and how['truncated']:
+        size = truncated_size((height, width), scale)
     elif keep_ratio:
         factor = min(max(scale) / max(height, width), min(scale) / min(height, width))
         size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
@@ -65,7 +69,11 @@ def resize(
     if fixed is None and how['divisor'] > 1:
         more = how['divisor'] - 1 if how['rounding'] == 'up' else 0
         size = tuple(max((side + more) // how['divisor'], 1) * how['divisor'] for side in size)
-        resized = resample(resized, size, 'bilinear', 'cv2')
+        resized = (
+            resample(resized, size, 'bilinear', 'cv2')
+            if how['rounding'] == 'up'
+            else resize_corners(resized, size)
+        )
     padded = fixed or (how['pad'] and tuple(how['pad'][::-1]))
     if padded:
         resized = pad(resized, padded, fill if fixed else how['pad_value'])
@@ -73,7 +81,7 @@ def resize(
 
 
 def round_half(value: float) -> int:
-    """Half up, as the hosts round a side."""
+    """Round half up, as mmdet and mmseg do for image sides."""
     return int(value + 0.5)
 
 
@@ -90,7 +98,7 @@ def resample(image: NDArray, size: tuple[int, int], interpolation: str, backend:
 
 
 def pad(image: NDArray, size: tuple[int, int], value: float | Sequence[float]) -> NDArray:
-    """Fill up to height and width, below and on the right."""
+    """Pad to height and width, at the bottom and on the right."""
     height, width = (max(side, own) for side, own in zip(size, image.shape[:2], strict=True))
     padded = np.empty((height, width, image.shape[2]), dtype=image.dtype)
     padded[:] = np.round(value).astype(image.dtype)

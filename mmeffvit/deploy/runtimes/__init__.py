@@ -1,1 +1,1 @@
-"""Files for other runtimes."""
+"""Export to other runtimes."""

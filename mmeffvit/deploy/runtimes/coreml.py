@@ -1,4 +1,4 @@
-"""Core ML: Apple's runtime. It converts and saves anywhere; only macOS can run the result."""
+"""Core ML, Apple's runtime. Converting works anywhere, running the result on macOS only."""
 
 import os
 import sys
@@ -27,20 +27,19 @@ def to_coreml(
 ) -> None:
     """Convert a graph at one input size to an ML program for iOS 16, macOS 13 or later.
 
-    The saved package is read back, and its inputs and outputs are compared with the graph's.
+    The saved package is read back, and its inputs and outputs are compared with those of the graph.
 
     Args:
-        graph: From images to a tuple of tensors, in eval mode; ``output_names`` may be its
-            attribute.
+        graph: Maps images to a tuple of tensors, in eval mode.
         example: Images (1, 3, H, W) of the size of the program.
         out: Path that ends in ``.mlpackage``, a folder.
-        output_names: Names of the outputs.
-        metadata: Texts kept in the package.
-        half: Compute in float16, as Apple's neural engine does.
+        output_names: Names of the outputs, by default the graph's ``output_names``.
+        metadata: Metadata stored in the package.
+        half: Compute in float16, as Apple's Neural Engine does.
 
     Raises:
-        UserError: If coremltools is not installed, an operator cannot be converted, or the package
-            is not what the graph says.
+        UserError: If coremltools is not installed, an operator cannot be converted, or inputs or
+            outputs of the package differ from the graph.
     """
     tools = require('coremltools', 'Writing .mlpackage')
     names = tuple(output_names or graph.output_names)
@@ -56,10 +55,10 @@ def to_coreml(
 def convert(
     tools: Any, program: torch.export.ExportedProgram, names: Sequence[str], half: bool
 ) -> Any:
-    """The ML program of a traced one.
+    """Convert a traced program to an ML program.
 
     Raises:
-        UserError: With what coremltools says, if it cannot.
+        UserError: If it fails, with the message of coremltools.
     """
     precision = tools.precision.FLOAT16 if half else tools.precision.FLOAT32
     try:
@@ -73,28 +72,28 @@ def convert(
                 skip_model_load=True,
             )
     except (NotImplementedError, ValueError, RuntimeError) as error:
-        raise UserError(f'Core ML cannot take the model: {error}') from error
+        raise UserError(f'the model cannot be converted to Core ML: {error}') from error
 
 
 def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Sequence[str]) -> None:
-    """Compare what a saved package says of itself with the graph that it comes from.
+    """Compare the inputs and outputs of a saved package with the graph.
 
     Raises:
-        UserError: If an input or an output has another name or shape.
+        UserError: If the name or the shape of an input or an output differs.
     """
     tools = require('coremltools', 'Reading .mlpackage')
     with torch.no_grad():
         expected = dict(zip(names, graph(example), strict=True))
     with quiet():
-        found = described(tools.models.MLModel(str(path), skip_model_load=True))
+        found = shapes_of(tools.models.MLModel(str(path), skip_model_load=True))
     wanted = {'images': tuple(example.shape)}
     wanted |= {name: tuple(value.shape) for name, value in expected.items()}
     if found != wanted:
-        raise UserError(f'the Core ML package has {found}, the graph {wanted}')
+        raise UserError(f'the Core ML package has {found}, but the graph {wanted}')
 
 
 def run_coreml(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray] | None:
-    """Outputs of a package by name, or None where nothing can run it: outside of macOS.
+    """Outputs of a package by name, or None on other systems than macOS.
 
     Raises:
         UserError: If coremltools is not installed.
@@ -107,11 +106,8 @@ def run_coreml(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray] |
     return model.predict({'images': images})
 
 
-def described(model: Any) -> dict[str, tuple[int, ...]]:
-    """Shapes of the inputs and outputs of a package, by name.
-
-    A package says the rank of an output only through its program; there its shape is.
-    """
+def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes of the inputs and outputs of a package, by name."""
     description = model.get_spec().description
     shapes = {
         feature.name: tuple(feature.type.multiArrayType.shape) for feature in description.input

@@ -1,4 +1,4 @@
-"""ExecuTorch: PyTorch's runtime for phones, with XNNPACK's kernels for their CPUs."""
+"""ExecuTorch, PyTorch's runtime for phones, with XNNPACK's CPU kernels."""
 
 import os
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from .fixed_size import export_fixed, split_by_slices
 
 @dataclass(frozen=True)
 class Delegation:
-    """How much of a program XNNPACK runs; the portable kernels do the rest.
+    """The part of a program that XNNPACK runs; portable kernels run the rest.
 
     Args:
-        delegated: Operators that XNNPACK runs.
-        portable: Operators that it does not, without the bookkeeping of tuples.
-        subgraphs: Pieces that XNNPACK's part is cut into.
-        portable_names: Names of the operators that are left, each once.
+        delegated: Number of operators that XNNPACK runs.
+        portable: Number of other operators, without ``getitem``.
+        subgraphs: Number of XNNPACK partitions.
+        portable_names: Names of the other operators, without duplicates.
     """
 
     delegated: int
@@ -35,18 +35,18 @@ class Delegation:
         return self.delegated / max(self.delegated + self.portable, 1)
 
     def __str__(self) -> str:
-        left = ', '.join(self.portable_names) or 'none'
+        others = ', '.join(self.portable_names) or 'none'
         return (
             f'XNNPACK runs {self.delegated} of {self.delegated + self.portable} operators '
-            f'({self.share:.0%}) in {self.subgraphs} pieces; left: {left}'
+            f'({self.share:.0%}) in {self.subgraphs} partitions; others: {others}'
         )
 
 
 def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> Delegation:
-    """Lower a graph at one input size to a program of ExecuTorch with XNNPACK.
+    """Lower a graph with a fixed input size to an ExecuTorch program with XNNPACK.
 
     Args:
-        graph: From images to a tuple of tensors, in eval mode.
+        graph: Maps images to a tuple of tensors, in eval mode.
         example: Images (B, 3, H, W) of the size of the program.
         out: Path that ends in ``.pte``.
 
@@ -59,7 +59,7 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
     program = export_fixed(graph, example, 'ExecuTorch')
     split_by_slices(program)
     with quiet():
-        # biases by distance are looked up in a table: at one size they are constants
+        # position biases are looked up in a table: at a fixed size they are constants
         program = folding.constant_prop_pass(program.run_decompositions({}))
         lowered = exir.to_edge_transform_and_lower(
             program, partitioner=[partition.XnnpackPartitioner()]
@@ -71,7 +71,7 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
 
 
 def count(module: torch.fx.GraphModule) -> Delegation:
-    """Count what the partitioner took and what it left."""
+    """Count the operators that the partitioner delegated and the others."""
     backend_debug = require('executorch.devtools.backend_debug', 'Writing .pte')
     info = backend_debug.get_delegation_info(module)
     left = {
@@ -88,7 +88,7 @@ def count(module: torch.fx.GraphModule) -> Delegation:
 
 
 def run_executorch(path: str | os.PathLike, images: Tensor) -> tuple[Tensor, ...]:
-    """Outputs of a program, computed here by ExecuTorch's runtime.
+    """Outputs of a program, computed by ExecuTorch's runtime.
 
     Raises:
         UserError: If executorch is not installed, or the images are not of the program's size.
@@ -98,5 +98,5 @@ def run_executorch(path: str | os.PathLike, images: Tensor) -> tuple[Tensor, ...
     size = tuple(method.metadata.input_tensor_meta(0).sizes())
     if size != tuple(images.shape):
         raise UserError(f'{path} takes images of shape {size}, not {tuple(images.shape)}')
-    # the outputs lie in the memory of the method, which the next call writes again
+    # the outputs share the memory of the method, which the next call overwrites
     return tuple(output.clone() for output in method.execute([images]))

@@ -1,4 +1,4 @@
-"""Programs of one input size, for runtimes that are told every shape beforehand."""
+"""Programs with a fixed input size, for runtimes that need static shapes."""
 
 import copy
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ ATEN = torch.ops.aten
 VIEWS = (ATEN.view.default, ATEN.reshape.default, ATEN._unsafe_view.default)
 RESIZES = (ATEN.upsample_bilinear2d.vec, ATEN.upsample_nearest2d.vec)
 SPLITS = (ATEN.split_with_sizes.default, ATEN.split.sizes)
-# follow the rules of broadcasting, so the ranks of their inputs make that of their output
+# they broadcast, so the ranks of their inputs determine that of their output
 ELEMENTWISE = (ATEN.mul.Tensor, ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.relu.default)
 
 
 def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedProgram:
-    """Trace ``graph`` at the size of ``example``, without resizes that change no size.
+    """Trace ``graph`` at the size of ``example``, without no-op resizes.
 
     Args:
-        graph: From images to a tuple of tensors, in eval mode.
+        graph: Maps images to a tuple of tensors, in eval mode.
         example: Images (B, 3, H, W).
-        runtime: That the program is for, to be named in a message.
+        runtime: Name of the runtime, for messages.
 
     Raises:
-        UserError: If the program has an operator that only torch and ONNX know.
+        UserError: If the program has a custom operator that only torch and ONNX support.
     """
     with torch.no_grad(), quiet():
         program = torch.export.export(graph, (example,))
@@ -37,26 +37,26 @@ def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedPro
     )
     if foreign:
         raise UserError(
-            f'{runtime} has no kernel for {", ".join(foreign)}; export the backbone alone '
-            '(--backbone-only), or .onnx or .xml, whose runtimes have one'
+            f'{runtime} has no kernel for {", ".join(foreign)}; export the backbone only '
+            '(--backbone-only), or use .onnx or .xml, whose runtimes have one'
         )
-    drop_idle_resizes(program)
+    remove_idle_resizes(program)
     return program
 
 
-def before_suppression(graph: nn.Module) -> nn.Module:
-    """A detector's graph that gives its candidates: the same outputs before the suppression.
+def before_nms(graph: nn.Module) -> nn.Module:
+    """A detector's graph that returns its candidates before NMS.
 
     Boxes (B, N, 4), scores (B, N) and labels (B, N) in the order of the levels; scores of -1 mark
-    empty places. The program that runs it drops overlaps of a label by itself.
+    empty entries. The application has to run class-wise NMS itself.
 
     Raises:
-        UserError: If the graph has no suppression as its last step.
+        UserError: If NMS is not the last step of the graph.
     """
     if not hasattr(graph, 'suppress'):
         raise UserError(
-            f'{type(graph).__name__} chooses regions inside the network, for which only .onnx and '
-            '.xml have operators; take one of these, or the backbone alone (--backbone-only)'
+            f'{type(graph).__name__} selects regions inside the network, for which only .onnx and '
+            '.xml have operators; use one of these, or the backbone only (--backbone-only)'
         )
     graph = copy.copy(graph)
     graph.suppress = lambda boxes, scores, labels, size: (boxes, scores, labels)
@@ -68,7 +68,7 @@ def calls(program: ExportedProgram) -> Iterator[Node]:
 
 
 def namespace(node: Node) -> str:
-    """Library of an operator, '' for a function of Python."""
+    """Library of an operator, '' for a Python function."""
     return getattr(node.target, 'namespace', '')
 
 
@@ -77,8 +77,8 @@ def shape_of(node: Node) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
-def drop_idle_resizes(program: ExportedProgram) -> None:
-    """Take out resizes to the size that a map has, which graphs for any size are full of."""
+def remove_idle_resizes(program: ExportedProgram) -> None:
+    """Remove resizes that do not change the size, which graphs for any size have many of."""
     for node in list(calls(program)):
         idle = node.target in RESIZES and shape_of(node) == shape_of(node.args[0])
         if idle and not any(user.op == 'output' for user in node.users):
@@ -88,7 +88,7 @@ def drop_idle_resizes(program: ExportedProgram) -> None:
 
 
 def split_by_slices(program: ExportedProgram) -> None:
-    """Write a split of a map as slices, which XNNPACK has."""
+    """Replace splits by slices, which XNNPACK supports."""
     for node in list(calls(program)):
         if node.target not in SPLITS:
             continue
@@ -107,11 +107,11 @@ def split_by_slices(program: ExportedProgram) -> None:
 
 
 def lower_rank(program: ExportedProgram, highest: int = 5) -> None:
-    """Take the batch axis, which is 1, off tensors with more than ``highest`` axes.
+    """Remove the batch axis, of size 1, of tensors with more than ``highest`` axes.
 
     Raises:
-        UserError: If such a tensor has another batch, or comes from an operator that is no view and
-            works on more than one element.
+        UserError: If such a tensor has another batch size, or is not the output of a view or an
+            elementwise operator.
     """
     for node in calls(program):
         shape = shape_of(node)
@@ -119,8 +119,8 @@ def lower_rank(program: ExportedProgram, highest: int = 5) -> None:
             continue
         if shape[0] != 1 or node.target not in (*VIEWS, *ELEMENTWISE):
             raise UserError(
-                f'{node.target} gives a tensor of shape {shape}; Core ML has at most {highest} '
-                'axes, one more only with a batch of 1'
+                f'{node.target} returns a tensor of shape {shape}; Core ML has at most {highest} '
+                'axes, one more only with batch size 1'
             )
         if node.target in VIEWS:
             node.args = (node.args[0], list(shape[1:]))

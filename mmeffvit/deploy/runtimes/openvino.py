@@ -1,4 +1,4 @@
-"""OpenVINO: Intel's runtime for CPUs, GPUs and NPUs, from the ONNX file."""
+"""OpenVINO, Intel's runtime for CPUs, GPUs and NPUs, from the ONNX file."""
 
 import os
 
@@ -7,20 +7,20 @@ from numpy.typing import NDArray
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-METADATA = 'mmeffvit'  # where the metadata of the ONNX file lie in the IR
+METADATA = 'mmeffvit'  # key of the ONNX file's metadata in the IR
 
 
 def to_openvino(
     onnx_path: str | os.PathLike, out: str | os.PathLike, *, half: bool = False
 ) -> None:
-    """Convert an ONNX file to OpenVINO's IR: ``out`` and, beside it, its weights in ``.bin``.
+    """Convert an ONNX file to OpenVINO's IR: ``out``, and its weights in ``.bin``.
 
-    The metadata of the ONNX file go into the runtime information, under ``mmeffvit``.
+    The metadata of the ONNX file are stored in the runtime information, under ``mmeffvit``.
 
     Args:
-        onnx_path: File written by the export, for any size or a fixed one.
+        onnx_path: An exported file, with dynamic or fixed sizes.
         out: Path that ends in ``.xml``.
-        half: Keep the weights as float16, in half the space.
+        half: Store the weights as float16, in half the space.
 
     Raises:
         UserError: If openvino is not installed.
@@ -34,13 +34,13 @@ def to_openvino(
 
 
 def run_openvino(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray]:
-    """Outputs of an IR on the CPU, in float32, by name.
+    """Outputs of an IR by name, on the CPU in float32.
 
     Raises:
         UserError: If openvino is not installed.
     """
     openvino = require('openvino', 'Reading .xml')
-    # CPUs with bfloat16 would compute in it
+    # CPUs with bfloat16 support would use it
     model = openvino.compile_model(str(path), 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})
     results = model({'images': images})
     return {output.get_any_name(): results[output] for output in model.outputs}

@@ -13,6 +13,9 @@ from mmeffvit.layers.position_bias import PositionBias
 
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
+# in float16, leaving room for the sum over heads
+MAX_HALF_SCORE = torch.finfo(torch.float16).max / 32
+
 
 class TalkingHeadsAttention(nn.Module):
     """Multi-head attention with position bias that mixes scores and weights across the heads.
@@ -66,7 +69,11 @@ class TalkingHeadsAttention(nn.Module):
             m.flatten(2).unflatten(1, (self.num_heads, -1)) for m in (query, key, value)
         )
         query = query * query.shape[2] ** -0.5
-        scores = self.biased(query.transpose(2, 3) @ key, bias)  # (B, heads, N', N)
+        scores = query.transpose(2, 3) @ key  # (B, heads, N', N)
+        if scores.dtype == torch.float16:
+            # large scores overflow: infinities would become NaN when heads are mixed
+            scores = scores.clamp(-MAX_HALF_SCORE, MAX_HALF_SCORE)
+        scores = self.biased(scores, bias)
         weights = self.mix_weights(scores.softmax(dim=-1))
         mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
         return mixed.flatten(1, 2).unflatten(2, size)

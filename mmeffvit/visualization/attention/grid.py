@@ -1,4 +1,4 @@
-"""Where the cells of a feature map lie on the image."""
+"""Positions of the cells of a feature map on the image."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ MAX_STRIDE = 128  # pixels
 def pitch(side: int, cells: int) -> float:
     """Pixels per cell of a map with ``cells`` along a side of the network's input.
 
-    The stride, where it gives that many cells, rounded up. MobileViTv2 stretches odd maps to the
-    next even number of cells: these share the side evenly.
+    The stride that gives this number of cells, rounded up, if there is one. MobileViTv2 resizes odd
+    maps to the next even number of cells: these divide the side evenly.
     """
     stride = 1
     while stride <= MAX_STRIDE:
@@ -24,11 +24,11 @@ def pitch(side: int, cells: int) -> float:
 
 @dataclass(frozen=True)
 class Canvas:
-    """The input of the network, padding included, and a point on it to look from.
+    """The input of the network including padding, and an optional query point.
 
     Args:
-        height: In pixels.
-        width: In pixels.
+        height: Height in pixels.
+        width: Width in pixels.
         query: x and y of a query point in pixels of the canvas, or None.
 
     Raises:
@@ -53,11 +53,11 @@ class Canvas:
         return pitch(self.height, grid[0]), pitch(self.width, grid[1])
 
     def stride(self, grid: tuple[int, int]) -> int:
-        """The power of two next to the size of a cell."""
+        """The power of two closest to the size of a cell."""
         return 2 ** round(math.log2(max(self.pitches(grid))))
 
     def query_index(self, grid: tuple[int, int]) -> int:
-        """The cell with the query point, counted row by row."""
+        """The row-major index of the cell with the query point."""
         x, y = self.query
         row, column = (
             min(int(place / size), cells - 1)
@@ -68,7 +68,7 @@ class Canvas:
     def spread(
         self, values: np.ndarray, content: tuple[float, float], size: tuple[int, int]
     ) -> np.ndarray:
-        """Lay a map over a picture: every pixel gets the value of its cell, none is interpolated.
+        """Resize a map to a picture: every pixel gets the value of its cell, without interpolation.
 
         Args:
             values: The map, one value per cell.

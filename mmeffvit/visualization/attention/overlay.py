@@ -1,4 +1,4 @@
-"""One attention map over one image, with its caption and its color scale."""
+"""An attention map over an image, with caption and color scale."""
 
 import math
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ PANEL_SIDE = 220  # pixels of the longer side of a picture
 LINE_HEIGHT = 15  # pixels
 BAR_HEIGHT = 8  # pixels
 OPACITY = 0.7  # of the colors over the gray image
-COLOR_MAP = cv2.COLORMAP_VIRIDIS  # perceptually uniform, and readable without color vision
+COLOR_MAP = cv2.COLORMAP_VIRIDIS  # perceptually uniform and colorblind-friendly
 FONT = cv2.FONT_HERSHEY_SIMPLEX
 FONT_SCALE = 0.38
 
 
 @dataclass(frozen=True)
 class Photograph:
-    """An image and where it lies on the input of the network.
+    """An image and its position in the input of the network.
 
     Args:
-        pixels: The image as it lies on the disk, RGB.
+        pixels: The original image, RGB.
         canvas: The input of the network.
         content: Height and width of the part of the canvas that the image fills, from the top
             left; the rest is padding.
@@ -33,7 +33,7 @@ class Photograph:
     content: tuple[float, float]
 
     def small(self) -> np.ndarray:
-        """The image at the size of a panel."""
+        """The image resized to a panel."""
         height, width = self.pixels.shape[:2]
         factor = PANEL_SIDE / max(height, width)
         size = (max(1, round(width * factor)), max(1, round(height * factor)))
@@ -49,10 +49,10 @@ def colors(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
 
 
 def limits_of(*maps: np.ndarray, stretch: bool = False) -> tuple[float, float]:
-    """Ends of a color scale: all values, 0 and twice the mean lie between them.
+    """Limits of the color scale, which include all values, 0 and twice the mean.
 
-    So an even map has the middle color, not the brightest, and noise does not fill the scale.
-    ``stretch`` takes the least and the greatest value as they are.
+    So a uniform map has the middle color, not the brightest, and noise does not fill the scale.
+    With ``stretch`` they are the minimum and the maximum.
     """
     low = min(float(m.min()) for m in maps)
     high = max(float(m.max()) for m in maps)
@@ -62,8 +62,8 @@ def limits_of(*maps: np.ndarray, stretch: bool = False) -> tuple[float, float]:
     return min(0.0, low, *doubled), max(0.0, high, *doubled)
 
 
-def landmark(values: np.ndarray) -> float:
-    """What a reader compares a map with: 0 where it is signed, else its mean, the equal share."""
+def reference_value(values: np.ndarray) -> float:
+    """The value to compare a map with: 0 if it is signed, otherwise its mean."""
     return 0.0 if values.min() < 0 else float(values.mean())
 
 
@@ -73,19 +73,19 @@ def draw_map(
     caption: tuple[str, str],
     limits: tuple[float, float],
 ) -> np.ndarray:
-    """Draw a map over the image, with two lines above it and the color scale below."""
+    """Draw a map over the image, with two lines of text above and the color scale below."""
     small = photograph.small()
     spread = photograph.canvas.spread(values, photograph.content, small.shape[:2])
     gray = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     blend = cv2.addWeighted(colors(spread, limits), OPACITY, gray, 1 - OPACITY, 0)
     mark_query(blend, photograph)
     width = small.shape[1]
-    scale = draw_scale(limits, landmark(values), width)
+    scale = draw_scale(limits, reference_value(values), width)
     return np.concatenate([*heading(caption, width), blend, scale])
 
 
 def draw_scale(limits: tuple[float, float], mark: float, width: int) -> np.ndarray:
-    """A bar of colors with a tick at ``mark``, above its ends and the mark in numbers."""
+    """A color bar with a tick at ``mark``, with the values of its ends and the mark."""
     low, high = limits
     bar = colors(np.linspace(low, high, width)[None].repeat(BAR_HEIGHT, axis=0), limits)
     precision = digits(limits)
@@ -103,7 +103,7 @@ def draw_scale(limits: tuple[float, float], mark: float, width: int) -> np.ndarr
 
 
 def digits(limits: tuple[float, float]) -> int:
-    """Significant digits that tell the ends of a scale apart, from 3 to 7."""
+    """Number of significant digits that distinguish the ends of a scale, from 3 to 7."""
     low, high = limits
     if high <= low:
         return 3
@@ -111,7 +111,7 @@ def digits(limits: tuple[float, float]) -> int:
 
 
 def draw_image(photograph: Photograph, caption: tuple[str, str]) -> np.ndarray:
-    """Draw the image itself, in a panel of the same size as a map's."""
+    """Draw the image without a map, in a panel of the same size."""
     picture = photograph.small()
     mark_query(picture, photograph)
     width = picture.shape[1]
@@ -134,12 +134,12 @@ def mark_query(picture: np.ndarray, photograph: Photograph) -> None:
 
 
 def heading(lines: tuple[str, str], width: int) -> list[np.ndarray]:
-    """Lines of text as wide as a panel; one that is too long loses its beginning."""
+    """Lines of text with the width of a panel; long ones are truncated at the beginning."""
     return [text_line(fitted(line, width), width) for line in lines]
 
 
 def fitted(text: str, width: int) -> str:
-    """``text``, or as much of its end as fits after three dots."""
+    """``text``, or its end after an ellipsis if it is too wide."""
     shown = text
     while text and text_width(shown) > width:
         text = text[1:]

@@ -1,4 +1,4 @@
-"""Record the attention maps of a forward pass: hooks while it lasts, nothing before or after."""
+"""Recording attention maps of a forward pass with temporary hooks."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,14 +15,14 @@ from .grid import Canvas
 
 
 def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, nn.Module]:
-    """The attention layers of ``model`` by name, in the order they are built.
+    """The attention layers of ``model`` by name, in the order of its modules.
 
     They are the modules with a method ``read_attention``, see :mod:`mmeffvit.layers.attention`.
 
     Args:
         model: A backbone, or any model around one.
-        patterns: Keep the layers whose name, or a dotted part of it, matches one; `*` and `?`
-            stand for anything. All without a pattern.
+        patterns: Select layers whose name, or a dotted part of it, matches one; `*` and `?` are
+            wildcards. All layers if empty.
 
     Raises:
         ValueError: If the model has no attention layer of ours, or a pattern matches none.
@@ -34,7 +34,7 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
         )
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in layers):
-            raise ValueError(f'no layer is called {pattern!r}; choose of {", ".join(layers)}')
+            raise ValueError(f'no layer matches {pattern!r}; choose from {", ".join(layers)}')
     if not patterns:
         return layers
     return {n: m for n, m in layers.items() if any(_matches(n, pattern) for pattern in patterns)}
@@ -50,21 +50,21 @@ def _matches(name: str, pattern: str) -> bool:
 def record_attention(
     model: nn.Module, canvas: Canvas, patterns: Sequence[str] = ()
 ) -> Iterator[dict[str, Reading]]:
-    """Read the maps of every forward pass inside the context, of one image at a time.
+    """Record the maps of every forward pass inside the context, with one image at a time.
 
-    A map is computed again from the input of its layer: the layers keep none, and the hooks that
-    hand the inputs over are gone when the context ends, also by an error.
+    Maps are recomputed from the inputs of the layers, since layers do not store them. The hooks are
+    removed when the context ends, even after an error.
 
     Args:
         model: A backbone, or any model around one, in eval mode.
-        canvas: Size of the input, and the query point.
-        patterns: Layers to read, see :func:`attention_layers`.
+        canvas: Size of the input and the query point.
+        patterns: Layers to record, see :func:`attention_layers`.
 
     Yields:
-        The readings by name of the layer, in the order they ran, of the last pass.
+        The readings of the last pass by layer name, in the order of execution.
 
     Raises:
-        ValueError: If there is no such layer, or one runs in train mode or on several images.
+        ValueError: If no layer matches, or a layer is in train mode or gets several images.
     """
     readings: dict[str, Reading] = {}
     with ExitStack() as stack:
@@ -85,11 +85,11 @@ def _record(
     readings: dict[str, Reading],
 ) -> None:
     if layer.training:
-        raise ValueError(f'{name} is in train mode, where reading would change it; call eval()')
+        raise ValueError(f'{name} is in train mode, where recording has side effects; call eval()')
     if inputs[0].shape[0] != 1:
         raise ValueError(f'the batch has {inputs[0].shape[0]} images; give one at a time')
     reading = layer.read_attention(inputs, None if canvas.query is None else canvas.query_index)
-    readings.pop(name, None)  # the order is that of this pass
+    readings.pop(name, None)  # for the order of this pass
     readings[name] = replace(reading, maps=_plain(reading.maps), arrays=_plain(reading.arrays))
 
 

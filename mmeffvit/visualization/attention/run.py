@@ -1,4 +1,4 @@
-"""From images and a model to contact sheets and raw arrays of its attention."""
+"""Contact sheets and raw arrays of a model's attention for images."""
 
 import io
 from collections import Counter
@@ -38,15 +38,15 @@ def visualize_attention(
         target: A config file, or a backbone such as 'SHViT:s4'.
         images: Image files.
         out: Folder for ``NAME.GROUP.png``, one per group of layers, and ``NAME.npz``.
-        checkpoint: Of a run with the config, or released weights of the backbone.
+        checkpoint: Checkpoint of a run with the config, or released weights of the backbone.
         query: x and y of a query point in pixels of the images.
         layers: Names or patterns of layers, see :func:`.recorder.attention_layers`.
-        size: Height and width in pixels to resize to; None takes what the config tests at, or for
-            a backbone the images as they are.
-        stretch: Colors from the least to the greatest value of each map.
+        size: Height and width in pixels to resize to; None for the test size of the config, or for
+            a backbone the original size.
+        stretch: Stretch the colors from the minimum to the maximum of each map.
 
     Returns:
-        The files written.
+        The written files.
 
     Raises:
         UserError: If an argument, an image or the checkpoint cannot be used.
@@ -61,7 +61,7 @@ def visualize_attention(
         if checkpoint is None:
             print('no --checkpoint: the weights are random, and so is what they attend to')
         for path in paths:
-            photograph, readings = look(subject, path, query, layers)
+            photograph, readings = read_photograph(subject, path, query, layers)
             if query is not None and not any(reading.queried for reading in readings.values()):
                 print('--query has no effect: these layers have one map for all queries')
             files = save(photograph, readings, path, Path(out), subject.remark, stretch)
@@ -84,7 +84,7 @@ def check_images(images: Sequence[str], query: tuple[int, int] | None) -> list[P
         height, width = read_image(path).shape[:2]
         if query is not None and not (0 <= query[0] < width and 0 <= query[1] < height):
             raise UserError(
-                f'--query {query[0]} {query[1]} is outside of {path}, which has x below {width} '
+                f'--query {query[0]} {query[1]} is outside of {path}: x must be below {width} '
                 f'and y below {height}'
             )
     return paths
@@ -98,10 +98,10 @@ def check_layers(subject: Subject, layers: Sequence[str]) -> None:
 
 
 @torch.no_grad()
-def look(
+def read_photograph(
     subject: Subject, path: Path, query: tuple[int, int] | None, layers: Sequence[str]
 ) -> tuple[Photograph, dict[str, Reading]]:
-    """Run one image through the model and read its attention layers."""
+    """Run one image through the model and record its attention layers."""
     photograph, inputs = subject.photograph(path, query)
     with record_attention(subject.model, photograph.canvas, layers) as readings:
         subject.forward(inputs)
@@ -116,7 +116,7 @@ def save(
     remark: str,
     stretch: bool,
 ) -> list[Path]:
-    """Write the contact sheets and the arrays of one image; returns the files."""
+    """Write the contact sheets and the arrays of one image; returns the written files."""
     written = []
     query = photograph.canvas.query
     sheets = draw_sheets(photograph, readings, path.name, f'; {remark}', stretch=stretch)

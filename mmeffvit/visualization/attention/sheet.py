@@ -11,7 +11,7 @@ from mmeffvit.visualization.contact_sheet import montage
 
 from .overlay import Photograph, draw_image, draw_map, limits_of
 
-COLUMNS = 5  # of a sheet with one map per layer
+COLUMNS = 5  # for one map per layer
 STAGE = re.compile(r'^(.*?stages\.\d+)\.')
 
 
@@ -23,41 +23,41 @@ def draw_sheets(
     *,
     stretch: bool = False,
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Draw all maps: one sheet per mechanism, or per stage where a layer has several maps.
+    """Draw all maps: one sheet per mechanism, or per stage if a layer has several maps.
 
     Args:
         photograph: The image.
-        readings: What was read from it by layer.
+        readings: The readings by layer.
         name: Name of the image, for captions.
         remark: End of every title.
-        stretch: Colors from the least to the greatest value, see :func:`.overlay.limits_of`.
+        stretch: Stretch the colors from minimum to maximum, see :func:`.overlay.limits_of`.
 
     Yields:
-        The name of the group of layers, and its sheet.
+        The name and the sheet of each group of layers.
     """
     groups: dict[str, dict[str, Reading]] = {}
     for layer, reading in readings.items():
         groups.setdefault(group_of(layer, reading), {})[layer] = reading
     for group, members in groups.items():
         first = next(iter(members.values()))
-        draw = draw_rows if len(first.maps) > 1 else draw_flow
+        draw = draw_rows if len(first.maps) > 1 else draw_grid
         shown = photograph if first.queried else without_query(photograph)
         pictures, columns = draw(shown, members, name, stretch)
         yield group, montage(pictures, columns, f'{first.title}{remark}')
 
 
 def group_of(layer: str, reading: Reading) -> str:
-    """Name of the sheet that a layer is on: its mechanism, after its stage if it fills rows."""
+    """Name of the sheet of a layer: its mechanism, prefixed by its stage if it has several maps."""
     if len(reading.maps) == 1:
         return reading.mechanism
     stage = STAGE.match(layer)
     return f'{stage[1]}.{reading.mechanism}' if stage else reading.mechanism
 
 
-def draw_flow(
+def draw_grid(
     photograph: Photograph, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
-    """The image, then one map per layer."""
+    """The image, followed by one map per layer."""
     pictures = [draw_image(photograph, (name, size_of(photograph)))]
     for layer, reading in readings.items():
         (values,) = reading.maps.values()
@@ -71,7 +71,7 @@ def draw_flow(
 def draw_rows(
     photograph: Photograph, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
-    """A row per layer: the image, then the maps of the layer."""
+    """One row per layer: the image and the maps of the layer."""
     columns = 1 + max(len(reading.maps) for reading in readings.values())
     pictures = []
     for layer, reading in readings.items():
@@ -89,7 +89,7 @@ def draw_rows(
 
 
 def short(layer: str) -> str:
-    """The name of a layer from its stage on, without the attributes that all layers share."""
+    """The name of a layer from its stage on, without common suffixes."""
     inside = layer[layer.find('stages.') :] if 'stages.' in layer else layer
     return re.sub(r'(\.attention|\.mixer)+$', '', inside)
 

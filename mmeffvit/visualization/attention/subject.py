@@ -1,4 +1,4 @@
-"""A model to look into, and the images as its config or its backbone wants them."""
+"""The model to visualize, with the preprocessing of its config or its backbone."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,13 +35,13 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Subject:
-    """A model in eval mode with its weights.
+    """A model in eval mode with weights and preprocessing.
 
     Args:
         model: A backbone, or a detector or segmentor around one.
-        prepare: From the path of an image to the batch that the backbone gets, and how much of
-            its height and width the image fills.
-        forward: Runs the batch through what has attention in it.
+        prepare: Maps the path of an image to the input batch of the backbone, and the height and
+            width of its part that the image fills.
+        forward: Runs the part of the model that has attention.
         remark: Where the weights come from.
     """
 
@@ -53,7 +53,7 @@ class Subject:
     def photograph(
         self, path: Path, query: tuple[float, float] | None
     ) -> tuple[Photograph, Tensor]:
-        """Read an image; the query point is in its own pixels.
+        """Read an image; the query point is in its original pixels.
 
         Raises:
             UserError: If the image is too small for the model.
@@ -63,8 +63,8 @@ class Subject:
         height, width = inputs.shape[2:]
         if min(height, width) < MIN_SIDE:
             raise UserError(
-                f'{path} is {width} x {height} pixels for the model, which needs {MIN_SIDE} on '
-                'each side; give --size'
+                f'{path} is {width} x {height} pixels after resizing; the model needs at least '
+                f'{MIN_SIDE} on each side; give --size'
             )
         canvas = Canvas(height, width)
         if query is not None:
@@ -76,12 +76,13 @@ class Subject:
 
 @contextmanager
 def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iterator[Subject]:
-    """Build what the command line names, beside whatever runs in this process.
+    """Build the model given on the command line, isolated from other runs in this process.
 
     Args:
         target: A config file, or a backbone such as 'SHViT:s4'.
-        checkpoint: Of a run with the config, or released weights of the backbone, or None.
-        size: Height and width to resize images to, or None for their own or the config's.
+        checkpoint: Checkpoint of a run with the config, or released weights of the backbone, or
+            None.
+        size: Height and width to resize images to, or None for the original or the config's size.
 
     Raises:
         UserError: If the target or the checkpoint cannot be used.
@@ -96,10 +97,10 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
 
 
 def config_subject(config: Config, checkpoint: str | None, size: Size | None) -> Subject:
-    """The model of a config; images go through its test pipeline.
+    """The model of a config, with its test pipeline.
 
     Raises:
-        UserError: If there is no model in it, or it cannot be built.
+        UserError: If it has no model, or the model cannot be built.
     """
     if 'model' not in config:
         raise UserError(f'{config.filename} has no model')
@@ -112,27 +113,29 @@ def config_subject(config: Config, checkpoint: str | None, size: Size | None) ->
 
 
 def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
-    """A backbone by itself; images are normalized as its released weights expect.
+    """A backbone alone; images are normalized as its released weights expect.
 
     Raises:
         UserError: If it is not one of ours.
     """
     model = build_backbone(parse_backbone(target))
     if not isinstance(model, Backbone):
-        raise UserError(f'{target} is no backbone of mmeffvit, whose attention alone is known')
+        raise UserError(
+            f'{target} is not a backbone of mmeffvit; attention of other models is not supported'
+        )
     remark = load_into(model, checkpoint)
     model.to(get_device()).eval()
     return Subject(model, partial(prepare_plainly, model=model, size=size), model, remark)
 
 
 def load_into(model: nn.Module, checkpoint: str | None) -> str:
-    """Load a checkpoint, and say what the weights are.
+    """Load a checkpoint, and return a description of the weights.
 
-    A checkpoint of a run holds the whole model and must fit it; any other is converted as released
-    weights of the backbone.
+    A checkpoint of a run contains the whole model and must fit it exactly; any other is loaded as
+    released weights of the backbone, with remapped keys.
 
     Raises:
-        UserError: If it is a run's of another model.
+        UserError: If it is a checkpoint of another model.
         mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit.
     """
     if checkpoint is None:
@@ -143,22 +146,22 @@ def load_into(model: nn.Module, checkpoint: str | None) -> str:
         content = read_model(path)
         state = content.get('state_dict', content) if isinstance(content, dict) else {}
         if any(key.removeprefix('module.').startswith('backbone.') for key in state):
-            check_checkpoint(model, content, checkpoint, None)  # loads, strictly
+            check_checkpoint(model, content, checkpoint, None)  # loads strictly
             return f'weights: {path.name}'
     if not isinstance(backbone, Backbone):
         raise UserError(
-            f'{checkpoint} is no checkpoint of a run with this config, and '
-            f'{type(backbone).__name__} has no released weights that are known'
+            f'{checkpoint} is not a checkpoint of a run with this config, and released weights of '
+            f'{type(backbone).__name__} are not supported'
         )
     backbone.load_pretrained(checkpoint)
     return f'weights: {path.name}'
 
 
 def make_pipeline(config: Config, size: Size | None) -> Compose:
-    """The test pipeline of a config without annotations, resizing to ``size`` if one is given.
+    """The test pipeline of a config without annotations, resizing to ``size`` if given.
 
     Raises:
-        UserError: If there is no test pipeline, or nothing in it resizes.
+        UserError: If there is no test pipeline, or it has no ``Resize``.
     """
     steps = eval_dataset(config).get('pipeline') or ()
     pipeline = [deepcopy(step) for step in steps if 'Annotations' not in name_of(step)]
@@ -181,12 +184,12 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
 def prepare_by_pipeline(
     path: Path, *, pipeline: Compose, model: nn.Module
 ) -> tuple[Tensor, tuple[float, float]]:
-    """Run the test pipeline and the data preprocessor on one file."""
+    """Run the test pipeline and the data preprocessor on an image file."""
     results: dict[str, Any] = dict(img_path=str(path), img_id=0)
     content, padded = (0, 0), False
     for step in pipeline.transforms:
         results = step(results)
-        # a pipeline may pad, which enters the shape of the image
+        # padding in the pipeline changes img_shape
         padded = padded or type(step).__name__ == 'Pad'
         if not padded and 'img_shape' in results:
             content = tuple(results['img_shape'][:2])
@@ -197,7 +200,7 @@ def prepare_by_pipeline(
 def prepare_plainly(
     path: Path, *, model: Backbone, size: Size | None
 ) -> tuple[Tensor, tuple[float, float]]:
-    """Resize to ``size`` if one is given, and normalize; an image of any size fits."""
+    """Resize to ``size`` if given, and normalize; images of any size are allowed."""
     image = cv2.cvtColor(read_image(path), cv2.COLOR_BGR2RGB)
     if size is not None:
         image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR)

@@ -1,4 +1,4 @@
-"""Deformable DETR as a graph, and as a file, finds what mmdet finds."""
+"""Deformable DETR, as a graph and as a file, gives the results of mmdet."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ ATTENTION = dict(embed_dims=WIDTH)
 FEED_FORWARD = dict(embed_dims=WIDTH, feedforward_channels=2 * WIDTH)
 TINY = {
     'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1)),
-    # four channels a group: a map of one cell has more than one value to normalize
+    # four channels per group: a map of one cell has more than one value to normalize
     'model.neck': dict(in_channels=CHANNELS[1:], out_channels=WIDTH, norm_cfg=dict(num_groups=8)),
     'model.num_queries': 40,
     'model.test_cfg.max_per_img': 20,
@@ -50,7 +50,7 @@ TINY = {
 
 
 def tiny(options: dict[str, Any] | None = None) -> nn.Module:
-    """One layer in each stack, the encoder's with a single head, and queries that differ."""
+    """One encoder layer with a single head, one decoder layer, and random queries."""
     config = load(LEAF)
     config.merge_from_dict({**TINY, **(options or {})})
     torch.manual_seed(0)
@@ -62,7 +62,7 @@ def tiny(options: dict[str, Any] | None = None) -> nn.Module:
             nn.init.normal_(module.weight, std=0.3)
     nn.init.normal_(model.reference_points_fc.weight, std=0.5)
     nn.init.normal_(model.query_embedding.weight)
-    nn.init.normal_(model.level_embed)  # not set before training starts
+    nn.init.normal_(model.level_embed)  # only initialized at the start of training
     return model
 
 
@@ -77,12 +77,12 @@ def exported(model):
 
 
 @pytest.mark.slow
-def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):
+def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
     found = run_onnx(exported, batches[1])
     assert found['boxes'].shape == (2, 20, 4)
     assert len(np.unique(found['labels'])) > 2
-    assert found['boxes'].std(axis=1).min() > 1  # pixels: the queries look at different places
+    assert found['boxes'].std(axis=1).min() > 1  # in pixels: the queries are at different positions
     assert_agrees(models.errors_on(exported, model, batches, DetDataSample()))
 
 
@@ -102,9 +102,9 @@ def test_a_file_has_standard_operators_only(exported):
         {'model.with_box_refine': True},
         {'model.positional_encoding.normalize': False, 'model.positional_encoding.offset': 0.0},
     ],
-    ids=['as it is', 'projected head in the decoder', 'refined boxes', 'places in cells'],
+    ids=['default', 'projected head in the decoder', 'refined boxes', 'places in cells'],
 )
-def test_the_graph_finds_what_the_host_finds(options):
+def test_the_graph_finds_what_mmdet_finds(options):
     model = tiny(options)
     assert_finds_the_same(model, make_graph(model), photograph((101, 75), batch=2))
 
@@ -128,12 +128,12 @@ def test_traced_attention_is_mmcvs(coordinates):
     torch.testing.assert_close(found, expected)
 
 
-def test_the_operator_is_the_function_it_stands_for():
+def test_the_operator_equals_the_function_it_replaces():
     from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
 
     torch.manual_seed(0)
     value, weights = torch.randn(2, 26, 3, 4), torch.rand(2, 5, 3, 2, 4)
-    points = torch.rand(2, 5, 3, 2, 4, 2) * 1.4 - 0.2  # some outside
+    points = torch.rand(2, 5, 3, 2, 4, 2) * 1.4 - 0.2  # some are outside
     found = sample_levels(value, [4, 5, 2, 3], points, weights)
     sizes = torch.tensor([(4, 5), (2, 3)])
     expected = multi_scale_deformable_attn_pytorch(value, sizes, points, weights)
@@ -141,7 +141,7 @@ def test_the_operator_is_the_function_it_stands_for():
     assert found.shape == (2, 5, 12)
 
 
-def test_the_positional_encoding_is_the_hosts(model):
+def test_the_positional_encoding_equals_mmdets(model):
     feature = torch.zeros(1, WIDTH, 7, 4)
     expected = model.positional_encoding(None, input=feature)[0].flatten(1).T
     found = positional_encoding(model.positional_encoding, (7, 4), feature)
@@ -156,7 +156,7 @@ def test_the_positional_encoding_is_the_hosts(model):
         ({'model.bbox_head.loss_cls': dict(type='CrossEntropyLoss', _delete_=True)}, 'use_sigmoid'),
     ],
 )
-def test_a_model_without_a_form_in_the_graph_is_refused(options, message):
+def test_an_unsupported_model_is_refused(options, message):
     config = load(LEAF)
     config.merge_from_dict({**TINY, **options})
     with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""Steps of the post-processing whose shapes are fixed, against the plain ones of mmcv and torch."""
+"""Post-processing with fixed shapes, compared with mmcv and torch."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def random_boxes(number: int, images: int = 2) -> torch.Tensor:
     return torch.cat([corners, corners + 5 + torch.rand(images, number, 2) * 40], dim=-1)
 
 
-def test_suppression_within_classes_keeps_what_mmcv_keeps():
+def test_nms_within_classes_keeps_what_mmcv_keeps():
     from mmcv.ops import batched_nms
 
     boxes, scores = random_boxes(80), torch.rand(2, 80)
@@ -35,14 +35,14 @@ def test_suppression_within_classes_keeps_what_mmcv_keeps():
         assert torch.equal(found[2][i], labels[i][valid][kept][:10])
 
 
-def test_another_suppression_is_refused():
+def test_unsupported_nms_is_refused():
     with pytest.raises(ValueError, match='soft_nms'):
         ops.batched_nms(
             random_boxes(2), torch.rand(2, 2), torch.zeros(2, 2), dict(type='soft_nms'), 5
         )
 
 
-def test_places_without_an_object_are_empty():
+def test_unused_entries_are_empty():
     scores = torch.tensor([[0.5, ops.EMPTY, 0.7]])
     boxes, best, labels = ops.best_objects(
         torch.ones(1, 3, 4), scores, torch.tensor([[4, 5, 6]]), 5
@@ -52,7 +52,7 @@ def test_places_without_an_object_are_empty():
     assert boxes[0, 2:].abs().max() == 0
 
 
-def test_a_box_without_area_is_dropped_where_the_host_drops_it():
+def test_empty_boxes_are_dropped_where_mmdet_drops_them():
     boxes = torch.tensor([[[0.0, 0.0, 5.0, 0.0], [0.0, 0.0, 5.0, 1.0]]])
     scores = torch.tensor([[0.9, 0.8]])
     assert ops.drop_small(boxes, scores, 0).tolist()[0][0] == ops.EMPTY
@@ -61,16 +61,16 @@ def test_a_box_without_area_is_dropped_where_the_host_drops_it():
 
 @pytest.mark.parametrize('cells', [1, 2, 3, 6, (2, 5)])
 @pytest.mark.parametrize('size', [(12, 18), (7, 11), (5, 4)])
-def test_pools_as_products_equal_adaptive_pools(cells, size):
+def test_pools_as_matrix_products_equal_adaptive_pools(cells, size):
     x = torch.randn(2, 4, *size)
     expected = F.adaptive_avg_pool2d(x, cells)
     torch.testing.assert_close(AnySizeAdaptiveAvgPool2d(cells)(x), expected)
 
 
-def test_an_upsampling_by_a_fraction_is_refused():
+def test_upsampling_by_a_fraction_is_refused():
     layer = AnySizeUpsample()
     layer.size, layer.scale_factor = None, 1.5
-    with pytest.raises(ValueError, match='whole'):
+    with pytest.raises(ValueError, match='only integers'):
         layer(torch.zeros(1, 1, 4, 4))
 
 
@@ -92,7 +92,7 @@ def objects(scores: list[float], shift: float = 0.0) -> dict[str, np.ndarray]:
     return dict(boxes=boxes, scores=np.array(scores), labels=np.zeros(len(scores), int))
 
 
-def test_an_object_at_the_cut_may_be_missing_and_one_above_may_not():
+def test_objects_at_the_score_limit_may_be_missing_others_may_not():
     assert match(objects([0.9, 0.5, 0.2]), objects([0.9, 0.5])) == ([(0, 0), (1, 1)], 0)
     pairs, alone = match(
         objects([0.9, 0.5, 0.2]), {k: v[1:] for k, v in objects([0.9, 0.5, 0.2]).items()}
@@ -101,7 +101,7 @@ def test_an_object_at_the_cut_may_be_missing_and_one_above_may_not():
     assert match(objects([0.9]), objects([])) == ([], 1)
 
 
-def test_batches_to_compare_on_are_of_two_shapes_and_two_lengths_unless_fixed():
+def test_batches_for_comparison_have_two_shapes_and_two_sizes_unless_fixed():
     image = np.zeros((100, 90, 3), np.uint8)
     assert [b.shape for b in make_batches(image, ExportOptions())] == [
         (1, 3, 100, 90), (2, 3, 51, 61)

@@ -1,4 +1,4 @@
-"""Mask R-CNN as a graph, and as a file, finds what mmdet finds."""
+"""Mask R-CNN, as a graph and as a file, gives the results of mmdet."""
 
 import argparse
 import copy
@@ -39,7 +39,7 @@ TINY = {
 
 
 def tiny(options: dict[str, Any] | None = None) -> nn.Module:
-    """The model of the demonstration, narrow, with regions and classes that differ."""
+    """The model of the demo with few channels, and with different regions and classes."""
     config = load('maskrcnn_swiftformer_xs_shapes')
     config.merge_from_dict({**TINY, **(options or {})})
     torch.manual_seed(0)
@@ -56,7 +56,7 @@ def tiny(options: dict[str, Any] | None = None) -> nn.Module:
 
 @torch.no_grad()
 def spread_classes(model: nn.Module) -> None:
-    """Center and scale the logits on the regions of an image: else all are of one class."""
+    """Center and scale the logits on the regions of an image: otherwise all have one class."""
     layer = model.roi_head.bbox_head.fc_cls
     regions = []
     hook = layer.register_forward_hook(lambda _, inputs, __: regions.append(inputs[0]))
@@ -87,7 +87,7 @@ def exported(model):
 
 
 @pytest.mark.slow
-def test_a_file_finds_what_the_host_finds_at_every_size(model, exported):
+def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
     found = run_onnx(exported, batches[1])
     assert found['masks'].shape == (2, 30, 28, 28)
@@ -104,7 +104,7 @@ def test_a_file_has_standard_operators_only(exported):
     assert sum(node.op_type == 'RoiAlign' for node in nodes) == 8  # four levels, boxes and masks
 
 
-def test_places_without_an_object_are_empty(exported):
+def test_unused_entries_are_empty(exported):
     found = run_onnx(exported, np.full((1, 3, 32, 32), 128, np.float32))
     empty = found['labels'] == -1
     assert empty.any()
@@ -121,9 +121,9 @@ def test_places_without_an_object_are_empty(exported):
         {'model.roi_head.mask_head.class_agnostic': True},
         {'model.test_cfg.rpn.min_bbox_size': 16},
     ],
-    ids=['as it is', 'one box for all classes', 'one mask for all classes', 'large regions'],
+    ids=['default', 'one box for all classes', 'one mask for all classes', 'large regions'],
 )
-def test_the_graph_finds_what_the_host_finds(options):
+def test_the_graph_finds_what_mmdet_finds(options):
     model = tiny(options)
     assert_finds_the_same(model, make_graph(model), photograph((101, 75), batch=2))
 
@@ -138,7 +138,7 @@ def test_without_a_mask_head_the_graph_gives_boxes_only():
 
 
 @pytest.mark.parametrize('finest_scale', [28, 56])
-def test_regions_take_their_features_from_the_hosts_level(finest_scale):
+def test_regions_are_assigned_to_levels_as_in_mmdet(finest_scale):
     torch.manual_seed(0)
     extractor = MODELS.build(
         dict(
@@ -150,13 +150,13 @@ def test_regions_take_their_features_from_the_hosts_level(finest_scale):
     features = [torch.randn(2, 4, 128 // 2**i, 96 // 2**i) for i in range(4)]
     corners = torch.rand(60, 2) * 200
     sides = 2 ** (torch.rand(60, 1) * 8) * (0.5 + torch.rand(60, 2))
-    sides[:4] = finest_scale * 2.0 ** torch.arange(4)[:, None]  # where a level begins
+    sides[:4] = finest_scale * 2.0 ** torch.arange(4)[:, None]  # the limits of the levels
     regions = torch.cat([torch.randint(2, (60, 1)).float(), corners, corners + sides], dim=1)
     assert len(extractor.map_roi_levels(regions, 4).unique()) > 2
     torch.testing.assert_close(extract(extractor, features, regions), extractor(features, regions))
 
 
-def test_a_part_without_a_form_in_the_graph_is_refused(model):
+def test_an_unsupported_component_is_refused(model):
     roi_head = copy.deepcopy(model.roi_head)
     other = argparse.Namespace(roi_head=roi_head)
     check(other)

@@ -1,4 +1,4 @@
-"""Static int8 files, and what is said of them."""
+"""Static int8 files and their reports."""
 
 import json
 
@@ -24,7 +24,7 @@ SHORT = dict(samples=4, size=tiny.SIZE)
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Six images of smooth noise: values of neighbors go together, as in photographs."""
+    """Six images of smooth noise: neighboring values are correlated, as in photographs."""
     folder = tmp_path_factory.mktemp('images')
     generator = np.random.default_rng(0)
     for index in range(6):
@@ -51,7 +51,7 @@ def int8_nodes(model) -> list:
     ]
 
 
-def test_an_int8_file_is_close_small_and_says_how_it_was_made(tmp_path, folder):
+def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(tmp_path, folder):
     out = tmp_path / 'int8.onnx'
     result = run_tool(
         'quantize', tiny.onnx_file(), folder, out, '--samples', 4, '--exclude', 'none',
@@ -65,8 +65,8 @@ def test_an_int8_file_is_close_small_and_says_how_it_was_made(tmp_path, folder):
     assert metadata['task'] == 'features'
     said = json.loads(metadata[NOTE])
     assert (said['calibrated'], said['held_out'], said['excluded']) == (4, 2, [])
-    assert said['agreement']['stride_8: signal to noise, dB'] > 20
-    assert 'stride_8: signal to noise, dB' in result.stdout
+    assert said['agreement']['stride_8: signal-to-noise ratio, dB'] > 20
+    assert 'stride_8: signal-to-noise ratio, dB' in result.stdout
     # a scale per output channel, and the file still takes images of any size and number
     sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     weights = [
@@ -92,7 +92,7 @@ def test_named_nodes_stay_in_float(tmp_path, folder, quantizer):
         quantize(tiny.onnx_file(), folder, out, exclude=['nothing'], **SHORT)
 
 
-def test_the_search_finds_the_part_that_int8_harms(quantizer):
+def test_the_search_finds_the_part_that_suffers_from_int8(quantizer):
     images = [tiny.images().numpy()]
     groups, decibels = measure(quantizer, images, count=4)
     assert [name for group in groups for name in group.nodes] == quantizer.nodes
@@ -105,7 +105,7 @@ def test_the_search_finds_the_part_that_int8_harms(quantizer):
     assert without(worst) > without(best) >= decibels(quantizer.nodes) - 0.5
 
 
-def test_a_group_is_sensitive_by_its_share_of_the_noise_and_few_are():
+def test_only_noisy_groups_are_sensitive():
     even = [Group((str(i),), 30.0) for i in range(8)]
     assert sensitive(even) == []
     loud = Group(('loud',), 10.0)
@@ -136,7 +136,7 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_refused(tmp_pat
         (dict(samples=0), 'samples is 0'),
     ],
 )
-def test_an_argument_that_cannot_be_used_is_named(options, named, folder, tmp_path):
+def test_an_invalid_argument_is_reported(options, named, folder, tmp_path):
     out = tmp_path / 'out.onnx'
     with pytest.raises(UserError, match=named):
         quantize(tiny.onnx_file(), folder, out, **{**SHORT, **options})
@@ -144,7 +144,7 @@ def test_an_argument_that_cannot_be_used_is_named(options, named, folder, tmp_pa
 
 
 @pytest.mark.parametrize('content', [None, b'', b'no model'])
-def test_a_file_that_is_no_model_is_named(content, folder, tmp_path):
+def test_a_file_that_is_not_a_model_is_reported(content, folder, tmp_path):
     model = tmp_path / 'model.onnx'
     if content is not None:
         model.write_bytes(content)
@@ -153,7 +153,7 @@ def test_a_file_that_is_no_model_is_named(content, folder, tmp_path):
     assert '\n' not in str(caught.value)
 
 
-def test_images_are_read_as_the_file_says(tmp_path):
+def test_images_are_read_as_given_in_the_metadata(tmp_path):
     path = tmp_path / 'blue.png'
     cv2.imwrite(str(path), np.full((50, 50, 3), (200, 10, 0), np.uint8))  # BGR
     metadata = dict(resize=json.dumps(dict(scale=[133, 80], keep_ratio=True)))
@@ -163,7 +163,7 @@ def test_images_are_read_as_the_file_says(tmp_path):
     assert picture.shape == (1, 3, 64, 96)
     assert picture[0, :, 5, 5].tolist() == [0, 10, 200]
     assert (picture[..., 64:] == 0).all()
-    # without a word of the file, the image is stretched to its size
+    # without metadata, the image is stretched to the size of the input
     assert reader_of((1, 3, 64, 96), {})(path)[0, :, 5, 90].tolist() == [0, 10, 200]
     with pytest.raises(UserError, match='--size HEIGHT WIDTH'):
         reader_of(any_size, {})
@@ -180,18 +180,18 @@ def objects(*rows: tuple) -> dict[str, np.ndarray]:
     )
 
 
-def test_objects_agree_by_label_and_overlap_and_their_scores_drift():
+def test_objects_are_matched_by_label_and_overlap():
     one = objects(([0, 0, 10, 10], 0.9, 1), ([20, 20, 30, 30], 0.8, 2), ([0, 0, 5, 5], 0.1, 1))
     other = objects(
         ([20, 20, 30, 29], 0.6, 2),
         ([0, 0, 10, 10], 0.5, 0),  # another label
-        ([0, 0, 10, 6], 0.2, 1),  # below the threshold: it drifted
+        ([0, 0, 10, 6], 0.2, 1),  # its score fell below the threshold
     )
     measures = agreement([one], [other], score_thr=0.3)
     assert measures['objects'] == 2
-    assert measures['found again'] == 1
+    assert measures['matched objects'] == 1
     assert measures['new objects'] == 1
-    assert measures['largest drift of a score'] == pytest.approx(0.7)
+    assert measures['largest score difference'] == pytest.approx(0.7)
     assert measures['mean IoU of the boxes'] == pytest.approx((0.9 + 0.6) / 2)
 
 
@@ -199,12 +199,12 @@ def test_label_maps_agree_by_pixels_and_by_class():
     one, other = np.zeros((2, 1, 4, 4), np.int64)
     other[0, 0] = 1
     measures = agreement([{'label_map': one}], [{'label_map': other}])
-    assert measures['pixels agreeing'] == 0.75
+    assert measures['pixel agreement'] == 0.75
     assert measures['mean IoU of the label maps'] == pytest.approx((12 / 16 + 0) / 2)
 
 
 def test_noise_of_a_tenth_of_the_values_is_20_decibels():
     values = np.ones((1, 1, 4, 4), np.float32)
     measures = agreement([{'map': values}], [{'map': 1.1 * values}])
-    assert measures['map: least cosine'] == pytest.approx(1)
-    assert measures['map: signal to noise, dB'] == pytest.approx(20, abs=1e-4)
+    assert measures['map: lowest cosine similarity'] == pytest.approx(1)
+    assert measures['map: signal-to-noise ratio, dB'] == pytest.approx(20, abs=1e-4)

@@ -1,4 +1,4 @@
-"""Exported models give what the models of the hosts give."""
+"""Exported models give the outputs of the models of mmdet and mmseg."""
 
 import copy
 import json
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
-from mmeffvit.deploy.compare import Error, compare, expect_maps, refuse_disagreement
+from mmeffvit.deploy.compare import Error, check_agreement, compare, expect_maps
 from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
@@ -42,7 +42,7 @@ class Normed(Graph):
 
 
 def photograph(size: tuple[int, int], batch: int = 1) -> np.ndarray:
-    """Smooth noise in whole numbers, (B, 3, H, W): neighbors differ little, as in photographs."""
+    """Smooth noise in integers, (B, 3, H, W): neighbors differ little, as in photographs."""
     generator = torch.Generator().manual_seed(0)
     coarse = torch.rand(batch, 3, *(side // 8 + 1 for side in size), generator=generator)
     image = torch.nn.functional.interpolate(coarse, size, mode='bilinear') * 255
@@ -65,7 +65,7 @@ def assert_agrees(errors: list[Error]) -> None:
 
 
 @pytest.mark.parametrize('config_name', sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}))
-def test_a_file_for_one_size_gives_what_the_host_gives(config_name, tmp_path):
+def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name, tmp_path):
     model = models.tiny(config_name)
     graph = make_graph(model)
     path = export_graph(graph, tmp_path / 'model.onnx', ExportOptions(shape=SIZE, batch=2))
@@ -81,14 +81,14 @@ def test_a_file_for_one_size_gives_what_the_host_gives(config_name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('config_name', [DETECTOR, SEGMENTOR])
-def test_a_file_for_any_size_gives_what_the_host_gives_at_every_size(config_name):
+def test_a_file_for_any_size_gives_the_results_of_the_original(config_name):
     model = models.tiny(config_name)
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
     path = models.file_for_any_size(config_name)
     assert_agrees(models.errors_on(path, model, batches, sample_of(config_name)))
 
 
-def test_a_file_has_standard_operators_and_tells_what_it_is():
+def test_a_file_has_standard_operators_and_describes_itself():
     model = onnx.load(models.file_for_any_size(DETECTOR))
     assert {node.domain for node in all_nodes(model)} == {''}
     assert not model.functions
@@ -103,10 +103,10 @@ def test_a_file_has_standard_operators_and_tells_what_it_is():
     assert said['config'] == 'retinanet_swiftformer_l1.py'
     assert float(said['score_threshold']) == 0.05
     assert said['size_divisor'] == '32'
-    assert '/work/' not in str(model.graph)  # nor where it was made
+    assert '/work/' not in str(model.graph)  # nor the path it was written from
 
 
-def test_an_empty_place_has_no_score_no_label_and_no_box():
+def test_an_empty_entry_has_no_score_label_or_box():
     found = run_onnx(models.file_for_any_size(DETECTOR), np.zeros((1, 3, 64, 64), np.float32))
     empty = found['scores'] == 0
     assert (found['labels'][empty] == -1).all()
@@ -126,7 +126,7 @@ def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
 
 
 @pytest.mark.parametrize('family', sorted(FAMILIES))
-def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
+def test_a_backbone_with_a_fixed_size_has_no_superfluous_steps(family, tmp_path):
     backbone = MODELS.build(dict(type=family, **FAMILIES[family]))
     path = export_backbone(
         backbone, tmp_path / 'maps.onnx', (64, 96), batch=1, preprocessing=Preprocessing()
@@ -134,8 +134,8 @@ def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
     nodes = list(all_nodes(onnx.load(path)))
     names = [node.op_type for node in nodes]
     assert not {'Sub', 'Div'} & set(names)  # nothing to normalize
-    # even maps stay as they are; only EfficientFormerV2 goes back to a higher resolution, straight
-    # from the sum of two convolution-like steps
+    # even maps are unchanged; only EfficientFormerV2 resizes, directly from
+    # the sum of two convolution-like steps
     assert ('Resize' in names) == (family == 'EfficientFormerV2')
     maker = {output: node for node in nodes for output in node.output}
     for node in nodes:
@@ -153,7 +153,7 @@ def test_a_backbone_for_one_size_has_no_idle_steps(family, tmp_path):
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_a_module_in_the_form_for_graphs_gives_the_same(layer, size):
+def test_a_module_rewritten_for_export_gives_the_same_output(layer, size):
     layer = fuse(randomized(layer.double()))
     x = torch.randn(2, 12, *size, dtype=torch.float64)
     form = any_size(copy.deepcopy(layer))
@@ -165,7 +165,7 @@ def test_a_module_in_the_form_for_graphs_gives_the_same(layer, size):
 
 
 @pytest.mark.parametrize('factors', [True, False])
-def test_a_group_norm_is_written_with_its_factors(factors, tmp_path):
+def test_a_group_norm_is_exported_with_its_weights(factors, tmp_path):
     norm = torch.nn.GroupNorm(2, 6, affine=factors)
     if factors:
         torch.nn.init.normal_(norm.weight)
@@ -177,7 +177,7 @@ def test_a_group_norm_is_written_with_its_factors(factors, tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):
+def test_a_file_with_a_changed_weight_is_detected(tmp_path):
     config_name = DETECTOR
     model = models.tiny(config_name)
     changed = onnx.load(models.file_for_any_size(config_name))
@@ -190,7 +190,7 @@ def test_a_disagreement_is_seen_in_a_file_with_a_changed_weight(tmp_path):
         tmp_path / 'changed.onnx', model, [photograph(SIZE)], sample_of(config_name)
     )
     with pytest.raises(UserError, match='nothing was written'):
-        refuse_disagreement(errors, 'photograph.jpg')
+        check_agreement(errors, 'photograph.jpg')
 
 
 def test_a_model_without_a_graph_is_refused_with_the_heads_that_have_one():

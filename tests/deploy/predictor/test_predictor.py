@@ -1,4 +1,4 @@
-"""The predictor, the command and the documented example, as a user has them."""
+"""The predictor, the command and the documented example, as users run them."""
 
 import os
 import re
@@ -57,7 +57,7 @@ def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
     found = predictors[DETECTOR](picture, out_dir=tmp_path, pred_score_thr=0.1, return_vis=True)
     (prediction,) = found['predictions']
     image = cv2.imread(str(picture))
-    size = (800, 1067)  # as (1333, 800) does to 72 x 96
+    size = (800, 1067)  # 72 x 96 scaled to (1333, 800)
     resized = cv2.resize(image, size[::-1])
     factors = (size[1] / 96, size[0] / 72)
     meta = dict(ori_shape=image.shape[:2], img_shape=size, scale_factor=factors)
@@ -70,7 +70,7 @@ def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
     expected = expected.pred_instances
     assert len(prediction['scores']) == len(expected) > 0
     np.testing.assert_allclose(prediction['scores'], expected.scores, atol=1e-4)
-    # objects of the same score may come in another order
+    # objects with equal scores may be in another order
     boxes = np.asarray(prediction['bboxes'])[:, None] - expected.bboxes.numpy()
     nearest = np.abs(boxes).max(axis=2)
     assert max(nearest.min(axis=0).max(), nearest.min(axis=1).max()) < 0.05
@@ -93,7 +93,7 @@ def test_a_label_map_has_the_size_of_the_picture_and_folders_and_arrays_do(
     assert predictor.draw(image, from_folder[0]).shape == image.shape
 
 
-def test_what_cannot_be_predicted_on_is_said(predictors, tmp_path):
+def test_invalid_inputs_are_reported(predictors, tmp_path):
     with pytest.raises(UserError, match='does not exist'):
         OnnxPredictor(tmp_path / 'none.onnx')
     with pytest.raises(UserError, match='uint8'):
@@ -130,11 +130,11 @@ def test_images_are_resized_as_the_pipeline_of_the_config_does(config_name, shap
         assert ours.content == results['img_shape'][:2]
 
 
-def test_the_predictor_needs_no_host():
-    hosts = {'mmdet', 'mmseg', 'mmcv'}
+def test_the_predictor_needs_neither_mmdet_nor_mmseg():
+    packages = {'mmdet', 'mmseg', 'mmcv'}
     code = (
         'import sys\nfrom mmeffvit.deploy import OnnxPredictor\n'
-        f'print(sorted({hosts} & set(sys.modules)))'
+        f'print(sorted({packages} & set(sys.modules)))'
     )
     assert run_python('-c', code).stdout.strip().endswith('[]')
 
@@ -159,7 +159,7 @@ def test_every_input_has_a_picture_of_its_own(predictors, picture, tmp_path):
             assert {path.parent.name for path in written} == {'vis', 'a', 'b'}
 
 
-def test_links_in_a_loop_and_pipes_in_a_folder_are_left_out_and_counted(
+def test_links_in_a_loop_and_pipes_in_a_folder_are_ignored_and_counted(
     predictors, picture, tmp_path, capsys
 ):
     (tmp_path / 'good.png').write_bytes(picture.read_bytes())
@@ -168,14 +168,14 @@ def test_links_in_a_loop_and_pipes_in_a_folder_are_left_out_and_counted(
     found = predictors[SEGMENTOR](tmp_path)['predictions']
     assert len(found) == 1
     printed = capsys.readouterr().err
-    assert 'left out 2 of 3 images' in printed
+    assert 'ignored 2 of 3 images' in printed
     assert 'loop.png' in printed
     with pytest.raises(UserError, match=r'pipe\.jpg.*not a regular file'):
         predictors[SEGMENTOR](tmp_path / 'pipe.jpg')
 
 
 def png_of(width: int, height: int) -> bytes:
-    """A whole PNG of one color, a few kilobytes for a gigapixel."""
+    """A valid PNG of one color, a few kilobytes for a gigapixel."""
     packer = zlib.compressobj(9)
     row = bytes(1 + (width + 7) // 8)
     body = b''.join(packer.compress(row) for _ in range(height)) + packer.flush()
@@ -189,7 +189,7 @@ def png_of(width: int, height: int) -> bytes:
     return b'\x89PNG\r\n\x1a\n' + parts
 
 
-def test_pictures_that_unpack_to_gigabytes_are_refused(predictors, tmp_path):
+def test_images_that_unpack_to_gigabytes_are_refused(predictors, tmp_path):
     (tmp_path / 'bomb.png').write_bytes(png_of(20_000, 20_000))
     with pytest.raises(UserError, match=r'bomb\.png.*decompression bomb'):
         predictors[SEGMENTOR](tmp_path / 'bomb.png')
@@ -211,7 +211,7 @@ METADATA = {
     ('key', 'text'), [(key, text) for key, texts in METADATA.items() for text in texts],
     ids=lambda value: value[:20],
 )  # fmt: skip
-def test_metadata_that_cannot_be_used_are_named(key, text, tmp_path):
+def test_invalid_metadata_is_reported(key, text, tmp_path):
     model = onnx.load(models.file_for_any_size(SEGMENTOR))
     kept = {entry.key: entry.value for entry in model.metadata_props}
     onnx.helper.set_model_props(model, {**kept, key: text})
@@ -220,8 +220,18 @@ def test_metadata_that_cannot_be_used_are_named(key, text, tmp_path):
         OnnxPredictor(tmp_path / 'model.onnx')
 
 
+def test_the_spelling_of_old_files_is_read(tmp_path):
+    model = onnx.load(models.file_for_any_size(SEGMENTOR))
+    props = {entry.key: entry.value for entry in model.metadata_props}
+    del props['network_colors'], props['input_colors']
+    props.update(network_colours='BGR', input_colours='RGB', mean='[1, 2, 3]')
+    onnx.helper.set_model_props(model, props)
+    onnx.save(model, tmp_path / 'model.onnx')
+    assert list(OnnxPredictor(tmp_path / 'model.onnx').fill) == [1, 2, 3]  # not reversed
+
+
 @pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])
-def test_a_file_that_is_no_model_is_named(content, tmp_path):
+def test_a_file_that_is_not_a_model_is_reported(content, tmp_path):
     (tmp_path / 'model.onnx').write_bytes(content)
     with pytest.raises(UserError, match=r'model\.onnx cannot be read as a model') as caught:
         OnnxPredictor(tmp_path / 'model.onnx')

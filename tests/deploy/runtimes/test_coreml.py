@@ -1,10 +1,10 @@
-"""Core ML packages, as far as they can be looked at where they cannot run."""
+"""Core ML packages, as far as they can be tested where they cannot run."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.deploy.runtimes.coreml import described, to_coreml
+from mmeffvit.deploy.runtimes.coreml import shapes_of, to_coreml
 from mmeffvit.deploy.runtimes.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
@@ -27,7 +27,7 @@ def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['model.mlpackage']
     package = tools.models.MLModel(str(out), skip_model_load=True)
     assert package.user_defined_metadata['task'] == 'features'
-    shapes = described(package)
+    shapes = shapes_of(package)
     assert shapes['images'] == (1, 3, *tiny.SIZE)
     assert shapes['stride_4'] == (1, 8, 16, 24)
     assert shapes['stride_8'] == (1, 8, 8, 12)
@@ -45,7 +45,7 @@ def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
     assert sum(operation.type == 'conv' for operation in operations) >= 10
 
 
-def test_lower_rank_changes_no_value():
+def test_reducing_the_rank_changes_no_value():
     graph = SixAxesOfOneImage()
     program = export_fixed(graph, tiny.images(), 'a test')
     assert max(len(shape_of(node)) for node in calls(program)) == 6
@@ -67,7 +67,7 @@ class SixAxes(nn.Module):
 
 
 @pytest.mark.parametrize('batch', [1, 2])
-def test_six_axes_that_cannot_be_five_are_refused_by_name(batch):
+def test_six_axes_that_cannot_be_reduced_to_five_are_refused(batch):
     program = export_fixed(SixAxes(), tiny.images(batch), 'a test')
     with pytest.raises(UserError, match=r'aten\.(view|softmax).*at most 5 axes'):
         lower_rank(program)

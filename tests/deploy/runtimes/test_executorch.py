@@ -1,4 +1,4 @@
-"""Programs of ExecuTorch, run by its runtime here."""
+"""ExecuTorch programs, run by its runtime."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from mmeffvit.deploy.runtimes.executorch import run_executorch, to_executorch
 from mmeffvit.deploy.runtimes.fixed_size import (
     RESIZES,
     SPLITS,
-    before_suppression,
+    before_nms,
     calls,
     export_fixed,
     split_by_slices,
@@ -27,7 +27,7 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
     assert delegation.share > 0.7
     assert 'conv' not in ' '.join(delegation.portable_names)
-    images = tiny.images().flip(3)  # another image than the one it was checked on
+    images = tiny.images().flip(3)  # not the image that the export was checked on
     with torch.no_grad():
         expected = graph(images)
     for one, other in zip(expected, run_executorch(out, images), strict=True):
@@ -44,12 +44,12 @@ class Parts(nn.Module):
         return same * 2, half
 
 
-def test_rewritten_programs_say_the_same_without_splits_and_idle_resizes():
+def test_rewritten_programs_give_the_same_without_splits_and_idle_resizes():
     program = export_fixed(Parts(), tiny.images(), 'a test')
     split_by_slices(program)
     targets = [node.target for node in calls(program)]
     assert not set(SPLITS).intersection(targets)
-    assert sum(target in RESIZES for target in targets) == 1  # the other changed no size
+    assert sum(target in RESIZES for target in targets) == 1  # the other did not change the size
     for one, other in zip(program.module()(tiny.images()), Parts()(tiny.images()), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -65,14 +65,14 @@ class Suppressed(nn.Module):
         return (torch.ops.mmeffvit.nms_mask(boxes, scores, 0.5, 5),)
 
 
-def test_a_suppression_is_refused_by_name_and_can_be_left_out():
+def test_nms_is_refused_with_a_message_and_can_be_disabled():
     pytest.importorskip('mmcv')
     import mmeffvit.deploy.graphs.ops  # noqa: F401
 
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
         export_fixed(Suppressed(), tiny.images(), 'ExecuTorch')
-    candidates = before_suppression(Suppressed())
+    candidates = before_nms(Suppressed())
     boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
     assert torch.equal(scores, boxes[..., 0])
-    with pytest.raises(UserError, match='BackboneGraph chooses regions'):
-        before_suppression(tiny.graph())
+    with pytest.raises(UserError, match='BackboneGraph selects regions'):
+        before_nms(tiny.graph())

@@ -19,7 +19,7 @@ def test_the_ir_gives_the_outputs_of_the_eager_model_at_any_size(tmp_path):
         outputs = dict(zip(graph.output_names, graph(images), strict=True))
     for name, found in run_openvino(out, images.numpy()).items():
         assert largest_error(outputs[name].numpy(), found) < 1e-4
-    # what the ONNX file says of itself goes along
+    # the metadata of the ONNX file is copied
     assert openvino.Core().read_model(out).get_rt_info([METADATA, 'note']).value == 'kept'
 
 
@@ -28,4 +28,4 @@ def test_half_weights_take_half_the_space(tmp_path):
     out = tmp_path / 'model.xml'
     to_openvino(tiny.onnx_file(), out, half=True)
     weights = sum(v.numel() * 4 for v in tiny.graph().state_dict().values())
-    assert out.with_suffix('.bin').stat().st_size < 0.7 * weights  # shapes are integers still
+    assert out.with_suffix('.bin').stat().st_size < 0.7 * weights  # shapes are still integers

@@ -1,4 +1,4 @@
-"""Cells of a map lie where the network saw them."""
+"""Cells of a map are drawn at their position in the image."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from mmeffvit.visualization.attention import Canvas
     ('side', 'cells', 'size', 'stride'),
     [
         (640, 80, 8, 8),
-        (225, 8, 32, 32),  # rounded up: the last cell hangs over
+        (225, 8, 32, 32),  # rounded up: the last cell is partly outside
         (33, 2, 32, 32),
         (32, 1, 32, 32),
         (224, 8, 28, 32),  # MobileViTv2 has stretched seven cells to eight
@@ -35,7 +35,7 @@ def test_a_query_point_outside_is_refused(query):
         Canvas(100, 190, query)
 
 
-def test_a_map_is_spread_without_padding_and_without_interpolation():
+def test_a_map_is_upsampled_without_padding_or_interpolation():
     values = np.arange(6.0).reshape(2, 3)  # of 32 pixels on a canvas of 64 x 96
     # the picture fills 48 x 64 pixels and is drawn at half that
     spread = Canvas(64, 96).spread(values, (48, 64), (24, 32))

@@ -1,4 +1,4 @@
-"""Recorded attention maps are those of a naive recomputation, and recording leaves no trace."""
+"""Recorded attention maps equal a naive recomputation, and recording has no side effects."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ CASES = [
 
 
 def randomized(module: nn.Module) -> nn.Module:
-    """In eval mode, with parameters that make distributions uneven."""
+    """In eval mode, with parameters that give non-uniform distributions."""
     generator = torch.Generator().manual_seed(1)
     for parameter in module.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator)
@@ -34,7 +34,7 @@ def randomized(module: nn.Module) -> nn.Module:
 
 
 def read(layer: nn.Module, *inputs: torch.Tensor, canvas: Canvas) -> dict[str, torch.Tensor]:
-    """The arrays of a layer alone, which is called '' in itself."""
+    """The arrays of a single layer, whose own name is ''."""
     with record_attention(layer, canvas) as readings:
         layer(*inputs)
     return readings[''].arrays
@@ -65,7 +65,7 @@ def test_global_query_weights_give_the_global_query():
     weights = read(layer, x, canvas=Canvas(5 * 8, 7 * 8))['weights']
     torch.testing.assert_close(weights.square().sum(), torch.tensor(1.0))
     query, key = (F.normalize(conv(x), dim=1) for conv in (layer.query, layer.key))
-    # the layer projects g * k, with g from the weights that were read
+    # the layer projects g * k, with g from the recorded weights
     torch.testing.assert_close((weights * query).sum(dim=(2, 3), keepdim=True) * key, seen['x'])
 
 
@@ -147,7 +147,7 @@ def test_competition_weights_are_the_softmax_over_tokens_of_the_conserved_outgoi
     incoming = torch.einsum('hdn,dn->hn', queries, keys.sum(dim=0))
     conserved = torch.einsum('hdn,dn->hn', keys, (queries / incoming[:, None]).sum(dim=0))
     expected = conserved.clamp(-1, 1).softmax(dim=1) * 6
-    # the layer keeps its inner products off zero by 1e-6 on either side
+    # the layer adds 1e-6 to both factors of its inner products
     torch.testing.assert_close(arrays['competition'].flatten(1), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -180,7 +180,7 @@ def test_recording_changes_no_output_and_leaves_no_hook(family, arguments, numbe
 def test_a_fused_backbone_has_the_maps_of_the_original(family, options, _):
     model = randomized(family(**options)).double()
     for parameter in model.parameters():
-        parameter *= 0.2  # no sigmoid is 0
+        parameter *= 0.2  # avoids sigmoids of 0
     image, canvas = torch.randn(1, 3, 64, 96).double(), Canvas(64, 96)
     readings = []
     for each in (model, fuse(model)):
@@ -209,7 +209,7 @@ def test_train_mode_and_batches_are_refused():
         layer(x)
 
 
-def test_layers_are_chosen_by_any_part_of_their_name():
+def test_layers_are_selected_by_a_part_of_their_name():
     model = nn.ModuleDict(dict(backbone=EfficientFormerV2('s0')))
     names = list(attention_layers(model))
     assert names[0] == 'backbone.stages.2.blocks.4.attention.mixer'
@@ -219,7 +219,7 @@ def test_layers_are_chosen_by_any_part_of_their_name():
         'backbone.stages.3.downsample.attention.mixer',
         'backbone.stages.3.blocks.3.attention.mixer',
     ]
-    with pytest.raises(ValueError, match=r"'stages.1'; choose of backbone.stages.2.blocks.4"):
+    with pytest.raises(ValueError, match=r"'stages.1'; choose from backbone.stages.2.blocks.4"):
         attention_layers(model, ['stages.1'])
     with pytest.raises(ValueError, match='Linear has no attention layer'):
         attention_layers(nn.Linear(1, 1))

@@ -1,4 +1,4 @@
-"""Attention of whole models on image files: sheets, arrays, and mistakes that are named."""
+"""Attention of models on image files: sheets, arrays and error messages."""
 
 import runpy
 import sys
@@ -23,7 +23,7 @@ SEGFORMER = str(ROOT / 'configs' / 'segformer_mobilevitv2_050_ade20k.py')
 
 @pytest.fixture(scope='module')
 def image(tmp_path_factory):
-    """An odd number of pixels wide, a bright square on noise."""
+    """A bright square on noise, with an odd width."""
     pixels = np.random.default_rng(0).integers(0, 100, (60, 91, 3), np.uint8)
     pixels[20:40, 50:70] = 255
     path = tmp_path_factory.mktemp('images') / 'odd.png'
@@ -100,7 +100,7 @@ def test_a_segmentor_gets_its_weights_and_only_the_layers_asked_for(image, tmp_p
     assert 'random' not in said
     assert '--query has no effect' in said
     arrays = arrays_of(files)
-    # scaled to 64 x 97, rounded up to 64 x 128 by the pipeline, which stretches
+    # scaled to 64 x 97, then stretched to 64 x 128 by the pipeline
     assert arrays['input_size'].tolist() == [64, 128]
     assert arrays['content_size'].tolist() == [64, 128]
     names = [f'backbone.stages.3.blocks.0.encoders.{i}.attention/folded' for i in range(4)]
@@ -136,7 +136,7 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
     ('target', 'options', 'message'),
     [
         ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 is outside of .*odd.png.* below 91'),
-        ('SHViT:s1', dict(layers=['stages.0']), r"no layer is called 'stages.0'; choose of"),
+        ('SHViT:s1', dict(layers=['stages.0']), r"no layer matches 'stages.0'; choose from"),
         ('SHViT:s1', dict(size=(31, 64)), '--size is 31 64; both start at 32'),
         (
             'SHViT:s1',
@@ -145,7 +145,7 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
         ),
         ('SHViT:s1', dict(images=[__file__]), 'cannot be read as an image'),
         ('SHViT:s1', dict(images=['a/odd.png', 'b/odd.png']), "called 'odd'"),
-        ('mmdet.ResNet:depth=18', {}, 'no backbone of mmeffvit'),
+        ('mmdet.ResNet:depth=18', {}, 'not a backbone of mmeffvit'),
         ('Nothing:s1', {}, 'neither a config file nor a backbone'),
         ('no.py', {}, "'no.py' does not exist"),
         (str(ROOT / 'configs/_base_/datasets/voc12_coco.py'), {}, 'default_scope'),
@@ -182,7 +182,7 @@ def test_colors_grow_with_the_values_and_the_query_point_is_ringed():
     assert center == pytest.approx([30 + 32 * 220 / 256, 160 * 220 / 256], abs=1)
 
 
-def test_an_even_map_has_the_middle_of_the_scale_unless_stretched():
+def test_a_constant_map_has_the_middle_color_unless_stretched():
     even = np.array([0.9, 1.1], np.float32)
     assert limits_of(even) == pytest.approx((0, 2))
     assert limits_of(even, stretch=True) == pytest.approx((0.9, 1.1))
@@ -191,7 +191,7 @@ def test_an_even_map_has_the_middle_of_the_scale_unless_stretched():
     assert limits_of(np.array([-1.0, -3.0])) == (-4, 0)
 
 
-def test_the_ends_of_a_scale_are_told_apart_by_their_digits():
+def test_the_ends_of_a_scale_are_printed_with_enough_digits():
     assert digits((0, 0.1234)) == 3
     assert f'{0.003331:.{digits((0.003331, 0.003339))}g}' == '0.003331'
     assert digits((1, 1)) == 3
@@ -199,7 +199,7 @@ def test_the_ends_of_a_scale_are_told_apart_by_their_digits():
 
 @pytest.fixture
 def tool(monkeypatch):
-    """The tool in this process: importing torch and the hosts again would take seconds."""
+    """The tool in this process: importing torch, mmdet and mmseg again would take seconds."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, 'argv', ['visualize_attention.py', *map(str, arguments)])
@@ -209,7 +209,7 @@ def tool(monkeypatch):
     return run
 
 
-def test_the_tool_hands_its_arguments_on(image, tmp_path, tool):
+def test_the_tool_passes_its_arguments(image, tmp_path, tool):
     tool(
         'SwiftFormer:xs', image, '--out', tmp_path, '--size', 64, 96, '--query', 90, 59,
         '--layers', 'stages.3', 'stages.1', '--stretch',
@@ -220,7 +220,7 @@ def test_the_tool_hands_its_arguments_on(image, tmp_path, tool):
     assert sum(name.endswith('/weights') for name in arrays) == 2
 
 
-def test_the_tool_ends_a_mistake_in_one_message(image, tmp_path, tool, capsys):
+def test_the_tool_reports_a_mistake_in_one_message(image, tmp_path, tool, capsys):
     with pytest.raises(SystemExit) as ended:
         tool('SwiftFormer:xs', image, '--out', tmp_path, '--checkpoint', 'gone.pth')
     assert ended.value.code == 2

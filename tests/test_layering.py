@@ -1,4 +1,4 @@
-"""Arrows point one way: no room imports one above it, and the low ones know few packages."""
+"""Packages only import those of lower layers, and few third-party packages."""
 
 import ast
 import sys
@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / 'mmeffvit'
-FLOORS = (  # a room imports those of the floors before its own
+LAYERS = (  # a package may import those of earlier layers
     {'errors', 'version', 'layers'},
     {'registry', 'utils'},
     {'checkpoints'},
@@ -24,8 +24,8 @@ FLOORS = (  # a room imports those of the floors before its own
     {'cli'},
     {'__main__'},
 )
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-FOREIGN = {  # all that these may import beside Python's own library
+LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+ALLOWED = {  # allowed imports besides the standard library
     'layers': {'torch'},
     'errors': set(),
     'version': set(),
@@ -40,7 +40,7 @@ FILES = sorted(PACKAGE.rglob('*.py'))
 
 
 def imported_by(path: Path) -> Iterator[str]:
-    """The full names of what a file imports, in functions too."""
+    """The full names of all imports of a file, including those in functions."""
     package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -51,40 +51,40 @@ def imported_by(path: Path) -> Iterator[str]:
             yield from (f'{module}.{alias.name}' for alias in node.names)
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix('.py')
 
 
-@pytest.mark.parametrize('room', sorted(FLOOR))
-def test_no_room_imports_one_of_its_floor_or_above(room):
-    files = [path for path in FILES if room_of(path) == room]
-    assert files, f'{room} is gone: take it out of FLOORS'
+@pytest.mark.parametrize('package', sorted(LAYER_OF))
+def test_packages_only_import_those_of_lower_layers(package):
+    files = [path for path in FILES if package_of(path) == package]
+    assert files, f'{package} does not exist: remove it from LAYERS'
     for path in files:
         for name in imported_by(path):
             parts = name.split('.')
             if parts[0] != 'mmeffvit' or len(parts) == 1:
                 continue
-            other = parts[1] if parts[1] in FLOOR else '__init__'
-            fine = other == room or FLOOR.get(other, -1) < FLOOR[room]
-            assert fine, f'{path.relative_to(ROOT)} imports {name}: {other} is not below {room}'
+            other = parts[1] if parts[1] in LAYER_OF else '__init__'
+            fine = other == package or LAYER_OF.get(other, -1) < LAYER_OF[package]
+            assert fine, f'{path.relative_to(ROOT)} imports {name}: {other} is not below {package}'
 
 
-def test_every_room_has_its_floor():
-    assert {room_of(path) for path in FILES} - {'__init__'} == set(FLOOR)
+def test_every_package_has_a_layer():
+    assert {package_of(path) for path in FILES} - {'__init__'} == set(LAYER_OF)
 
 
-@pytest.mark.parametrize('room', sorted(FOREIGN))
-def test_a_low_room_knows_no_more_packages_than_it_should(room):
+@pytest.mark.parametrize('package', sorted(ALLOWED))
+def test_low_layers_import_only_allowed_packages(package):
     for path in FILES:
-        if room_of(path) == room:
+        if package_of(path) == package:
             names = {name.partition('.')[0] for name in imported_by(path)}
             others = names - set(sys.stdlib_module_names) - {'mmeffvit'}
-            assert others <= FOREIGN[room], f'{path.relative_to(ROOT)} imports {others}'
+            assert others <= ALLOWED[package], f'{path.relative_to(ROOT)} imports {others}'
 
 
-def test_checkpoints_know_nothing_of_mmengine_but_its_records():
+def test_checkpoints_import_nothing_of_mmengine_but_its_records():
     for path in FILES:
-        if room_of(path) == 'checkpoints':
+        if package_of(path) == 'checkpoints':
             known = {name for name in imported_by(path) if name.startswith('mmengine')}
             assert known <= {'mmengine.logging.HistoryBuffer'}, path
 

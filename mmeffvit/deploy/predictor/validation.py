@@ -1,4 +1,4 @@
-"""What an exported file says of itself, checked: anybody may have written it."""
+"""Validation of exported files and their metadata, which are untrusted."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -11,16 +11,16 @@ from mmeffvit.utils.reading import parse_json
 
 from .resizing import CV2
 
-MAX_SIDE = 2**15  # pixels of an image for a model: OpenCV resizes to no more
+MAX_SIDE = 2**15  # pixels of an input image: the limit of OpenCV's resize
 MAX_DIVISOR = 2**10
 
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """While a file of ONNX is loaded.
+    """Context for loading an ONNX file.
 
     Raises:
-        UserError: If it is missing or is none.
+        UserError: If it is missing or invalid.
     """
     if not path.is_file():
         raise UserError(f'{str(path)!r} does not exist; `tools/export.py` writes such a file')
@@ -28,32 +28,33 @@ def readable(path: Path) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:  # onnxruntime has a dozen of its own
+    except Exception as error:  # onnxruntime has a dozen exception classes
         reason = ' '.join(str(error).split())
         raise UserError(
-            f'{path} cannot be read as a model, write it again by `tools/export.py` ({reason:.200})'
+            f'{path} cannot be read as a model, write it again with `tools/export.py` '
+            f'({reason:.200})'
         ) from error
 
 
 def check_input(session: Any, path: Path) -> None:
-    """Look at what a model takes.
+    """Check the input of a model.
 
     Raises:
         UserError: If it is not one batch of images.
     """
     inputs = [(each.name, each.type, each.shape) for each in session.get_inputs()]
     if len(inputs) != 1 or inputs[0][1] != 'tensor(float)' or len(inputs[0][2] or ()) != 4:
-        raise UserError(f'{path} takes {inputs}, and not one batch of images (B, 3, H, W) in float')
+        raise UserError(f'{path} takes {inputs}, not one batch of images (B, 3, H, W) in float')
 
 
 def check_size(size: tuple[int, ...] | None, what: str) -> None:
-    """Look at the height and the width of images for a model.
+    """Check the height and width of images for a model.
 
     Raises:
-        UserError: If one is no number of pixels.
+        UserError: If one is not a valid number of pixels.
     """
     if size is not None and not all(is_side(side) for side in size):
-        raise UserError(f'{what} is {tuple(size)}; give two whole numbers from 1 to {MAX_SIDE:,}')
+        raise UserError(f'{what} is {tuple(size)}; give two integers from 1 to {MAX_SIDE:,}')
 
 
 def is_side(value: Any) -> bool:
@@ -89,6 +90,7 @@ def is_names(value: Any) -> bool:
 RESIZE: dict[str, Callable[[Any], bool]] = {
     'scale': is_pair,
     'keep_ratio': lambda value: isinstance(value, bool),
+    'truncated': lambda value: isinstance(value, bool),
     'interpolation': lambda value: value in list(CV2),
     'backend': lambda value: value in ['cv2', 'pillow'],
     'divisor': lambda value: type(value) is int and 1 <= value <= MAX_DIVISOR,
@@ -96,9 +98,9 @@ RESIZE: dict[str, Callable[[Any], bool]] = {
     'pad': is_pair,
     'pad_value': lambda value: is_number(value) or is_color(value),
 }
-UNRESIZED = dict(
-    scale=None, keep_ratio=False, interpolation='bilinear', backend='cv2', divisor=1,
-    rounding='down', pad=None, pad_value=0,
+NO_RESIZE = dict(
+    scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
+    divisor=1, rounding='down', pad=None, pad_value=0,
 )  # fmt: skip
 
 
@@ -106,28 +108,28 @@ def resize_settings(metadata: Mapping[str, str]) -> dict[str, Any]:
     """How images are resized, see :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
 
     Raises:
-        UserError: If a value cannot be.
+        UserError: If a value is invalid.
     """
-    told = value_of(metadata, 'resize', lambda value: isinstance(value, dict), {})
-    settings = {**UNRESIZED, **told}
-    for key, fits in RESIZE.items():
-        if not fits(settings[key]):
-            raise UserError(f"the file's metadata cannot be used: resize has {key} "
+    given = value_of(metadata, 'resize', lambda value: isinstance(value, dict), {})
+    settings = {**NO_RESIZE, **given}
+    for key, is_valid in RESIZE.items():
+        if not is_valid(settings[key]):
+            raise UserError(f"the file's metadata is invalid: resize has {key} "
                             f'{settings[key]!r:.80}')  # fmt: skip
     return settings
 
 
 def value_of(
-    metadata: Mapping[str, str], key: str, fits: Callable[[Any], bool], default: Any
+    metadata: Mapping[str, str], key: str, is_valid: Callable[[Any], bool], default: Any
 ) -> Any:
-    """A value of the metadata in JSON.
+    """A JSON value of the metadata.
 
     Raises:
-        UserError: If it is another than ``fits`` takes.
+        UserError: If it is invalid.
     """
     if key not in metadata:
         return default
     value = parse_json(metadata[key], f"the file's metadata: {key}")
-    if not fits(value):
-        raise UserError(f"the file's metadata cannot be used: {key} is {metadata[key]!r:.80}")
+    if not is_valid(value):
+        raise UserError(f"the file's metadata is invalid: {key} is {metadata[key]!r:.80}")
     return value
