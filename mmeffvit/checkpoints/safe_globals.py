@@ -142,24 +142,28 @@ def allowed() -> torch.serialization.safe_globals:
 
 
 def check_pickle(file: IO[bytes], count: int = 1) -> None:
-    """Refuse tuples of shared tuples: 60 pairs of one another have 2**60 leaves.
+    """Refuse a pickle that would take endless time or memory.
 
-    A hash or a comparison of one, as the key of a dict, would visit every path through it.
+    60 pairs of one another have 2**60 leaves, and a hash of them, as the key of a dict, would visit
+    every one. What is stored under a large number needs a list as long.
 
     Args:
         file: Where the pickle begins; nothing of it is called.
         count: Pickles that follow each other.
 
     Raises:
-        pickle.UnpicklingError: If there are such tuples, or it is no pickle.
+        pickle.UnpicklingError: If it is such a one, or none.
     """
     for _ in range(count):
         stack: list[int | None] = []  # paths through every value; None is a mark
         memo: dict[int, int | None] = {}
-        for opcode, argument, _ in pickletools.genops(file):
+        for opcode, argument, position in pickletools.genops(file):
             name = opcode.name
             if name.endswith('PUT') or name == 'MEMOIZE':
-                memo[len(memo) if argument is None else int(argument)] = stack[-1]
+                place = len(memo) if argument is None else int(argument)
+                if place > position:  # a list as long as this would be made
+                    raise pickle.UnpicklingError('it stores more objects than it has bytes')
+                memo[place] = stack[-1]
             elif name.endswith('GET'):
                 stack.append(memo[int(argument)])
             elif name == 'MARK':

@@ -111,7 +111,9 @@ def check_detections(
     needed = {'image_id', 'category_id', 'score'}
     for detection in found:
         if missing := sorted(needed - set(detection)):
-            raise UserError(f'{path} has a detection without {", ".join(missing)}: {detection}')
+            raise UserError(
+                f'{path} has a detection without {", ".join(missing)}: {detection!r:.200}'
+            )
         if wrong := [key for key, is_valid in VALUES.items() if not is_valid(detection.get(key))]:
             raise UserError(
                 f'{path} has a detection with {wrong[0]} {detection[wrong[0]]!r:.80}: fix the '

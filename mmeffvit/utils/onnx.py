@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
+from mmeffvit.errors import UserError
+
 from .optional import require
+from .text import reason
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -34,7 +37,12 @@ def open_session(model: str | os.PathLike | bytes, threads: int = 0) -> 'Inferen
 def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArray]:
     """Outputs by name for images (B, 3, H, W)."""
     names = [output.name for output in session.get_outputs()]
-    values = session.run(names, {session.get_inputs()[0].name: images})
+    try:
+        values = session.run(names, {session.get_inputs()[0].name: images})
+    except Exception as error:  # onnxruntime has a dozen of its own
+        raise UserError(
+            f'the model does not run on images of {images.shape} ({reason(error)})'
+        ) from error
     return dict(zip(names, values, strict=True))
 
 

@@ -14,7 +14,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import result_names
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import read_image, write_image
-from mmeffvit.utils.onnx import open_session
+from mmeffvit.utils.onnx import open_session, run_session
 
 from .drawing import draw_label_map, draw_objects
 from .masks import paste_mask
@@ -162,9 +162,9 @@ class OnnxPredictor:
             images = np.concatenate([images, *[images[:1]] * (count - len(part))])
             images = images[..., ::-1].transpose(0, 3, 1, 2)  # RGB, (B, 3, H, W)
             images = np.ascontiguousarray(images, dtype=np.float32)
-            values = self.session.run(self.outputs, {self.session.get_inputs()[0].name: images})
+            values = run_session(self.session, images)
             for i, (image, resized) in enumerate(part):
-                outputs = {key: value[i] for key, value in zip(self.outputs, values, strict=True)}
+                outputs = {key: value[i] for key, value in values.items()}
                 yield image, self._result(outputs, resized, image.shape[:2])
 
     def _result(
