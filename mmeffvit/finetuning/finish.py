@@ -137,9 +137,12 @@ def enlargement(dataset: BaseDataset) -> float:
 
 
 def next_commands(config: Path, checkpoint: Path, folder: Path) -> str:
+    onnx = folder / 'result' / 'model.onnx'
     rows = (
-        ('find objects in photographs', f'predict {config} {checkpoint} PHOTOS'),
-        ('make the file smaller', f'quantize {folder}/result/model.onnx PHOTOS int8.onnx'),
+        ('predict on photographs', f'predict {config} {checkpoint} PHOTOS'),
+        ('make the file smaller', f'quantize {onnx} PHOTOS int8.onnx')
+        if onnx.is_file()
+        else ('make a file for other programs', f'export {config} {checkpoint} {onnx}'),
         ('train again, after changes of the config', f'train {config} --work-dir {folder}/run2'),
     )
     return '\n'.join(['', *(f'to {what}:\n  mmeffvit {command}' for what, command in rows)])

@@ -66,10 +66,9 @@ def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, di
     data = read(path, options)
     print(f'{data.root}: {data.format}, {len(data.classes)} classes')
     check(data, needs_masks=options.needs_masks)
+    write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
     if data.findings.by_kind:
-        print(data.findings.describe())
-        write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
-        print(f'all of these: {out / "faults.txt"}')
+        print(f'{data.findings.describe()}\nall of these: {out / "faults.txt"}')
     left_out = data.findings.stop(skip_broken=options.skip_broken)
     if left_out:
         print(f'left out: {left_out}')

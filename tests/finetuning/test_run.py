@@ -1,5 +1,7 @@
 """One command: from a folder in YOLO form to a config, a checkpoint, pictures and an ONNX file."""
 
+import re
+
 import cv2
 import numpy as np
 import onnxruntime
@@ -10,6 +12,7 @@ from mmeffvit.datasets.shapes import ShapesSpec
 from tests.conftest import run_tool_here
 from tests.preparation.sets import files_in, polygon_line, write_maps, write_yolo
 
+NEXT = r'mmeffvit predict .*\.pth PHOTOS\n.*\n  mmeffvit quantize .*\n.*\n  mmeffvit train '
 FAST = ('--epochs', 1, '--weights', 'none')
 SPEC = ShapesSpec(side=64, max_objects=2)
 
@@ -31,6 +34,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path):
     assert sheet.shape == (28 + 2 * (384 + 6), 3 * (2 * 384 + 6), 3)
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
+    assert re.search(NEXT, run.stdout)
     session = onnxruntime.InferenceSession(str(result / 'model.onnx'))
     image = cv2.imread(str(root / 'images/val/val_0.png'))[..., ::-1].transpose(2, 0, 1)[None]
     boxes = session.run(['boxes'], {'images': np.ascontiguousarray(image, np.float32)})[0]
