@@ -14,6 +14,9 @@ test: full  ## run all tests, in two processes of one thread each
 	$(RUN) -m mmeffvit doctor
 	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2 --dist worksteal
 
+hostile: full  ## try thousands of hostile inputs and faults, and count the outcomes
+	$(RUN) -m tests.hostile
+
 learn: full  ## overfit a few images with every head, and print the metrics
 	$(RUN) -m tests.learning
 

@@ -80,6 +80,9 @@ def all_cases(world: World, seed: int, more: int) -> Iterator[Case]:
 
 def main() -> int:
     options = parse()
+    if os.environ.get('OMP_NUM_THREADS') != '1':  # it is read when libraries are loaded
+        command = [sys.executable, '-m', __package__, *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, 'OMP_NUM_THREADS': '1'})
     import_all()
     place = (
         nullcontext(tempfile.mkdtemp(prefix='hostile_'))
