@@ -6,6 +6,7 @@ import shutil
 import cv2
 import numpy as np
 import pytest
+from mmcv.transforms import LoadImageFromFile
 from mmdet.utils import register_all_modules
 from mmengine.registry import DATASETS
 
@@ -196,7 +197,7 @@ def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tm
         ann_file=str(tmp_path / 'out' / 'val.json'),
         data_prefix=dict(img=str(root / 'images' / 'train')),
         metainfo=dict(classes=CLASSES),
-        pipeline=[dict(type='mmdet.LoadImageFromFile')],
+        pipeline=[dict(type=LoadImageFromFile)],
     )
     register_all_modules(False)
     dataset = DATASETS.build(settings)
