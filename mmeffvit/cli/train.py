@@ -66,7 +66,7 @@ def add_wishes(group: Any) -> None:
     add = group.add_argument
     add('--model', metavar='NAME', help='one of `mmeffvit.list_models()`; by default a small one')
     add('--image-size', type=int, metavar='PIXELS', help='by default that of the images or less')
-    add('--batch', type=int, metavar='N', help='images a step')
+    add('--batch', type=int, metavar='N', help='batch size')
     add('--epochs', type=int, metavar='N', help='by default fewer, the more images there are')
     add('--patience', type=int, metavar='N', help='epochs without progress before the end; 0: all')
     add('--freeze', type=int, metavar='N', help='keep the stem and N stages of the backbone')

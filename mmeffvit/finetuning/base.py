@@ -82,7 +82,7 @@ class Base:
 
     @property
     def batch_size(self) -> int:
-        """The number of images a step that the learning rate is for."""
+        """The batch size that the learning rate is for."""
         scaling = self.config.get('auto_scale_lr') or {}
         return scaling.get('base_batch_size') or self.config.train_dataloader.batch_size
 

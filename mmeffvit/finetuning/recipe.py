@@ -33,7 +33,7 @@ class Wishes:
 
     Args:
         image_size: Side of the images in pixels.
-        batch: Images a step.
+        batch: Batch size.
         epochs: Epochs.
         patience: Epochs without a better metric after which training stops; 0 never stops.
         accumulate: Steps whose gradients are added up before an update.
@@ -72,7 +72,7 @@ class Recipe:
 
     Args:
         image_size: Side of the images in pixels.
-        batch: Images a step.
+        batch: Batch size.
         iterations: Steps in an epoch.
         epochs: Epochs.
         val_every: Epochs between validations.
@@ -130,7 +130,7 @@ def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
 
 
 def default_batch(size: int, count: int) -> int:
-    """Images a step: at least four steps in an epoch of a small set."""
+    """Batch size: at least four iterations in an epoch of a small set."""
     batch = BATCH if size <= SMALL else BATCH // 2
     return max(2, min(batch, count // 4))
 

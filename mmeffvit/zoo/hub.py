@@ -165,13 +165,13 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     Raises:
         UserError: If there is none.
     """
-    wanted = dict(leaves(own_model_config(config), 'model'))
+    wanted = dict(values_in(own_model_config(config), 'model'))
     own = own_configs()
     stem = Path(config.filename or '').stem
     best: tuple[str, dict[str, Any]] | None = None
     for name in sorted(own, key=lambda name: name != stem):
         other = open_config(own[name])
-        options = differences(dict(leaves(own_model_config(other), 'model')), wanted)
+        options = differences(dict(values_in(own_model_config(other), 'model')), wanted)
         if options is not None and (best is None or len(options) < len(best[1])):
             best = name, options
         if best is not None and (name == stem or not best[1]):
@@ -184,14 +184,14 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     return best
 
 
-def leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def values_in(value: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Every value of a config by its dotted key; a list of numbers is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from leaves(item, f'{place}.{key}')
+            yield from values_in(item, f'{place}.{key}')
     elif isinstance(value, list | tuple) and not is_plain(value):
         for number, item in enumerate(value):
-            yield from leaves(item, f'{place}.{number}')
+            yield from values_in(item, f'{place}.{number}')
     else:
         yield place, list(value) if isinstance(value, tuple) else value
 
