@@ -22,7 +22,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def exit_with_message(debug: bool = False) -> Iterator[None]:
-    """Turn an user error, and an interruption, into a message and an exit code.
+    """Turn user errors and interruptions into a message and an exit code.
 
     Args:
         debug: Let the exception through, with its traceback.

@@ -26,6 +26,8 @@ NAMED = {
     'mmcls://': mmengine_checkpoint.get_mmcls_models,
 }
 STORES = ('s3://', 'petrel://')
+# that a config inside a checkpoint may import
+PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
 # where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 
@@ -117,7 +119,15 @@ def is_assignment(line: ast.stmt) -> bool:
         and all(isinstance(name, ast.Name) for name in line.targets)
         and not {name.id for name in line.targets} & {'_base_', 'dict'}
         and is_literal(line.value)
+        and (all(name.id != 'custom_imports' for name in line.targets) or imports_known(line.value))
     )
+
+
+def imports_known(value: ast.expr) -> bool:
+    """Whether ``custom_imports`` names modules of known packages alone: others would be run."""
+    constants = (node.value for node in ast.walk(value) if isinstance(node, ast.Constant))
+    names = [constant for constant in constants if isinstance(constant, str)]
+    return all(name == 'imports' or name.partition('.')[0] in PACKAGES for name in names)
 
 
 def is_literal(node: ast.expr) -> bool:

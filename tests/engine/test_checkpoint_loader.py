@@ -206,6 +206,7 @@ def test_the_configs_that_runs_save_set_values():
     for path in ('detection/retinanet', 'datasets/coco_instance', 'schedules/adamw_1x'):
         text = Config.fromfile(ROOT / 'configs' / '_base_' / f'{path}.py').pretty_text
         assert sets_values(text), path
+    assert sets_values("custom_imports = dict(allow_failed_imports=False, imports=['mmeffvit'])")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +214,8 @@ def test_the_configs_that_runs_save_set_values():
     [
         'import os',
         'a = print()',
+        "custom_imports = dict(imports=['antigravity'])",
+        "custom_imports = {'imports': ['mmeffvit', 'mmeffvit_payload']}",
         'a = dict(b=[print])',
         'a = dict(**b)',
         'a = {**b}',
