@@ -35,7 +35,7 @@ def main() -> int:
         '--clock',
         choices=CLOCKS,
         default='wall',
-        help='processor: CPU time of the thread, for a shared machine',
+        help='processor: CPU time of the process, for a shared machine',
     )
     parser.add_argument('--fresh', action='store_true', help='repeat finished measurements')
     parser.add_argument(

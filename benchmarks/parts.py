@@ -11,6 +11,7 @@ from . import (
     detectors,
     gemm,
     headlines,
+    int8,
     throughput,
     training,
 )
@@ -19,6 +20,7 @@ PARTS: dict[str, ModuleType] = {
     'backbones': backbones,
     'training': training,
     'deployed': deployed,
+    'int8': int8,
     'detectors': detectors,
     'gemm': gemm,
     'headlines': headlines,

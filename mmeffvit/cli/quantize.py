@@ -1,4 +1,4 @@
-"""Make an exported ONNX file int8, calibrated on a folder of images, and compare the two."""
+"""Quantize an exported ONNX file to int8 on a folder of images, and compare the two."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -12,18 +12,23 @@ from .arguments import new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8.onnx')
+    parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8')
     add = parser.add_argument
     add('model', metavar='MODEL.onnx', help='written by tools/export.py')
     add('images', metavar='IMAGES', help='folder of images like those to come')
-    add('out', type=output_file, metavar='OUT.onnx', help='file to write')
+    add(
+        'out',
+        type=output_file,
+        metavar='OUT',
+        help='.onnx for ONNX Runtime, .xml for OpenVINO; without a suffix the faster of the two',
+    )
     add('--samples', type=int, default=64, metavar='N', help='images to calibrate on at most')
     add(
         '--exclude',
         nargs='+',
         default=['auto'],
         metavar='auto|none|NODE',
-        help='nodes that stay in float; auto searches for the most sensitive',
+        help='layers that stay in float; auto searches for the most sensitive where int8 disagrees',
     )
     add('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='resize images to this')
     add(
@@ -33,6 +38,14 @@ def make_parser() -> ArgumentParser:
         metavar='SCORE',
         help='compare objects with at least this score',
     )
+    add(
+        '--min-agreement',
+        type=float,
+        metavar='VALUE',
+        help='lowest agreement with the float file: fraction of matched objects (default 0.9) or '
+        'of equal pixels (0.95), or dB of each map (15)',
+    )
+    add('--allow-slower', action='store_true', help='write the file even if float is faster here')
     return parser
 
 

@@ -10,6 +10,7 @@ from mmeffvit.utils.boxes import match_objects, pairwise_iou
 Outputs = Mapping[str, NDArray]
 
 OBJECTS = ('boxes', 'scores', 'labels')
+MASK = 0.5  # lowest probability of a mask's pixels
 
 
 def largest_error(expected: NDArray, found: NDArray) -> float:
@@ -62,10 +63,11 @@ def object_agreement(
     """Agreement of detected objects, with one image (B = 1) per entry.
 
     ``objects`` counts those with a score of at least ``score_thr`` in ``expected``; ``new objects``
-    those in ``found`` that match no object in ``expected``, at any score.
+    those in ``found`` that match no object in ``expected``, at any score. Masks are compared in
+    their boxes.
     """
     count = new = 0
-    differences, overlaps = [], []
+    differences, overlaps, masks = [], [], []
     for one, other in zip(map(_image, expected), map(_image, found), strict=True):
         pairs = match_above(one, other, score_thr)
         count += int((one['scores'] >= score_thr).sum())
@@ -74,7 +76,9 @@ def object_agreement(
         iou = pairwise_iou(one['boxes'], other['boxes'])
         differences += [abs(float(one['scores'][i] - other['scores'][j])) for i, j in pairs]
         overlaps += [float(iou[i, j]) for i, j in pairs]
-    return {
+        if 'masks' in one:
+            masks += [mask_iou(one['masks'][i], other['masks'][j]) for i, j in pairs]
+    measures = {
         'objects': count,
         'matched objects': len(differences) / count if count else np.nan,
         'new objects': new,
@@ -82,6 +86,14 @@ def object_agreement(
         'mean score difference': float(np.mean(differences)) if differences else np.nan,
         'mean IoU of the boxes': float(np.mean(overlaps)) if overlaps else np.nan,
     }
+    return measures | ({'mean IoU of the masks': float(np.mean(masks))} if masks else {})
+
+
+def mask_iou(one: NDArray, other: NDArray) -> float:
+    """IoU of two masks (h, w) of probabilities; 1 if both are empty."""
+    one, other = one >= MASK, other >= MASK
+    union = np.count_nonzero(one | other)
+    return float(np.count_nonzero(one & other) / union) if union else 1.0
 
 
 def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tuple[int, int]]:
@@ -94,7 +106,7 @@ def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tup
 
 
 def _image(outputs: Outputs) -> dict[str, NDArray]:
-    return {name: outputs[name][0] for name in OBJECTS}
+    return {name: outputs[name][0] for name in (*OBJECTS, 'masks') if name in outputs}
 
 
 def agreement(

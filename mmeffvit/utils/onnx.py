@@ -51,3 +51,14 @@ def run_onnx(
 ) -> dict[str, NDArray]:
     """Outputs by name of a file for images (B, 3, H, W)."""
     return run_session(open_session(model, threads), images)
+
+
+def read_metadata(model: str | os.PathLike) -> dict[str, str]:
+    """Metadata of a file, strings by name.
+
+    Raises:
+        UserError: If onnx is not installed.
+    """
+    onnx = require('onnx', 'Reading .onnx')
+    content = onnx.load(str(model), load_external_data=False)
+    return {entry.key: entry.value for entry in content.metadata_props}

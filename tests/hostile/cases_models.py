@@ -45,7 +45,9 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
 
 
 def quantize(*arguments: object) -> Callable[[Path], None]:
-    return command('quantize', *(arguments or ('model.onnx', 'images', 'out.onnx')))
+    return command(
+        'quantize', *(arguments or ('model.onnx', 'images', 'out.onnx')), '--allow-slower'
+    )
 
 
 def predictor(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
 from torch import Tensor, nn
 
@@ -122,7 +123,10 @@ class MaskRCNNGraph(DetectionGraph):
     def masks(self, features: Sequence[Tensor], boxes: Tensor, labels: Tensor) -> Tensor:
         """Masks of the objects: (B, K, 4), (B, K) -> (B, K, M, M)."""
         roi_head = self.network.roi_head
-        pooled = extract(roi_head.mask_roi_extractor, features, with_image_index(boxes))
+        # OpenVINO pools empty regions to NaN, from which no quantizer can learn a range
+        corners = F.pad(boxes.new_ones(2), (2, 0))  # of the first pixel
+        regions = with_image_index(torch.where((labels >= 0).unsqueeze(2), boxes, corners))
+        pooled = extract(roi_head.mask_roi_extractor, features, regions)
         masks = roi_head.mask_head(pooled).sigmoid()  # (B K, C or 1, M, M)
         labels = labels.flatten()
         if masks.shape[1] > 1:

@@ -1,31 +1,73 @@
 """Quantize an ONNX file to int8, and compare it with the float file."""
 
-import itertools
 import json
+import math
 import os
 import statistics
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import agreement
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
-from mmeffvit.deploy.predictor.validation import check_input, check_size, readable
+from mmeffvit.deploy.predictor.sessions import Session, open_model
+from mmeffvit.deploy.predictor.validation import check_size, readable
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import check_output, write_file
-from mmeffvit.utils.onnx import open_session, run_session
-from mmeffvit.utils.optional import require
+from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.machine import has_int8_dot_product
 
-from .quantizer import PURPOSE, Quantizer
-from .sensitivity import IMAGES, measure, sensitive
+from .onnxruntime import OnnxQuantizer
+from .openvino import OpenVINOQuantizer
+from .route import Attempt, Route
 
 HELD_OUT = 32  # maximum number of images for the comparison
 ROUNDS = 10  # of the timing
 NOTE = 'quantization'  # key of the metadata
+ROUTES: dict[str, Callable[[Path, Sequence[NDArray]], Route]] = {
+    '.onnx': OnnxQuantizer,
+    '.xml': OpenVINOQuantizer,
+}
+# lowest agreement of a file that is written, by measure
+MINIMA = {
+    'matched objects': 0.9,
+    'mean IoU of the masks': 0.8,
+    'pixel agreement': 0.95,
+    'signal-to-noise ratio, dB': 15.0,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A quantized model and how well it agrees with the float file.
+
+    Args:
+        suffix: Of the file: ``.onnx`` or ``.xml``.
+        runtime: Name of its runtime.
+        attempt: The model.
+        measures: Its agreement.
+        milliseconds: Median time per image on one thread, of the float file and of this model.
+    """
+
+    suffix: str
+    runtime: str
+    attempt: Attempt
+    measures: dict[str, float]
+    milliseconds: tuple[float, float]
+
+    @property
+    def speed(self) -> float:
+        """Times faster than the float file."""
+        return self.milliseconds[0] / self.milliseconds[1]
+
+    def __str__(self) -> str:
+        excluded = self.attempt.excluded
+        kept = f', {len(excluded)} layers in float ({_shorten(excluded)})' if excluded else ''
+        shown = ', '.join(f'{name} {value:.4g}' for name, value in worst(self.measures).items())
+        return f'{self.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
 
 
 @dataclass(frozen=True)
@@ -33,35 +75,32 @@ class Quantization:
     """Result of a quantization.
 
     Args:
+        out: The file that was written.
         calibrated: Number of calibration images.
         held_out: Number of other images, used for the comparison.
-        quantized: Number of int8 nodes.
-        excluded: Names of quantizable nodes that remain in float.
-        measures: Agreement of the int8 file with the float file.
-        sizes: Bytes of the float file and of the int8 file.
-        milliseconds: Median time per image on one thread, float and int8 interleaved.
+        chosen: The model that was written.
+        trials: All that were tried, in order.
+        sizes: Bytes of the float file and of the int8 file, with its weights.
     """
 
+    out: Path
     calibrated: int
     held_out: int
-    quantized: int
-    excluded: tuple[str, ...]
-    measures: dict[str, float]
+    chosen: Trial
+    trials: tuple[Trial, ...]
     sizes: tuple[int, int]
-    milliseconds: tuple[float, float]
 
     def __str__(self) -> str:
+        attempt = self.chosen.attempt
+        old, new = self.chosen.milliseconds
         rows = [
             ('calibrated on', f'{self.calibrated} images'),
             ('compared on', f'{self.held_out} others'),
-            ('int8 nodes', f'{self.quantized}, {len(self.excluded)} kept in float'),
-            *((name, f'{value:.4g}') for name, value in self.measures.items()),
+            ('int8 layers', f'{attempt.quantized}, {len(attempt.excluded)} kept in float'),
+            *((name, f'{value:.4g}') for name, value in self.chosen.measures.items()),
             ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),
-            (
-                'time, one thread',
-                f'{self.milliseconds[0]:.1f} -> {self.milliseconds[1]:.1f} ms '
-                f'(x {self.milliseconds[0] / self.milliseconds[1]:.2f})',
-            ),
+            ('time, one thread', f'{old:.1f} -> {new:.1f} ms (x {self.chosen.speed:.2f})'),
+            ('written', f'{self.out}, for {self.chosen.runtime}'),
         ]
         width = max(len(name) for name, _ in rows)
         return '\n'.join(f'{name:<{width}}  {value}' for name, value in rows)
@@ -76,65 +115,169 @@ def quantize(
     exclude: Sequence[str] = ('auto',),
     score_thr: float = 0.3,
     size: tuple[int, int] | None = None,
+    min_agreement: float | None = None,
+    allow_slower: bool = False,
 ) -> Quantization:
-    """Quantize an ONNX file to int8, compare it with the float file, and write it.
+    """Quantize an ONNX file to int8, and write it if it agrees with the float file and is faster.
 
     Args:
         model: An ONNX file of the export.
         folder: Images for calibration and for the comparison.
-        out: The ONNX file; it is written atomically.
+        out: The file, written atomically: ``.onnx`` for ONNX Runtime, ``.xml`` for OpenVINO, or
+            without a suffix the faster of the two.
         samples: Maximum number of calibration images; a third of the folder is always held out.
-        exclude: 'auto' keeps the parts in float that are measured to be most sensitive, 'none'
-            keeps none; otherwise names of nodes to keep in float.
+        exclude: 'auto' keeps the most sensitive layers in float where that is needed to agree,
+            'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
         size: Height and width of the images; by default that of the file.
+        min_agreement: Lowest agreement, by default that of :data:`MINIMA`: the fraction of matched
+            objects or of equal pixels, or decibels of each map.
+        allow_slower: Write the file although it is slower here than the float file.
 
     Raises:
-        UserError: If an argument or the file is invalid, there are too few images, no node can be
-            quantized, or a name is unknown.
+        UserError: If an argument or the file is invalid, there are too few images, no layer can be
+            quantized, a name is unknown, or no int8 file agrees and is faster.
     """
-    model, out = Path(model), check_output(out, '.onnx')
+    model, out = Path(model), _checked_output(Path(out), Path(model), size, score_thr)
+    reference = open_model(model)
+    calibration, held_out = divide(find_images(folder), samples)
+    read = reader_of(reference.shape, reference.metadata, size)
+    images = [read(path) for path in held_out]
+    expected = [reference.run(image) for image in images]
+    inputs = [read(path) for path in calibration]
+    single = open_model(model, threads=1)
+    trials: list[Trial] = []
+    for suffix in [out.suffix] if out.suffix else ROUTES:
+        with readable(model):  # user errors of images pass through
+            route = ROUTES[suffix](model, inputs)
+        if not route.nodes:
+            raise UserError(
+                f'{model} has no convolution or matrix product with a weight to quantize'
+            )
+        for attempt in attempts(route, exclude):
+            found = [attempt.open(0).run(image) for image in images]
+            measures = agreement(expected, found, score_thr)
+            times = milliseconds([single, attempt.open(1)], images[0])
+            trials.append(Trial(suffix, route.runtime, attempt, measures, times))
+            print(f'[quantize] {trials[-1]}', file=sys.stderr, flush=True)
+            if agrees(measures, min_agreement):
+                break
+    chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
+    target = out if out.suffix else out.with_name(out.name + chosen.suffix)
+    note = note_of(chosen, trials, len(inputs), len(images))
+    with atomic_output(target) as path:
+        chosen.attempt.save(path, {**reference.metadata, NOTE: json.dumps(note)})
+        size_of_files = sum(item.stat().st_size for item in path.parent.iterdir())
+    sizes = (model.stat().st_size, size_of_files)
+    return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
+
+
+def _checked_output(out: Path, model: Path, size: tuple[int, int] | None, score_thr: float) -> Path:
     check_size(size, '--size')
     if not 0 <= score_thr <= 1:
         raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
-    with readable(model):
-        if out.exists() and out.samefile(model):
-            raise UserError(f'{str(out)!r} is the float file itself: choose another name')
-        reference = open_session(model)
-    check_input(reference, model)
-    calibration, held_out = divide(find_images(folder), samples)
-    metadata = reference.get_modelmeta().custom_metadata_map
-    read = reader_of(reference.get_inputs()[0].shape, metadata, size)
-    with readable(model):  # user errors of images pass through
-        quantizer = Quantizer(model, (read(path) for path in calibration))
-    if not quantizer.nodes:
-        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
-    kept = excluded(quantizer, exclude, [read(path) for path in calibration[:IMAGES]])
-    chosen = [name for name in quantizer.nodes if name not in kept]
-    result = quantizer.quantized(chosen)
+    check_output(out)  # an existing folder is never meant, not even without the suffix
+    for suffix in [out.suffix] if out.suffix else ROUTES:
+        path = check_output(out if out.suffix else out.with_name(out.name + suffix), *ROUTES)
+        if path.exists() and model.exists() and path.samefile(model):
+            raise UserError(f'{str(path)!r} is the float file itself: choose another name')
+    return out
 
-    images = [read(path) for path in held_out]
-    quantized = open_session(result.SerializeToString())
-    measures = agreement(
-        [run_session(reference, image) for image in images],
-        [run_session(quantized, image) for image in images],
-        score_thr,
+
+def attempts(route: Route, exclude: Sequence[str]) -> Iterator[Attempt]:
+    """Models to try, given the layers that are to be kept in float.
+
+    Raises:
+        UserError: If a name is not that of a layer that can be quantized.
+    """
+    if list(exclude) == ['auto']:
+        yield from route.attempts()
+        return
+    names = [] if list(exclude) == ['none'] else list(exclude)
+    unknown = sorted(set(names) - set(route.nodes))
+    if unknown:
+        raise UserError(
+            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or from '
+            f'{", ".join(route.nodes)}'
+        )
+    yield route.attempt(names)
+
+
+def worst(measures: Mapping[str, float]) -> dict[str, float]:
+    """The lowest values of the measures that :data:`MINIMA` limits."""
+    return {
+        kind: min(value for name, value in measures.items() if name.endswith(kind))
+        for kind in MINIMA
+        if any(name.endswith(kind) for name in measures)
+    }
+
+
+def agrees(measures: Mapping[str, float], minimum: float | None) -> bool:
+    """Whether a model agrees with the float file; without any object to compare, it does not."""
+    limits = {kind: limit if minimum is None else minimum for kind, limit in MINIMA.items()}
+    if 'objects' in measures:
+        unmatched = math.ceil((1 - limits['matched objects']) * measures['objects'])
+        if measures['new objects'] > unmatched:
+            return False
+    return all(value >= limits[kind] for kind, value in worst(measures).items())
+
+
+def choose(
+    model: Path, trials: Sequence[Trial], minimum: float | None, *, allow_slower: bool
+) -> Trial:
+    """The fastest model that agrees.
+
+    Raises:
+        UserError: If none does, or none is faster than the float file.
+    """
+    agreeing = [trial for trial in trials if agrees(trial.measures, minimum)]
+    tried = '; '.join(map(str, trials))
+    if trials[0].measures.get('objects') == 0:
+        raise UserError(
+            'the float file finds no object in the held-out images, so that nothing can be '
+            'compared; lower --score-thr, or give other images'
+        )
+    if not agreeing:
+        limits = {
+            kind: MINIMA[kind] if minimum is None else minimum for kind in worst(trials[0].measures)
+        }
+        needed = ', '.join(f'{kind} {limit:g}' for kind, limit in limits.items())
+        raise UserError(
+            f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
+            'like those to come, keep more layers in float with --exclude, or accept less with '
+            '--min-agreement'
+        )
+    best = max(agreeing, key=lambda trial: trial.speed)
+    if best.speed < 1 and not allow_slower:
+        cause = '' if has_int8_dot_product() else ', whose CPU has no int8 dot product'
+        raise UserError(
+            f'int8 is slower than float on this machine{cause} ({tried}); keep {model}, or give '
+            '--allow-slower if the file is for another machine'
+        )
+    return best
+
+
+def note_of(
+    chosen: Trial, trials: Sequence[Trial], calibrated: int, held_out: int
+) -> dict[str, object]:
+    """The report for the file's metadata."""
+    return dict(
+        calibrated=calibrated,
+        held_out=held_out,
+        runtime=chosen.runtime,
+        settings=chosen.attempt.settings,
+        excluded=sorted(chosen.attempt.excluded),
+        agreement={name: _number(value) for name, value in chosen.measures.items()},
+        tried=[str(trial) for trial in trials],
     )
-    note = dict(
-        calibrated=len(calibration), held_out=len(held_out), excluded=sorted(kept),
-        agreement={name: round(value, 6) for name, value in measures.items()},
-    )  # fmt: skip
-    annotate(result, metadata, note)
-    write_file(out, result.SerializeToString())
-    return Quantization(
-        len(calibration),
-        len(held_out),
-        len(chosen),
-        tuple(sorted(kept)),
-        measures,
-        (model.stat().st_size, out.stat().st_size),
-        times(model, out, images[0]),
-    )
+
+
+def _number(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None  # JSON has no NaN
+
+
+def _shorten(names: Sequence[str]) -> str:
+    return ', '.join(names[:4]) + (', ...' if len(names) > 4 else '')
 
 
 def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:
@@ -156,43 +299,16 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
     return calibration, rest[:HELD_OUT]
 
 
-def excluded(quantizer: Quantizer, exclude: Sequence[str], images: Sequence[NDArray]) -> set[str]:
-    """Nodes to keep in float.
-
-    Raises:
-        UserError: If a name is not that of a quantizable node.
-    """
-    if list(exclude) == ['none']:
-        return set()
-    if list(exclude) == ['auto']:
-        groups, _ = measure(quantizer, images)
-        return set(itertools.chain.from_iterable(group.nodes for group in sensitive(groups)))
-    unknown = sorted(set(exclude) - set(quantizer.nodes))
-    if unknown:
-        raise UserError(
-            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or from '
-            f'{", ".join(quantizer.nodes)}'
-        )
-    return set(exclude)
-
-
-def annotate(model: Any, metadata: dict[str, str], note: dict[str, Any]) -> None:
-    """Copy the metadata of the float file, and add an entry on the quantization."""
-    onnx = require('onnx', PURPOSE)
-    onnx.helper.set_model_props(model, {**metadata, NOTE: json.dumps(note)})
-
-
-def times(model: Path, out: Path, image: NDArray) -> tuple[float, float]:
-    """Median milliseconds of both files for one image on one thread, interleaved.
+def milliseconds(sessions: Sequence[Session], image: NDArray) -> tuple[float, ...]:
+    """Median milliseconds of files for one image, interleaved.
 
     CPU time, so that other load on the machine does not count.
     """
-    sessions = [open_session(path, threads=1) for path in (model, out)]
-    seconds: list[list[float]] = [[], []]
+    seconds: list[list[float]] = [[] for _ in sessions]
     for _ in range(ROUNDS + 1):
         for index, each in enumerate(sessions):
             start = time.process_time()
-            run_session(each, image)
+            each.run(image)
             seconds[index].append(time.process_time() - start)
     # the first round allocates
     return tuple(1000 * statistics.median(each[1:]) for each in seconds)

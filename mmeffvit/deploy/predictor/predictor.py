@@ -1,4 +1,4 @@
-"""Run an exported model on images, with ONNX Runtime, numpy and OpenCV alone."""
+"""Run an exported model on images, with its runtime, numpy and OpenCV alone."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,17 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import result_names
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import read_image, write_image
-from mmeffvit.utils.onnx import open_session, run_session
 
 from .drawing import draw_label_map, draw_objects
 from .masks import paste_mask
 from .pictures import find_images
 from .resizing import Resized, resize
+from .sessions import open_model
 from .validation import (
-    check_input,
     is_color,
     is_names,
     is_number,
     is_palette,
-    readable,
     resize_settings,
     value_of,
 )
@@ -40,8 +38,8 @@ class OnnxPredictor:
     """An inferencer like those of mmdet and mmseg, for a file of ``tools/export.py``.
 
     Args:
-        path: The ONNX file.
-        threads: Number of threads of ONNX Runtime; None for its default.
+        path: An ONNX file, run by ONNX Runtime, or an ``.xml`` of OpenVINO.
+        threads: Number of threads of the runtime; None for its default.
 
     Attributes:
         metadata: Metadata of the file, strings by name.
@@ -52,15 +50,13 @@ class OnnxPredictor:
     """
 
     def __init__(self, path: str | os.PathLike, threads: int | None = None) -> None:
-        with readable(Path(path)):
-            self.session = open_session(path, threads or 0)
-            self.metadata = dict(self.session.get_modelmeta().custom_metadata_map)
+        self.session = open_model(path, threads or 0)
+        self.metadata = dict(self.session.metadata)
         if 'resize' not in self.metadata or self.metadata.get('task') == 'features':
             raise UserError(
                 f'{path} is for {self.metadata.get("task", "an unknown task")}; use a file written '
                 'by `tools/export.py` without --backbone-only'
             )
-        check_input(self.session, Path(path))
         self.classes = tuple(value_of(self.metadata, 'classes', is_names, []))
         self.how = resize_settings(self.metadata)
         mean = value_of(self.metadata, 'mean', is_color, BLACK)
@@ -69,7 +65,7 @@ class OnnxPredictor:
         is_rgb = order == 'RGB'
         self.fill = mean[::-1] if is_rgb else mean  # BGR
         self.mask_threshold = value_of(self.metadata, 'mask_threshold', is_number, 0.5)
-        self.outputs = [output.name for output in self.session.get_outputs()]
+        self.outputs = self.session.outputs
         if 'label_map' not in self.outputs and not {'boxes', 'scores', 'labels'} <= set(
             self.outputs
         ):
@@ -147,14 +143,14 @@ class OnnxPredictor:
                 yield from self._step(waiting)
 
     def _prepare(self, inputs: Sequence[Input]) -> Iterator[tuple[Image, Resized]]:
-        fixed = self.session.get_inputs()[0].shape[2:]
+        fixed = self.session.shape[2:]
         fixed = tuple(fixed) if all(isinstance(side, int) for side in fixed) else None
         for item in inputs:
             image = read(item)
             yield image, resize(image, self.how, fixed, self.fill)
 
     def _step(self, batch: list[tuple[Image, Resized]]) -> Iterator[tuple[Image, dict[str, Any]]]:
-        count = self.session.get_inputs()[0].shape[0]
+        count = self.session.shape[0]
         count = count if isinstance(count, int) else len(batch)
         for start in range(0, len(batch), count):
             part = batch[start : start + count]
@@ -162,7 +158,7 @@ class OnnxPredictor:
             images = np.concatenate([images, *[images[:1]] * (count - len(part))])
             images = images[..., ::-1].transpose(0, 3, 1, 2)  # RGB, (B, 3, H, W)
             images = np.ascontiguousarray(images, dtype=np.float32)
-            values = run_session(self.session, images)
+            values = self.session.run(images)
             for i, (image, resized) in enumerate(part):
                 outputs = {key: value[i] for key, value in values.items()}
                 yield image, self._result(outputs, resized, image.shape[:2])

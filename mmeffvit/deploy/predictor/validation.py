@@ -17,7 +17,7 @@ MAX_DIVISOR = 2**10
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Context for loading an ONNX file.
+    """Context for loading an exported file.
 
     Raises:
         UserError: If it is missing or invalid.
@@ -36,15 +36,15 @@ def readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_input(session: Any, path: Path) -> None:
-    """Check the input of a model.
+def check_input(shape: tuple[Any, ...], path: Path) -> None:
+    """Check the shape of the input of a model, empty if it is not one tensor of floats.
 
     Raises:
         UserError: If it is not one batch of images.
     """
-    inputs = [(each.name, each.type, each.shape) for each in session.get_inputs()]
-    if len(inputs) != 1 or inputs[0][1] != 'tensor(float)' or len(inputs[0][2] or ()) != 4:
-        raise UserError(f'{path} takes {inputs}, not one batch of images (B, 3, H, W) in float')
+    if len(shape) != 4:
+        takes = f'images of shape {shape}' if shape else 'other inputs'
+        raise UserError(f'{path} takes {takes}, not one batch of images (B, 3, H, W) in float')
 
 
 def check_size(size: tuple[int, ...] | None, what: str) -> None:

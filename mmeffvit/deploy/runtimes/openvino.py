@@ -1,13 +1,30 @@
 """OpenVINO, Intel's runtime for CPUs, GPUs and NPUs, from the ONNX file."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from numpy.typing import NDArray
 
+from mmeffvit.utils.onnx import read_metadata
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 METADATA = 'mmeffvit'  # key of the ONNX file's metadata in the IR
+
+
+def convert_onnx(onnx_path: str | os.PathLike) -> Any:
+    """An ONNX file as an ``openvino.Model``.
+
+    The conversion also fuses activations such as SiLU, which OpenVINO's reader of ONNX files leaves
+    in parts until a model is compiled: too late for a quantizer, which would quantize the parts.
+
+    Raises:
+        UserError: If openvino is not installed.
+    """
+    openvino = require('openvino', 'Writing .xml')
+    with quiet():
+        return openvino.convert_model(str(onnx_path))
 
 
 def to_openvino(
@@ -25,12 +42,47 @@ def to_openvino(
     Raises:
         UserError: If openvino is not installed.
     """
+    save_openvino(convert_onnx(onnx_path), out, read_metadata(onnx_path), half=half)
+
+
+def save_openvino(
+    model: Any, out: str | os.PathLike, metadata: Mapping[str, str], *, half: bool = False
+) -> None:
+    """Write an ``openvino.Model`` with its metadata."""
     openvino = require('openvino', 'Writing .xml')
-    with quiet():
-        model = openvino.convert_model(str(onnx_path))
-    for name, value in _metadata(onnx_path).items():
+    for name, value in metadata.items():
         model.set_rt_info(value, [METADATA, name])
     openvino.save_model(model, out, compress_to_fp16=half)
+
+
+def read_openvino(path: str | os.PathLike) -> Any:
+    """An IR as an ``openvino.Model``.
+
+    Raises:
+        UserError: If openvino is not installed.
+    """
+    return require('openvino', 'Reading .xml').Core().read_model(str(path))
+
+
+def compile_openvino(model: Any, threads: int = 0) -> Any:
+    """Compile an ``openvino.Model`` for the CPU in float32.
+
+    Args:
+        model: The model.
+        threads: Number of threads; 0 for OpenVINO's default.
+    """
+    openvino = require('openvino', 'Running OpenVINO')
+    # CPUs with bfloat16 support would use it
+    settings = {'INFERENCE_PRECISION_HINT': 'f32'}
+    if threads:
+        settings |= {'INFERENCE_NUM_THREADS': threads, 'NUM_STREAMS': 1}
+    return openvino.compile_model(model, 'CPU', settings)
+
+
+def run_compiled(compiled: Any, images: NDArray) -> dict[str, NDArray]:
+    """Outputs by name of a compiled model for images (B, 3, H, W)."""
+    results = compiled(images)
+    return {output.get_any_name(): results[output] for output in compiled.outputs}
 
 
 def run_openvino(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray]:
@@ -39,14 +91,4 @@ def run_openvino(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray]
     Raises:
         UserError: If openvino is not installed.
     """
-    openvino = require('openvino', 'Reading .xml')
-    # CPUs with bfloat16 support would use it
-    model = openvino.compile_model(str(path), 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})
-    results = model({'images': images})
-    return {output.get_any_name(): results[output] for output in model.outputs}
-
-
-def _metadata(onnx_path: str | os.PathLike) -> dict[str, str]:
-    onnx = require('onnx', 'Reading .onnx')
-    model = onnx.load(str(onnx_path), load_external_data=False)
-    return {entry.key: entry.value for entry in model.metadata_props}
+    return run_compiled(compile_openvino(read_openvino(path)), images)

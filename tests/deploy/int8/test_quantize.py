@@ -6,11 +6,18 @@ import cv2
 import numpy as np
 import pytest
 
-from mmeffvit.deploy.agreement import agreement
-from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
-from mmeffvit.deploy.int8.quantizer import Quantizer
+from mmeffvit.deploy.agreement import agreement, signal_to_noise
+from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
+from mmeffvit.deploy.int8.openvino import (
+    OpenVINOQuantizer,
+    float_operators,
+    last_layers,
+    layers,
+)
+from mmeffvit.deploy.int8.quantize import NOTE, agrees, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, measure, sensitive
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
+from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import run_onnx
 from tests.conftest import run_tool
@@ -19,7 +26,7 @@ from tests.deploy import tiny
 onnx = pytest.importorskip('onnx')
 pytest.importorskip('onnxruntime')
 
-SHORT = dict(samples=4, size=tiny.SIZE)
+SHORT = dict(samples=4, size=tiny.SIZE, allow_slower=True)
 
 
 @pytest.fixture(scope='module')
@@ -36,8 +43,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def quantizer():
-    images = tiny.images(4).numpy()
-    return Quantizer(tiny.onnx_file(), (images[i : i + 1] for i in range(4)))
+    return OnnxQuantizer(tiny.onnx_file(), [image[None] for image in tiny.images(4).numpy()])
 
 
 def int8_nodes(model) -> list:
@@ -55,7 +61,7 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(tmp_path, fo
     out = tmp_path / 'int8.onnx'
     result = run_tool(
         'quantize', tiny.onnx_file(), folder, out, '--samples', 4, '--exclude', 'none',
-        '--size', *tiny.SIZE,
+        '--size', *tiny.SIZE, '--allow-slower',
     )  # fmt: skip
     assert result.returncode == 0, result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ['int8.onnx']
@@ -85,31 +91,121 @@ def test_named_nodes_stay_in_float(tmp_path, folder, quantizer):
     out = tmp_path / 'int8.onnx'
     kept = quantizer.nodes[:2]
     report = quantize(tiny.onnx_file(), folder, out, exclude=kept, **SHORT)
-    assert report.excluded == tuple(sorted(kept))
-    assert report.quantized == len(quantizer.nodes) - 2
+    assert report.chosen.attempt.excluded == tuple(kept)
+    assert report.chosen.attempt.quantized == len(quantizer.nodes) - 2
     assert not {node.name for node in int8_nodes(onnx.load(out))}.intersection(kept)
     with pytest.raises(UserError, match='no node to quantize is called nothing; choose auto'):
         quantize(tiny.onnx_file(), folder, out, exclude=['nothing'], **SHORT)
 
 
 def test_the_search_finds_the_part_that_suffers_from_int8(quantizer):
-    images = [tiny.images().numpy()]
-    groups, decibels = measure(quantizer, images, count=4)
+    noise = quantizer.noise_meter()
+    groups = measure(quantizer.nodes, noise, count=4)
     assert [name for group in groups for name in group.nodes] == quantizer.nodes
     worst = max(groups, key=lambda group: group.noise)
     best = min(groups, key=lambda group: group.noise)
 
     def without(group: Group) -> float:
-        return decibels([name for name in quantizer.nodes if name not in group.nodes])
+        return noise([name for name in quantizer.nodes if name not in group.nodes])
 
-    assert without(worst) > without(best) >= decibels(quantizer.nodes) - 0.5
+    assert without(worst) < without(best) <= noise(quantizer.nodes) * 1.1
 
 
 def test_only_noisy_groups_are_sensitive():
-    even = [Group((str(i),), 30.0) for i in range(8)]
+    even = [Group((str(i),), 1e-3) for i in range(8)]
     assert sensitive(even) == []
-    loud = Group(('loud',), 10.0)
-    assert sensitive([*even, loud]) == [loud]
+    assert sensitive([*even, Group(('loud',), 1e-1)]) == ['loud']
+
+
+@pytest.fixture(scope='module')
+def openvino_route():
+    pytest.importorskip('nncf')
+    return OpenVINOQuantizer(tiny.onnx_file(), [i[None] for i in tiny.images(4).numpy()])
+
+
+def test_openvino_finds_the_part_that_suffers_from_int8(openvino_route):
+    model = openvino_route.quantized((), 'PERFORMANCE')
+    noise = openvino_route.noise_meter(model)
+    assert noise(()) == 0.0
+    everything = noise(openvino_route.nodes)  # only the rounding of weights is left
+    first, second = (group.noise for group in measure(openvino_route.nodes, noise, count=2))
+    assert max(first, second) > 0
+    assert everything > 0.5 * max(first, second)
+
+
+def test_without_a_suffix_the_faster_route_is_written(tmp_path, folder):
+    pytest.importorskip('nncf')
+    report = quantize(tiny.onnx_file(), folder, tmp_path / 'int8', **SHORT)
+    assert {trial.suffix for trial in report.trials} == {'.onnx', '.xml'}
+    agreeing = [trial for trial in report.trials if agrees(trial.measures, None)]
+    assert report.chosen == max(agreeing, key=lambda trial: trial.speed)
+    assert report.out == tmp_path / f'int8{report.chosen.suffix}'
+    names = ['int8.bin', 'int8.xml'] if report.chosen.suffix == '.xml' else ['int8.onnx']
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_an_openvino_file_is_accurate_small_and_records_how_it_was_made(tmp_path, folder):
+    pytest.importorskip('nncf')
+    out = tmp_path / 'int8.xml'
+    report = quantize(tiny.onnx_file(), folder, out, **SHORT)
+    session = open_model(out)
+    said = json.loads(session.metadata[NOTE])
+    assert session.metadata['note'] == 'kept'
+    assert said['runtime'] == 'OpenVINO'
+    assert said['agreement']['stride_8: signal-to-noise ratio, dB'] > 20
+    assert said['tried'] == [str(trial) for trial in report.trials]
+    image = tiny.images().numpy()
+    expected, found = open_model(tiny.onnx_file()).run(image), session.run(image)
+    assert min(signal_to_noise([expected[k]], [found[k]]) for k in expected) > 20
+    weights = out.with_suffix('.bin').stat().st_size
+    assert weights < tiny.onnx_file().stat().st_size / 2
+    assert report.sizes[1] == weights + out.stat().st_size
+
+
+@pytest.mark.parametrize('suffix', ['.onnx', '.xml'])
+def test_a_file_that_does_not_agree_is_not_written(suffix, tmp_path, folder):
+    pytest.importorskip('nncf')
+    with pytest.raises(
+        UserError, match=r'agrees with it \(signal-to-noise ratio, dB 90 needed'
+    ) as caught:
+        quantize(tiny.onnx_file(), folder, tmp_path / f'out{suffix}', min_agreement=90, **SHORT)
+    assert 'layers in float' in str(caught.value)  # what was tried
+    assert not list(tmp_path.iterdir())
+
+
+def test_objects_count_only_if_masks_agree_and_there_are_any():
+    one = objects(([0, 0, 10, 10], 0.9, 1)) | {'masks': np.ones((1, 1, 4, 4), np.float32)}
+    other = one | {'masks': np.full((1, 1, 4, 4), 0.4, np.float32)}
+    assert agrees(agreement([one], [one]), None)
+    assert not agrees(agreement([one], [other]), None)
+    more = objects(([0, 0, 10, 10], 0.9, 1), ([50, 50, 60, 60], 0.9, 1), ([80, 80, 90, 90], 0.9, 1))
+    plain = objects(([0, 0, 10, 10], 0.9, 1))
+    assert not agrees(agreement([plain], [more]), None)
+    assert not agrees(agreement([plain], [plain], score_thr=0.95), None)
+
+
+def test_features_of_objects_and_coordinates_stay_in_float(openvino_route):
+    opset = pytest.importorskip('openvino.opset15')
+    from openvino import Model
+
+    image = opset.parameter([1, 4, 8, 8], np.float32, name='image')
+    weight = np.random.default_rng(0).normal(size=(4, 4, 1, 1)).astype(np.float32)
+    ones, zeros = [1, 1], [0, 0]
+    first = opset.convolution(image, weight, ones, zeros, zeros, ones, name='first')
+    corners = opset.multiply(opset.reduce_mean(first, [2, 3]), np.float32(8), name='corners')
+    pooled = opset.roi_align(
+        opset.relu(first, name='features'), corners, np.zeros(1, np.int64), 4, 4, 0, 1.0, 'avg',
+    )  # fmt: skip
+    pooled.set_friendly_name('pooled')
+    scaled = opset.add(pooled, np.float32(1), name='scaled')
+    second = opset.convolution(scaled, weight, ones, zeros, zeros, ones, name='second')
+    last = opset.sigmoid(second, name='last')
+    model = Model([last], [image])
+    assert [op.get_friendly_name() for op in layers(model)] == ['first', 'second']
+    names = set(float_operators(model))
+    assert {'corners', 'features', 'pooled', 'scaled', 'last'} <= names
+    assert not {'first', 'second'} & names
+    assert last_layers(model) == ['second']
 
 
 def test_a_folder_without_images_and_one_with_a_single_image_are_refused(tmp_path, folder):

@@ -3,40 +3,48 @@
 import copy
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.predictor.sessions import open_onnx
+from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+
+from .route import Attempt
+from .sensitivity import IMAGES, SELECTING, mean_noise, measure, sensitive
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
 FUSED = ('Relu', 'Clip')  # fused into the preceding convolution
-# operators that select objects, through which noise cannot be measured
-SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')
 
 
-class Quantizer:
+class OnnxQuantizer:
     """Quantizes any convolutions and matrix products of a graph to int8, with one calibration.
 
-    In QDQ format: weights are int8 with 7 bits and a scale per output channel; their inputs and
-    outputs are uint8 with a scale and a zero point per tensor from the observed minimum and
-    maximum. Products of two activations (attention), softmax, norms, activation functions and
-    post-processing remain in float.
+    In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
+    no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
+    from the observed minimum and maximum. Products of two activations (attention), softmax, norms,
+    activation functions and post-processing remain in float.
 
     Args:
         path: The ONNX file.
         images: Calibration images (1, 3, H, W).
 
     Attributes:
+        weight_bits: 7 or 8.
         float_model: The graph, simplified for quantization.
         nodes: Names of the quantizable nodes, in topological order.
     """
 
-    def __init__(self, path: str | os.PathLike, images: Iterable[NDArray]) -> None:
+    runtime = 'ONNX Runtime'
+
+    def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
+        self.images = images
+        self.weight_bits = 8 if has_int8_dot_product() else 7
         quantization = require('onnxruntime.quantization', PURPOSE)
         onnx = require('onnx', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
@@ -62,9 +70,8 @@ class Quantizer:
             work = quantizer.QDQQuantizer(
                 model,
                 per_channel=True,
-                # 7-bit weights: x86 without VNNI adds two products in 16 bits, which saturates
-                # with 8 bits
-                reduce_range=True,
+                # x86 without VNNI adds two products in 16 bits, which saturates with 8 bits
+                reduce_range=self.weight_bits == 7,
                 weight_qType=quant.QuantType.QInt8,
                 # signed activations are slower than float on x86, which multiplies u8 by s8
                 activation_qType=quant.QuantType.QUInt8,
@@ -77,6 +84,33 @@ class Quantizer:
             work.quantize_model()
         return work.model.model
 
+    def attempts(self) -> Iterator[Attempt]:
+        yield self.attempt(())
+        yield self.attempt(sensitive(measure(self.nodes, self.noise_meter())))
+
+    def attempt(self, excluded: Sequence[str]) -> Attempt:
+        chosen = [name for name in self.nodes if name not in set(excluded)]
+        model = self.quantized(chosen)
+        return Attempt(
+            f'{self.weight_bits}-bit weights',
+            tuple(excluded),
+            len(chosen),
+            lambda threads: open_onnx(model.SerializeToString(), threads),
+            lambda path, metadata: save(model, path, metadata),
+        )
+
+    def noise_meter(self) -> Callable[[Sequence[str]], float]:
+        """A function that measures the noise of a model with only some nodes in int8."""
+        ends = last_values(self.float_model)
+        images = self.images[:IMAGES]
+
+        def run(model: Any) -> list[dict[str, NDArray]]:
+            session = open_onnx(model.SerializeToString())
+            return [session.run(image) for image in images]
+
+        expected = run(self.with_outputs(ends))
+        return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends)))
+
     def with_outputs(self, outputs: Sequence[str] | None) -> Any:
         onnx = require('onnx', PURPOSE)
         model = copy.deepcopy(self.float_model)
@@ -87,6 +121,12 @@ class Quantizer:
                 for name in outputs
             )
         return model
+
+
+def save(model: Any, path: Path, metadata: Mapping[str, str]) -> None:
+    onnx = require('onnx', PURPOSE)
+    onnx.helper.set_model_props(model, dict(metadata))
+    onnx.save(model, path)
 
 
 def calibrate(path: Path, images: Iterable[NDArray]) -> Any:

@@ -1,0 +1,136 @@
+"""int8 files of backbones, batch 1, one thread: both routes beside our float file in ONNX Runtime.
+
+Weights are random, with the batch norms' statistics taken from the images, which are smooth noise:
+decibels show what the arithmetic loses, not what a trained model loses.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from torch import nn
+
+from mmeffvit.backbones import Backbone
+from mmeffvit.deploy.int8.quantize import ROUTES, Quantization, quantize, worst
+from mmeffvit.deploy.onnx.export import export_backbone
+from mmeffvit.deploy.predictor.pictures import reader_of
+from mmeffvit.deploy.predictor.sessions import open_model
+from mmeffvit.errors import UserError
+from mmeffvit.utils.machine import has_int8_dot_product
+
+from .backbones import key
+from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
+from .peers import QUICK, VARIANTS, Variant, build_ours
+from .store import Row, rounded
+
+TITLE = 'int8 files'
+DEVICES = ('cpu',)
+SECONDS = 5.0
+FLOAT = 'float ONNX'
+IMAGES = 24
+DECIBELS = 'signal-to-noise ratio, dB'
+
+
+def cases(settings: Settings) -> Cases:
+    variants = QUICK if settings.quick else VARIANTS
+    larger = () if settings.quick else ((512, 512),)
+    return {
+        key(v, size): partial(measure, v, size, settings)
+        for v in variants
+        for size in ((v.side, v.side), *larger)
+    }
+
+
+def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = write_images(folder / 'images', size)
+        read = reader_of((1, 3, *size), {})
+        backbone = with_statistics(build_ours(variant, size), paths[:8], read)
+        model = folder / 'float.onnx'
+        export_backbone(backbone, model, size, batch=1)
+        sessions = {FLOAT: open_model(model, threads=1)}
+        decibels: dict[str, float] = {}
+        refused: dict[str, str] = {}
+        for suffix in ROUTES:
+            try:
+                done = to_int8(model, folder, suffix)
+            except UserError as error:
+                refused[suffix] = str(error)
+                continue
+            sessions[suffix] = open_model(done.out, threads=1)
+            decibels[suffix] = worst(done.chosen.measures)[DECIBELS]
+        image = read(paths[-1])
+        runs = {each: partial(session.run, image) for each, session in sessions.items()}
+        samples = settings.time(runs, SECONDS)
+    return dict(
+        model=str(variant), size=size, decibels=decibels, refused=refused, seconds=rounded(samples)
+    )
+
+
+def to_int8(model: Path, folder: Path, suffix: str) -> Quantization:
+    return quantize(
+        model, folder / 'images', folder / f'int8{suffix}', samples=16, allow_slower=True
+    )
+
+
+def write_images(folder: Path, size: tuple[int, int]) -> list[Path]:
+    """Smooth noise: neighboring values are correlated, as in photographs."""
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    paths = [folder / f'{index:02d}.png' for index in range(IMAGES)]
+    for path in paths:
+        coarse = generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+        fine = generator.normal(0, 12, (*size, 3))
+        picture = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_CUBIC) + fine
+        cv2.imwrite(str(path), picture.clip(0, 255).astype(np.uint8))
+    return paths
+
+
+@torch.no_grad()
+def with_statistics(backbone: Backbone, paths: list[Path], read: partial) -> Backbone:
+    """The backbone in eval mode, after its batch norms have seen the images."""
+    norms = [each for each in backbone.modules() if isinstance(each, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean
+    images = torch.from_numpy(np.concatenate([read(path) for path in paths]))
+    mean, std = (
+        torch.tensor(v).view(3, 1, 1) for v in ((123.675, 116.28, 103.53), (58.4, 57.1, 57.4))
+    )
+    backbone.train()((images - mean) / std)
+    return backbone.eval()
+
+
+def best(row: Row) -> float:
+    """How much faster the best file that agrees is than the float file."""
+    files = [name for name in row['seconds'] if name != FLOAT]
+    return max((ratio(row, name, FLOAT).median for name in files), default=1.0)
+
+
+def render(rows: Rows) -> list[str]:
+    heading = ['model', 'image', f'{FLOAT}, ms']
+    for suffix in ROUTES:
+        heading += [f'int8 {suffix}, ms', 'times faster', 'lowest dB of a map']
+    lines = []
+    for row in measured(rows).values():
+        cells = [row['model'], '{} x {}'.format(*row['size'])]
+        cells += [milliseconds(row['seconds'][FLOAT])]
+        for suffix in ROUTES:
+            if suffix in row['seconds']:
+                speed = ratio(row, suffix, FLOAT)
+                decibels = f'{row["decibels"][suffix]:.0f}'
+                cells += [milliseconds(row['seconds'][suffix]), str(speed), decibels]
+            else:
+                cells += ['refused', '', '']
+        lines.append(cells)
+    return table(heading, lines)
+
+
+def targets(rows: Rows) -> list[Target]:
+    speeds = {name: best(row) for name, row in measured(rows).items()}
+    mean, each = (2.0, 1.3) if has_int8_dot_product() else (1.0, 1.0)
+    return at_least('int8, the faster route : float ONNX', speeds, mean, each)

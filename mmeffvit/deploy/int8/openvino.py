@@ -1,0 +1,202 @@
+"""Static int8 quantization of an OpenVINO model by NNCF."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmeffvit.deploy.predictor.sessions import open_openvino
+from mmeffvit.deploy.runtimes.openvino import convert_onnx, save_openvino
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
+
+from .route import Attempt
+from .sensitivity import IMAGES, SELECTING, mean_noise, measure, sensitive
+
+PURPOSE = 'Quantizing for OpenVINO'
+LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
+# coordinates are not rounded to 8 bits: neither those of objects, nor those of sampled points
+COORDINATES = (*SELECTING, 'ROIAlign', 'GridSample', 'GatherElements', 'GatherND')
+CONSTANT = ('Constant', 'Convert', 'Subtract', 'Multiply', 'Reshape', 'Transpose')  # of weights
+
+
+class OpenVINOQuantizer:
+    """Quantizes an ONNX file to an OpenVINO model in int8, with weights of 8 bits per channel.
+
+    NNCF chooses what is quantized between the layers, such as sums and norms. What follows the last
+    layer, and what computes coordinates, remains in float.
+
+    Args:
+        path: The ONNX file.
+        images: Calibration images (1, 3, H, W).
+
+    Attributes:
+        nodes: Names of the layers with weights, in topological order.
+    """
+
+    runtime = 'OpenVINO'
+
+    def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
+        require('nncf', PURPOSE)
+        self.path = path
+        self.images = images
+        model = convert_onnx(path)
+        self.nodes = [op.get_friendly_name() for op in layers(model)]
+        self.in_float = float_operators(model)
+
+    def attempts(self) -> Iterator[Attempt]:
+        yield self.attempt((), 'PERFORMANCE')
+        model = self.quantized((), 'MIXED')
+        yield self._attempt(model, (), 'MIXED')
+        worst = sensitive(measure(self.nodes, self.noise_meter(model)))
+        yield self._attempt(without(model, worst), worst, 'MIXED')
+
+    def attempt(self, excluded: Sequence[str], preset: str = 'MIXED') -> Attempt:
+        return self._attempt(self.quantized(excluded, preset), excluded, preset)
+
+    def _attempt(self, model: Any, excluded: Sequence[str], preset: str) -> Attempt:
+        kind = 'symmetric' if preset == 'PERFORMANCE' else 'asymmetric'
+        return Attempt(
+            f'{kind} activations',
+            tuple(excluded),
+            len(self.nodes) - len(excluded),
+            lambda threads: open_openvino(model, threads),
+            lambda path, metadata: save_openvino(model, path, metadata),
+        )
+
+    def quantized(self, excluded: Sequence[str], preset: str) -> Any:
+        """A model in int8.
+
+        Args:
+            excluded: Names of layers that remain in float.
+            preset: Of NNCF: 'PERFORMANCE' has symmetric activations, 'MIXED' asymmetric ones.
+        """
+        nncf = require('nncf', PURPOSE)
+        with quiet():
+            return nncf.quantize(
+                convert_onnx(self.path),
+                nncf.Dataset(self.images),
+                preset=nncf.QuantizationPreset[preset],
+                subset_size=len(self.images),
+                ignored_scope=nncf.IgnoredScope(names=[*self.in_float, *excluded], validate=False),
+            )
+
+    def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
+        """A function that measures how much less noise a model has without some layers in int8."""
+        ends = last_layers(convert_onnx(self.path))
+        images = self.images[:IMAGES]
+
+        def run(each: Any) -> list[dict[str, NDArray]]:
+            session = open_openvino(with_outputs(each, ends))
+            return [
+                dict(zip(ends, list(session.run(image).values())[-len(ends) :], strict=True))
+                for image in images
+            ]
+
+        expected = run(convert_onnx(self.path))
+        total = mean_noise(expected, run(model))
+        return lambda nodes: max(0.0, total - mean_noise(expected, run(without(model, nodes))))
+
+
+def is_layer(op: Any) -> bool:
+    """Whether an operator is a convolution or a matrix product with a weight."""
+    return op.get_type_name() in LAYERS and any(
+        is_constant(op.input_value(index).get_node()) for index in (0, 1)
+    )
+
+
+def is_constant(op: Any) -> bool:
+    """Whether an operator is a constant, or only unpacks one."""
+    if op.get_type_name() not in (*CONSTANT, 'FakeQuantize'):
+        return False
+    return all(is_constant(value.get_node()) for value in op.input_values()[:1])
+
+
+def layers(model: Any) -> Iterator[Any]:
+    return filter(is_layer, model.get_ordered_ops())
+
+
+def float_operators(model: Any) -> list[str]:
+    """Names of the operators that remain in float.
+
+    Those after the last layer, and those between layers and coordinates: an object's features,
+    which each level of a pyramid gives for its own objects only, get their range where the levels
+    are joined, since a level may have none in all calibration images.
+    """
+    operators = model.get_ordered_ops()
+    followed: set[str] = set()  # by a layer
+    around: set[str] = set()  # with coordinates before the next, or after the last, layer
+    for op in reversed(operators):
+        users = [user.get_node() for out in op.outputs() for user in out.get_target_inputs()]
+        names = {user.get_friendly_name() for user in users}
+        if any(map(is_layer, users)) or names & followed:
+            followed.add(op.get_friendly_name())
+        if _near_coordinates(users, around):
+            around.add(op.get_friendly_name())
+    behind: set[str] = set()
+    for op in operators:
+        inputs = [value.get_node() for value in op.input_values()]
+        if op.get_type_name() in COORDINATES or _near_coordinates(inputs, behind):
+            behind.add(op.get_friendly_name())
+    return [
+        op.get_friendly_name()
+        for op in operators
+        if not is_layer(op)
+        and (op.get_friendly_name() in around | behind or op.get_friendly_name() not in followed)
+        and op.get_type_name() not in ('Constant', 'Parameter', 'Result')
+    ]
+
+
+def _near_coordinates(neighbors: Sequence[Any], known: Collection[str]) -> bool:
+    return any(
+        op.get_type_name() in COORDINATES or (op.get_friendly_name() in known and not is_layer(op))
+        for op in neighbors
+    )
+
+
+def last_layers(model: Any) -> list[str]:
+    """Names of the layers that no other follows, except behind a selection of objects."""
+    selected: set[str] = set()
+    nearest: dict[str, set[str]] = {}  # by operator, the last layers that it depends on
+    ends: dict[str, None] = {}
+    for op in model.get_ordered_ops():
+        name = op.get_friendly_name()
+        inputs = {value.get_node().get_friendly_name() for value in op.input_values()}
+        if op.get_type_name() in SELECTING or selected & inputs:
+            selected.add(name)
+            continue
+        sources = set().union(*(nearest.get(each, set()) for each in inputs))
+        if is_layer(op):
+            for each in sources:
+                ends.pop(each, None)
+            ends[name] = None
+            sources = {name}
+        nearest[name] = sources
+    return list(ends)
+
+
+def with_outputs(model: Any, names: Sequence[str]) -> Any:
+    """A copy with the outputs of operators as further outputs."""
+    model = model.clone()
+    by_name = {op.get_friendly_name(): op for op in model.get_ops()}
+    for index, name in enumerate(names):
+        (result,) = model.add_outputs([by_name[name].output(0)])
+        result.get_tensor().add_names({f'end_{index}'})
+    return model
+
+
+def without(model: Any, names: Sequence[str]) -> Any:
+    """A copy in which layers take unquantized inputs, and so compute in float.
+
+    Their weights keep the rounding to 8 bits per channel, which costs little.
+    """
+    model = model.clone()
+    for op in model.get_ops():
+        if op.get_friendly_name() not in names:
+            continue
+        for value in op.inputs():
+            source = value.get_source_output().get_node()
+            if source.get_type_name() == 'FakeQuantize' and not is_constant(source):
+                value.replace_source_output(source.input_value(0))
+    return model

@@ -1,0 +1,98 @@
+"""An exported file, opened in the runtime it is for."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmeffvit.deploy.runtimes.openvino import (
+    METADATA,
+    compile_openvino,
+    read_openvino,
+    run_compiled,
+)
+from mmeffvit.errors import UserError
+from mmeffvit.utils.onnx import open_session, run_session
+from mmeffvit.utils.text import reason
+
+from .validation import check_input, readable
+
+
+@dataclass(frozen=True)
+class Session:
+    """A loaded file.
+
+    Args:
+        shape: (B, 3, H, W) of the images; sizes that are not fixed are not integers.
+        outputs: Names of the outputs.
+        metadata: Metadata of the file, strings by name.
+        run: Outputs by name for images.
+    """
+
+    shape: tuple[Any, ...]
+    outputs: tuple[str, ...]
+    metadata: Mapping[str, str]
+    run: Callable[[NDArray], dict[str, NDArray]]
+
+
+def open_model(path: str | os.PathLike, threads: int = 0) -> Session:
+    """Load ``.onnx`` with ONNX Runtime, and ``.xml`` with OpenVINO.
+
+    Args:
+        path: The file.
+        threads: Number of threads; 0 for the runtime's default.
+
+    Raises:
+        UserError: If it is missing or cannot be read, or the runtime is not installed.
+    """
+    path = Path(path)
+    with readable(path):
+        if path.suffix == '.xml':
+            session = open_openvino(read_openvino(path), threads)
+        else:
+            session = open_onnx(path, threads)
+    check_input(session.shape, path)
+    return session
+
+
+def open_onnx(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
+    """Load an ONNX file, or its bytes, with ONNX Runtime."""
+    session = open_session(model, threads)
+    inputs = session.get_inputs()
+    shape = tuple(inputs[0].shape) if [each.type for each in inputs] == ['tensor(float)'] else ()
+    return Session(
+        shape,
+        tuple(output.name for output in session.get_outputs()),
+        dict(session.get_modelmeta().custom_metadata_map),
+        partial(run_session, session),
+    )
+
+
+def open_openvino(model: Any, threads: int = 0) -> Session:
+    """Compile an ``openvino.Model``."""
+    compiled = compile_openvino(model, threads)
+    shapes = [
+        tuple(side.get_length() if side.is_static else None for side in each.partial_shape)
+        for each in compiled.inputs
+        if each.partial_shape.rank.is_static and each.element_type.get_type_name() == 'f32'
+    ]
+    given = model.get_rt_info([METADATA]).value if model.has_rt_info([METADATA]) else {}
+    return Session(
+        shapes[0] if len(shapes) == 1 == len(compiled.inputs) else (),
+        tuple(output.get_any_name() for output in compiled.outputs),
+        {name: str(value) for name, value in given.items()},
+        partial(_run_openvino, compiled),
+    )
+
+
+def _run_openvino(compiled: Any, images: NDArray) -> dict[str, NDArray]:
+    try:
+        return run_compiled(compiled, images)
+    except RuntimeError as error:
+        raise UserError(
+            f'the model does not run on images of {images.shape} ({reason(error)})'
+        ) from error
