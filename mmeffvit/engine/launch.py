@@ -26,6 +26,7 @@ from mmeffvit.config.build import without_weights
 from mmeffvit.config.load import open_config, resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.zoo.hub import open_model
 from mmeffvit.zoo.weights import weights_of
 
 from .checkpoint_backend import BACKEND
@@ -91,7 +92,8 @@ def train(
         UserError: If the config, the data, the checkpoint or the environment cannot work.
         mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
     """
-    config = prepare(config_path, options)
+    config = open_config(config_path, options.cfg_options)
+    prepare(config, options)
     work_dir = check_output(config.work_dir, folder=True)
     check_data(config, ('train', 'val'))
     if amp:
@@ -171,9 +173,9 @@ def evaluate(
     """Evaluate a checkpoint as specified by a config of mmdet or mmseg.
 
     Args:
-        config_path: The config file.
+        config_path: The config file, or a saved model, as a folder or as ``hf://OWNER/NAME``.
         checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
-            the one that is released.
+            the saved one, or the one that is released.
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
@@ -187,14 +189,15 @@ def evaluate(
             another model or of other classes.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
-    config = prepare(config_path, options)
+    config, own = open_model(config_path, options.cfg_options)
+    prepare(config, options)
     check_output(config.work_dir, folder=True)
     if show_dir:
         check_output(show_dir, folder=True)
     check_data(config, ('test',))
     if out is not None:
         check_output(out, '.pkl', '.pickle')
-    checkpoint = checkpoint or weights_of(config_path)
+    checkpoint = checkpoint or own or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
@@ -216,9 +219,8 @@ def evaluate(
     return runner, metrics
 
 
-def prepare(config_path: str, options: RunOptions) -> Config:
-    """Read the config, import mmdet or mmseg, apply the options and start the process group."""
-    config = open_config(config_path, options.cfg_options)
+def prepare(config: Config, options: RunOptions) -> None:
+    """Apply the options to the config, in place, and start the process group."""
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
     randomness = dict(config.get('randomness') or dict(seed=None))
@@ -229,7 +231,6 @@ def prepare(config_path: str, options: RunOptions) -> Config:
     config.randomness = randomness
     if options.launcher != 'none':
         prepare_launcher(config, options.launcher)
-    return config
 
 
 def prepare_launcher(config: Config, launcher: str) -> None:
