@@ -23,7 +23,7 @@ from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.build import without_weights
-from mmeffvit.config.load import open_config, resolve_work_dir
+from mmeffvit.config.load import resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 from mmeffvit.zoo.hub import open_model
@@ -78,7 +78,7 @@ def train(
     """Train as specified by a config of mmdet or mmseg.
 
     Args:
-        config_path: The config file.
+        config_path: The config file, or a saved model to start from.
         options: See :class:`RunOptions`.
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
@@ -92,7 +92,8 @@ def train(
         UserError: If the config, the data, the checkpoint or the environment cannot work.
         mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
     """
-    config = open_config(config_path, options.cfg_options)
+    config, own = open_model(config_path, options.cfg_options)
+    config.load_from = config.get('load_from') or own
     prepare(config, options)
     work_dir = check_output(config.work_dir, folder=True)
     check_data(config, ('train', 'val'))
@@ -103,7 +104,7 @@ def train(
     if resume or config.get('resume'):
         set_resume(config, resume or config.get('load_from') or 'auto')
     start = read_run_checkpoint(config.load_from) if config.get('load_from') else None
-    if release_of(start):
+    if release_of(start) or (own and config.load_from == own):
         without_weights(config.model)  # it replaces all of them: none is fetched
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False

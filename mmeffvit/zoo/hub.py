@@ -40,8 +40,13 @@ def is_folder(name: str) -> bool:
 
     Other folders may have the name of a model, such as those of its runs.
     """
+    return holds_model(name) or (Path(name).is_dir() and name not in read_models())
+
+
+def holds_model(name: str) -> bool:
+    """Whether a saved model lies in a folder; of a repository of the hub it is assumed."""
     folder = Path(name)
-    is_saved = (folder / CONFIG).is_file() or (folder.is_dir() and name not in read_models())
+    is_saved = (folder / CONFIG).is_file() and any((folder / f).is_file() for f in HUB_FILES)
     return name.startswith(HUB) or is_saved
 
 

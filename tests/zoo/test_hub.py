@@ -11,6 +11,7 @@ from mmengine.config import Config
 from torch import nn
 
 import mmeffvit
+from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.config.load import own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.zoo import hub
@@ -124,6 +125,14 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     done = run_tool_here('visualize_attention', folder, picture, '--out', tmp_path / 'attention')
     assert done.returncode == 0, done.stdout
     assert 'random' not in done.stdout
+    loaders = [f'{split}_dataloader.{key}' for split in ('train', 'val') for key in (
+        'num_workers=0', 'persistent_workers=False')]  # fmt: skip
+    data += ['train_dataloader.dataset.indices=2', 'train_dataloader.batch_size=2', *loaders]
+    data += ['train_cfg.max_epochs=1', 'train_cfg.val_interval=9', 'optim_wrapper.optimizer.lr=0']
+    done = run_tool_here('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)
+    assert done.returncode == 0, done.stdout
+    tuned = load_torch_file(tmp_path / 'tuned' / 'epoch_1.pth')['state_dict']
+    assert torch.equal(tuned['neck.pooled.1.weight'], model.neck.pooled[1].weight)
 
 
 @pytest.mark.slow
