@@ -229,42 +229,6 @@ def test_deeplabv3_in_the_layout_of_transformers_is_that_of_cvnets(name):
     assert all(by_cvnets[key] is value for key, value in by_transformers.items())
 
 
-@pytest.mark.parametrize(
-    ('name', 'tables', 'loaded'),
-    [
-        ('maskrcnn_efficientformerv2_s2', (625, 2500), 1087),
-        ('semfpn_efficientformerv2_s2_ade20k', (256, 1024), 1105),
-    ],
-)
-def test_efficientformerv2_in_the_layout_of_mmdet_2_fits(timm, name, tables, loaded):
-    from tests.checkpoints.spelling import official_keys
-
-    model = build_empty(name)
-    state = {
-        key: value for key, value in model.state_dict().items() if not key.startswith('backbone.')
-    }
-    with torch.device('meta'):
-        peer = timm.create_model('efficientformerv2_s2').state_dict()
-    spelled = official_keys('efficientformerv2', peer)
-    for key, value in peer.items():
-        official = f'backbone.{spelled[key]}'
-        if official.startswith(('backbone.norm.', 'backbone.head', 'backbone.dist_head')):
-            continue
-        state[official] = value
-        if official.endswith('attention_biases'):
-            side = tables['network.5' in official]
-            state[official + '_seg'] = torch.empty(8, side, device='meta')
-            for ending in ('attention_bias_idxs', 'attention_bias_idxs_seg'):
-                index = torch.empty(2, 2, dtype=torch.int64, device='meta')
-                state[official.replace('attention_biases', ending)] = index
-    content = as_ours(dict(state_dict=state, meta={}))
-    _, report = fit(model, content, 'x.pth')
-    assert content['meta']['mmeffvit_release']['model'] == name
-    assert len(report.dropped) == 27
-    assert (report.layout, report.missing, report.resized) == ('mmdet 2', (), ())
-    assert len(report.loaded) == loaded
-
-
 def test_a_release_loads_all_or_nothing(ssd):
     from tests.configs.models import build, load
 
