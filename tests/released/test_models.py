@@ -83,9 +83,7 @@ def test_a_file_of_cvnets_finds_what_its_own_network_finds(release, folder, log)
 
 def detected(release, network: nn.Module, picture: Path, folder: Path):
     pixels = cvnets.read(picture, (cvnets.SSD_SIDE,) * 2)
-    layers = [head.loc_cls_layer for head in network.ssd_heads]
-    last = [getattr(layer, 'pw_conv', layer).block.conv for layer in layers]
-    files.spread(network, pixels, dict.fromkeys(last, 1.5))
+    files.spread(network, pixels, cvnets.deviations(network))
     found = predicted(release.config, files.save_cvnets(network, folder / 'ssd.pt'), picture)
     return found.pred_instances, network.detect(pixels, 128, 160)
 
