@@ -13,7 +13,7 @@ from mmengine.runner.checkpoint import load_state_dict
 from torch import Tensor, nn
 
 from mmeffvit.checkpoints.load import wrong_kinds
-from mmeffvit.checkpoints.models import load_whole, release_of
+from mmeffvit.checkpoints.models import load_whole, release_of, require_heads
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import CheckpointError, UserError
@@ -245,6 +245,7 @@ def check_checkpoint(
     if release_of(checkpoint):
         print_log(str(load_whole(model, checkpoint, path)), logger='current')
         return
+    require_heads(checkpoint, path)
     try:
         # mmengine's function, with the conversions of its modules, but strict
         load_state_dict(model, saved_weights(checkpoint), strict=True)

@@ -1,5 +1,6 @@
 """Released files load wherever checkpoints do, and wrong files are refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from mmeffvit.engine.launch import RunOptions, train
 from mmeffvit.errors import UserError
 from tests.configs.models import build_empty
 from tests.conftest import ROOT, run_tool_here
-from tests.released import cvnets, files, shvit
+from tests.released import cvnets, efficientformerv2, files, shvit
 
 NARROW = 'ssdlite_mobilevitv2_050'
 RELEASES = {release.config: release for release in cvnets.RELEASES}
@@ -78,6 +79,23 @@ def test_missing_unexpected_or_mismatched_tensors_are_refused(change, complaint)
     change(content['state_dict'])
     with pytest.raises(CheckpointError, match=complaint):
         fit(build_empty(NARROW), content, 'x.pt')
+
+
+@pytest.mark.parametrize(
+    ('file', 'kept'),
+    [
+        (lambda: cvnets.Encoder(0.5), r''),
+        (RELEASES[NARROW].network, r'encoder\.'),
+        (shvit.RetinaNet, r'backbone\.'),
+        (efficientformerv2.RELEASES['maskrcnn_efficientformerv2_s2'], r'backbone\.'),
+    ],
+)  # fmt: skip
+def test_a_backbone_in_place_of_a_model_is_named(file, kept):
+    with torch.device('meta'):
+        state = {key: value for key, value in file().state_dict().items() if re.match(kept, key)}
+    message = r'^x\.pt holds a backbone alone: the neck and the heads of the model are missing'
+    with pytest.raises(CheckpointError, match=message):
+        fit(build_empty(NARROW), as_ours(state), 'x.pt')
 
 
 def test_a_segmentor_without_its_auxiliary_head_ignores_that_of_the_file():
