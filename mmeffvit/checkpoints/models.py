@@ -5,7 +5,7 @@ anything knows the model it goes into.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,7 +257,8 @@ def resize_inside(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, T
     return {prefix + key: value for key, value in adapt(inside).items()}
 
 
-def has_auxiliary(keys: Mapping[str, Any]) -> bool:
+def has_auxiliary(keys: Iterable[str]) -> bool:
+    """Whether some of the keys are those of a head that is used in training alone."""
     return any(key.startswith(AUXILIARY) for key in keys)
 
 

@@ -86,7 +86,8 @@ class PositionBias(nn.Module):
         if not self.resize_matrix:
             return self._gather(resize_table(self.table, self.table_size, size), size, stride)
         matrix = self._gather(self.table, self.table_size, stride)
-        rows, columns = (-(-side // stride) for side in size)
+        # rounded up, without negative numbers: ONNX divides these towards zero
+        rows, columns = ((side + stride - 1) // stride for side in size)
         return F.interpolate(matrix[None], (rows * columns, size[0] * size[1]), mode='bicubic')[0]
 
     def _gather(self, table: Tensor, size: tuple[int, int], stride: int) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.checkpoints.models import as_ours, fit, load_whole, read_model
+from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.engine.launch import RunOptions, train
 from mmeffvit.errors import UserError
 from tests.configs.models import build_empty
@@ -245,6 +246,19 @@ def test_deeplabv3_in_the_layout_of_transformers_is_that_of_cvnets(name):
     assert all(key.startswith('auxiliary_head.') for key in report.missing)
     by_transformers, by_cvnets = as_ours(state)['state_dict'], as_ours(theirs)['state_dict']
     assert all(by_cvnets[key] is value for key, value in by_transformers.items())
+
+
+def test_a_clean_file_may_lack_the_auxiliary_head_in_tests_only():
+    """As one that is converted from transformers."""
+    from tests.configs.models import build, load
+
+    name = 'pspnet_mobilevitv2_050_voc12'
+    source, model = files.with_random_weights(build(load(name))), build(load(name))
+    kept = {k: v for k, v in source.state_dict().items() if not k.startswith('auxiliary_head.')}
+    with pytest.raises(UserError, match='missing keys in source state_dict: auxiliary_head'):
+        check_checkpoint(model, dict(state_dict=kept), 'x.pt', None, 'train')
+    check_checkpoint(model, dict(state_dict=kept), 'x.pt', None)
+    assert all(torch.equal(value, model.state_dict()[key]) for key, value in kept.items())
 
 
 def test_a_release_loads_all_or_nothing(ssd):

@@ -214,6 +214,10 @@ def test_repositories_in_the_cache_of_the_hub_are_read_offline(saved, detector, 
         torch.save(theirs, snapshot / 'pytorch_model.bin')
         config = dict(architectures=['MobileViTV2ForSemanticSegmentation'])
         (snapshot / 'config.json').write_text(json.dumps(config))
+    local = mmeffvit.get_model(str(snapshot))  # the last, as a folder
+    assert local.cfg.model.decode_head.type == 'mmeffvit.SlimASPPHead'
+    weight = theirs['mobilevitv2.conv_stem.convolution.weight']
+    assert torch.equal(local.backbone.stem.conv.weight, weight)
     addresses = ['hf://me/bolts', 'hf://apple/mobilevitv2-1.0-voc-deeplabv3', 'hf://me/gone']
     env = {'HF_HOME': str(tmp_path), 'HF_HUB_OFFLINE': '1'}
     done = run_python('-c', CODE.format(addresses=addresses), env=env)
