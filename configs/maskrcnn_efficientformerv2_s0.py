@@ -17,6 +17,7 @@ model = dict(
         type='mmeffvit.EfficientFormerV2',
         arch='s0',
         resolution=800,
+        resize_matrix=False,  # True for the authors' own detectors
         init_cfg=dict(
             type='Pretrained',
             checkpoint='hf://timm/efficientformerv2_s0.snap_dist_in1k',

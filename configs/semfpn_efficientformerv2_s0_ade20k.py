@@ -16,6 +16,7 @@ model = dict(
         type='mmeffvit.EfficientFormerV2',
         arch='s0',
         resolution=512,
+        resize_matrix=False,  # True for the authors' own segmentors
         init_cfg=dict(
             type='Pretrained', checkpoint='hf://timm/efficientformerv2_s0.snap_dist_in1k'
         ),

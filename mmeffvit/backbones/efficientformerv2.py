@@ -68,6 +68,7 @@ class AttentionChoice:
     blocks: str
     downsampling: str
     resolution: tuple[int, int]
+    resize_matrix: bool
     normalizer: str
     competition: bool
 
@@ -93,7 +94,7 @@ class AttentionChoice:
             self.mobile()
             if self.blocks == 'mobile'
             # keys are at stride 32 in both stages
-            else TalkingHeadsAttention(NUM_HEADS, self.table_size(32))
+            else self.talking_heads(self.table_size(32))
         )
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride)
 
@@ -102,13 +103,17 @@ class AttentionChoice:
         mixer = (
             self.mobile()
             if mobile
-            else TalkingHeadsAttention(NUM_HEADS, self.table_size(16), stride=2, mix_heads=False)
+            else self.talking_heads(self.table_size(16), stride=2, mix_heads=False)
         )
         # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
         key_stride = 2 if mobile else 1
         return DownsamplingAttention(
             in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride
         )
+
+    def talking_heads(self, table_size: tuple[int, int], **options: Any) -> TalkingHeadsAttention:
+        options['resize_matrix'] = self.resize_matrix
+        return TalkingHeadsAttention(NUM_HEADS, table_size, **options)
 
     def mobile(self) -> MobileAttention:
         return MobileAttention(normalizer=self.normalizer, competition=self.competition)
@@ -246,6 +251,8 @@ class EfficientFormerV2(Backbone):
         competition: Whether the heads of Mobile-Attention compete.
         resolution: Height and width, in pixels, that the bias tables are built for, or one number
             for both. The tables of released weights, for 224, are resized on loading.
+        resize_matrix: For images of another size than `resolution`, resize matrices of biases as
+            the authors' detectors and segmentors do, and not the tables. For their weights.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -272,13 +279,16 @@ class EfficientFormerV2(Backbone):
         normalizer: str = 'token',
         competition: bool = True,
         resolution: int | tuple[int, int] = 224,
+        resize_matrix: bool = False,
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
-        choice = AttentionChoice(attention, downsampling, (height, width), normalizer, competition)
+        choice = AttentionChoice(
+            attention, downsampling, (height, width), resize_matrix, normalizer, competition
+        )
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=[

@@ -5,22 +5,30 @@ anything knows the model it goes into.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from . import efficientformerv2, mobilevitv2, shvit
+from mmeffvit.errors import CheckpointError
+
+from . import efficientformerv2, mobilevitv2, shvit, swiftformer
 from .load import LoadReport, is_counter, put, require_fit
-from .read import WEIGHTS, load_torch_file, read_safetensors, weights_in
+from .read import WEIGHTS, load_torch_file, read_safetensors, strip_prefixes, weights_in
 from .rename import ModelLayout, recognize
 
 MODEL_LAYOUTS: tuple[ModelLayout, ...] = (
     *mobilevitv2.MODEL_LAYOUTS,
     *shvit.MODEL_LAYOUTS,
     *efficientformerv2.MODEL_LAYOUTS,
+)
+BACKBONE_LAYOUTS = (
+    *efficientformerv2.LAYOUTS,
+    *mobilevitv2.LAYOUTS,
+    *shvit.LAYOUTS,
+    *swiftformer.LAYOUTS,
 )
 AUXILIARY = 'auxiliary_head.'  # used in training alone: either side may lack it
 RELEASE = 'mmeffvit_release'  # in `meta`: what is known of a file in its authors' layout
@@ -157,6 +165,20 @@ def release_of(content: Any) -> Mapping[str, Any] | None:
     return meta.get(RELEASE) if isinstance(meta, Mapping) else None
 
 
+def require_heads(content: Any, checkpoint: object) -> None:
+    """Refuse a backbone in place of a whole model.
+
+    Raises:
+        CheckpointError: If there is nothing but a backbone.
+    """
+    tensors, outside = strip_prefixes(weights_in(content))
+    if recognize(tensors, BACKBONE_LAYOUTS) and not outside:
+        raise CheckpointError(
+            f'{checkpoint} holds a backbone alone: the neck and the heads of the model are '
+            'missing. Train them, with the file as model.backbone.init_cfg.checkpoint'
+        )
+
+
 def fit(
     module: nn.Module, content: Mapping[str, Any], checkpoint: object, *, new_classes: bool = False
 ) -> tuple[dict[str, Tensor], LoadReport]:
@@ -172,9 +194,10 @@ def fit(
         The tensors to load, and what becomes of all.
 
     Raises:
-        CheckpointError: If a tensor is missing, left over or of another shape; it names what the
-            file holds.
+        CheckpointError: If a tensor is missing, left over or of another shape, or there are no
+            heads; it names what the file holds.
     """
+    require_heads(content, checkpoint)
     release = release_of(content) or dict(layout='mmeffvit', ignored=(), reordered=())
     state = {key.removeprefix('module.'): value for key, value in weights_in(content).items()}
     target = module.state_dict()
@@ -234,7 +257,8 @@ def resize_inside(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, T
     return {prefix + key: value for key, value in adapt(inside).items()}
 
 
-def has_auxiliary(keys: Mapping[str, Any]) -> bool:
+def has_auxiliary(keys: Iterable[str]) -> bool:
+    """Whether some of the keys are those of a head that is used in training alone."""
     return any(key.startswith(AUXILIARY) for key in keys)
 
 

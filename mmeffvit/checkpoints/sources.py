@@ -3,7 +3,10 @@
 import hashlib
 import os
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import torch
@@ -15,15 +18,31 @@ from .download import download
 HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
 
 
-def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
+class Release(NamedTuple):
+    """What is known of the file behind an address: a line on its license, and its digest."""
+
+    notice: str
+    sha256: str = ''  # hexadecimal; compared for http(s) addresses
+
+
+_releases: list[Callable[[str], Release | None]] = []
+
+
+def register_releases(find: Callable[[str], Release | None]) -> None:
+    """Ask ``find`` what is known of an address before each download."""
+    _releases[:] = [find]
+
+
+def fetch(checkpoint: str | os.PathLike) -> Path:
     """Return the local file behind ``checkpoint``, downloading it into a cache if need be.
+
+    The license of a release is printed before its download.
 
     Args:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
             Without FILE the hub's usual names are tried, safetensors first. Downloads go to the
             cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
             (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``).
-        sha256: Hexadecimal digest that the file of an http(s) address must have, if it is known.
 
     Raises:
         CheckpointError: If there is no such file, or it cannot be downloaded.
@@ -32,7 +51,7 @@ def fetch(checkpoint: str | os.PathLike, sha256: str = '') -> Path:
     if name.startswith('hf://'):
         return _fetch_from_hub(name)
     if name.startswith(('http://', 'https://')):
-        return _fetch_from_web(name, sha256)
+        return _fetch_from_web(name)
     path = Path(name)
     try:
         path = path.expanduser()
@@ -65,28 +84,46 @@ def place_of(address: str) -> Path:
     return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
 
 
-def _fetch_from_web(address: str, sha256: str) -> Path:
+def _announce(address: str) -> Release:
+    """What is known of a release whose download begins; its license is printed."""
+    release = next(filter(None, (find(address) for find in _releases)), Release(''))
+    if release.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
+        print(release.notice, file=sys.stderr)
+    return release
+
+
+def _fetch_from_web(address: str) -> Path:
     path = place_of(address)
+    if path.is_file():
+        return path
     # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
     promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', path.name)
-    download(address, path, sha256 or (promised[1] if promised else ''))
+    download(address, path, _announce(address).sha256 or (promised[1] if promised else ''))
     return path
 
 
 def _fetch_from_hub(name: str) -> Path:
-    match = re.fullmatch(r'hf://([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?', name)
-    if match is None:
-        raise CheckpointError(f'{name!r} is no hub address: write hf://OWNER/REPOSITORY[@REVISION]')
     try:
-        from huggingface_hub import hf_hub_download
+        from huggingface_hub import hf_hub_download, try_to_load_from_cache
         from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
         from huggingface_hub.errors import LocalEntryNotFoundError as NotCachedError
+        from huggingface_hub.utils import HFValidationError, validate_repo_id
     except ImportError as error:
         raise CheckpointError(
             f'{name} needs huggingface_hub: `pip install "mmeffvit[hub]"`'
         ) from error
-    repository, revision, file = match.groups()
+    match = re.fullmatch(r'hf://([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?', name)
+    try:
+        repository, revision, file = match.groups() if match else ('', None, None)
+        validate_repo_id(repository)
+    except HFValidationError as error:
+        raise CheckpointError(
+            f'{name!r} is no hub address: write hf://OWNER/REPOSITORY[@REVISION]'
+        ) from error
     files = (file,) if file else HUB_FILES
+    cached = (try_to_load_from_cache(repository, item, revision=revision) for item in files)
+    if not any(isinstance(path, str) for path in cached):  # else a mark that there is none
+        _announce(name)
     for candidate in files:
         try:
             return Path(hf_hub_download(repository, candidate, revision=revision))

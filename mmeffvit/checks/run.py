@@ -13,7 +13,7 @@ from mmengine.runner.checkpoint import load_state_dict
 from torch import Tensor, nn
 
 from mmeffvit.checkpoints.load import wrong_kinds
-from mmeffvit.checkpoints.models import load_whole, release_of
+from mmeffvit.checkpoints.models import has_auxiliary, load_whole, release_of, require_heads
 from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import CheckpointError, UserError
@@ -245,9 +245,14 @@ def check_checkpoint(
     if release_of(checkpoint):
         print_log(str(load_whole(model, checkpoint, path)), logger='current')
         return
+    require_heads(checkpoint, path)
+    state = saved_weights(checkpoint)
+    if split == 'test' and not has_auxiliary(state):
+        own = model.state_dict()
+        state |= {key: own[key] for key in own if has_auxiliary([key])}  # of no use in tests
     try:
         # mmengine's function, with the conversions of its modules, but strict
-        load_state_dict(model, saved_weights(checkpoint), strict=True)
+        load_state_dict(model, state, strict=True)
     except RuntimeError as error:
         wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
         raise UserError(

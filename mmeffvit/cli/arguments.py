@@ -31,6 +31,7 @@ def new_parser(description: str, example: str) -> argparse.ArgumentParser:
 
 
 CONFIG = 'a config of mmdet or mmseg, or the name of one of ours'
+MODEL = f'{CONFIG}; or a saved model, as a folder or as hf://OWNER/NAME'
 
 
 def add_config(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
@@ -56,7 +57,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
         'checkpoint',
         nargs='?',
         help='a checkpoint of a run with this config, or a released model, by its file or '
-        'address; left out, the model that is released for the config',
+        'address; left out, the saved model, or the one released for the config',
     )
     add_allow_non_finite(parser)
 

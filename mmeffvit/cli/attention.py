@@ -16,7 +16,7 @@ def make_parser() -> ArgumentParser:
     add(
         'target',
         metavar='CONFIG_OR_BACKBONE',
-        help='a config of mmdet or mmseg, or a backbone such as SHViT:s4 or '
+        help='a config of mmdet or mmseg, a saved model, or a backbone such as SHViT:s4 or '
         'EfficientFormerV2:s2:attention=mobile',
     )
     add('images', nargs='+', metavar='IMAGE', help='an image file')

@@ -18,7 +18,8 @@ def make_parser() -> ArgumentParser:
     add(
         'target',
         metavar='CONFIG_OR_BACKBONE',
-        help='a config of mmdet or mmseg, or a backbone such as SHViT:s4, MobileViTv2:100, '
+        help='a config of mmdet or mmseg, a saved model, or a backbone such as SHViT:s4, '
+        'MobileViTv2:100, '
         'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50',
     )
     add(

@@ -8,13 +8,13 @@ from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
 
-from .arguments import add_checkpoint, add_config, new_parser, output_file, run_command
+from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'export configs/retinanet_shvit_s4.py epoch_12.pth model.onnx')
     add = parser.add_argument
-    add_config(parser)
+    add_config(parser, MODEL)
     add_checkpoint(parser)
     add('out', type=output_file, metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
     add(

@@ -8,13 +8,13 @@ from typing import Any
 
 from mmeffvit.visualization.per_class import report_per_class
 
-from .arguments import add_config, new_parser, output_folder, run_command
+from .arguments import MODEL, add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'per-class configs/retinanet_shvit_s4.py found.pkl')
     add = parser.add_argument
-    add_config(parser)
+    add_config(parser, MODEL)
     add(
         'results',
         type=Path,

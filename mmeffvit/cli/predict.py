@@ -10,6 +10,7 @@ from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
 
 from .arguments import (
+    MODEL,
     add_allow_non_finite,
     add_config,
     new_parser,
@@ -22,13 +23,13 @@ from .arguments import (
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict configs/retinanet_shvit_s4.py epoch_12.pth photos')
     add = parser.add_argument
-    add_config(parser)
+    add_config(parser, MODEL)
     add(
         'inputs',
         nargs='+',
         metavar='[CHECKPOINT] INPUT',
         help='a checkpoint of a run with this config, or a released model, by its file or '
-        'address; left out, the model that is released for the config; then images, videos, '
+        'address; left out, the saved or released model; then images, videos, '
         'folders and quoted globs',
     )
     add_allow_non_finite(parser)

@@ -7,6 +7,7 @@ from typing import Any
 from mmeffvit.engine.launch import evaluate
 
 from .arguments import (
+    MODEL,
     add_checkpoint,
     add_run,
     new_parser,
@@ -20,7 +21,7 @@ from .arguments import (
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'test configs/retinanet_shvit_s4.py epoch_12.pth --out found.pkl')
     add = parser.add_argument
-    add_run(parser)
+    add_run(parser, MODEL)
     add_checkpoint(parser)
     add('--show-dir', type=output_folder, help='folder for pictures of the predictions')
     add('--out', type=output_file, metavar='FILE.pkl', help='file for the predictions')

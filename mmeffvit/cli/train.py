@@ -14,9 +14,10 @@ from mmeffvit.engine.launch import train
 from mmeffvit.errors import UserError
 from mmeffvit.preparation import coco, yolo
 from mmeffvit.preparation.prepare import PrepareOptions
+from mmeffvit.zoo.hub import holds_model
 
 from .arguments import (
-    CONFIG,
+    MODEL,
     add_allow_non_finite,
     add_run,
     new_parser,
@@ -37,7 +38,7 @@ OF_CONFIG = dict(auto_scale_lr=False, check=True, launcher='none', deterministic
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
     add = parser.add_argument
-    add_run(parser, f'{CONFIG}; or a data set: a folder, a data.yaml or a JSON file')
+    add_run(parser, f'{MODEL}; or a data set: a folder, a data.yaml or a JSON file')
     add('--amp', action='store_true', default=None, help='train in mixed precision')
     add(
         '--resume',
@@ -85,7 +86,8 @@ def add_wishes(group: Any) -> None:
 def run(config: str, **values: Any) -> None:
     of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
-        find_config(config)
+        if not holds_model(config):
+            find_config(config)
         refuse(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
         train(config, take_run_options(values), **{**values, 'amp': bool(values['amp'])})
         return
@@ -115,12 +117,12 @@ def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def is_data(target: str) -> bool:
-    """Whether a target of the command line is a data set, not a config by path or by name."""
+    """Whether a target of the command line is a data set, not a config or a saved model."""
     path = Path(target)
     if path.is_file():  # configs can be YAML and JSON as well
         names = yolo.find(path) and 'names' in (yolo.load(path) or {})
         return bool(names or coco.find(path))
-    return path.is_dir() and not is_config(target)
+    return path.is_dir() and not is_config(target) and not holds_model(target)
 
 
 def refuse(values: dict[str, Any], defaults: dict[str, Any], what: str, cure: str) -> None:

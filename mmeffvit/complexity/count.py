@@ -12,9 +12,10 @@ from torch import nn
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_proposals, eval_shape
-from mmeffvit.config.load import is_config, open_config
+from mmeffvit.config.load import is_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import reason
+from mmeffvit.zoo.hub import is_folder, open_model
 
 from .forward import run_backbone, run_model
 from .parts import LISTED, Part, count_modules, make_parts
@@ -78,7 +79,7 @@ def count(
     gets ``proposals`` boxes, its mask head the first 100 of them, as in mmdet's ``mode='tensor'``.
 
     Args:
-        target: A config file, or a backbone such as 'SHViT:s4' or
+        target: A config file, a saved model, or a backbone such as 'SHViT:s4' or
             'EfficientFormerV2:s2:attention=mobile'; see
             :func:`mmeffvit.config.backbones.parse_backbone`.
         shape: Height and width in pixels; None uses the test size of the config if it has one,
@@ -90,9 +91,9 @@ def count(
     Raises:
         UserError: If the target is neither a config nor a known backbone, or does not run.
     """
-    if not is_config(target):
+    if not is_config(target) and not is_folder(target):
         return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
-    config = open_config(target)
+    config, _ = open_model(target)
     scope = config.default_scope
     settings = own_model_config(config)
     shape = shape or eval_shape(config) or DEFAULT_SHAPES[scope]

@@ -1,6 +1,6 @@
 """The data settings of a config: data sets, pipelines, image sizes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from mmengine.registry import DATASETS
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
+
+from .build import isolated
 
 DEFAULT_PROPOSALS = 1000
 
@@ -57,6 +59,41 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
         if not hasattr(dataset, '_metainfo'):
             raise
     return dataset
+
+
+def take_classes(
+    config: Config, classes: Sequence[str], palette: Sequence[Sequence[int]] = ()
+) -> None:
+    """Give every data set of a config these classes, in place, if its own are others.
+
+    Label maps hold the indices of such classes.
+    """
+    with isolated(config.default_scope):
+        known = build_unread(eval_dataset(config)).metainfo.get('classes') or ()
+    if tuple(known) == tuple(classes):
+        return
+    meta: dict[str, Any] = dict(classes=tuple(classes))
+    if len(palette) == len(classes):
+        meta['palette'] = [tuple(color) for color in palette]
+    is_segmentor = config.default_scope == 'mmseg'
+    for split in ('train', 'val', 'test'):
+        for dataset in datasets_of(config, split):
+            dataset['metainfo'] = meta
+            if is_segmentor:
+                dataset['type'] = 'BaseSegDataset'  # ADE20K's would refuse other names
+    for key in config if is_segmentor else ():
+        if key.endswith(('_dataloader', '_pipeline')):
+            config[key] = without_reduction(config[key])
+
+
+def without_reduction(pipeline: Any) -> Any:
+    """A pipeline that reads label maps as they are: ADE20K's count from 1."""
+    if isinstance(pipeline, dict):
+        items = pipeline.items()
+        return {k: without_reduction(v) for k, v in items if k != 'reduce_zero_label'}
+    if isinstance(pipeline, list | tuple):
+        return type(pipeline)(map(without_reduction, pipeline))
+    return pipeline
 
 
 def find_image(config: Config) -> Path:

@@ -15,6 +15,7 @@ from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
 from mmeffvit.checkpoints.models import read_model
+from mmeffvit.checkpoints.sources import Release, fetch, register_releases
 from mmeffvit.errors import CheckpointError
 
 # schemes of named models, with mmengine's functions that list them
@@ -33,9 +34,20 @@ CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 
 
 
 def guard_checkpoints() -> None:
-    """Register :func:`load_guarded` with mmengine for all its schemes and for ``hf://``."""
+    """Register :func:`load_guarded` with mmengine for all its schemes and for ``hf://``.
+
+    Downloads of released weights print their license from then on.
+    """
     prefixes = [*CheckpointLoader._schemes, 'hf://']
     CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
+    register_releases(find_release)
+
+
+def find_release(address: str) -> Release | None:
+    """See :func:`mmeffvit.zoo.weights.find_release`, which is not imported before a download."""
+    from mmeffvit.zoo import weights
+
+    return weights.find_release(address)
 
 
 def load_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
@@ -53,8 +65,6 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     Raises:
         mmeffvit.errors.CheckpointError: If it cannot be found or read safely.
     """
-    from mmeffvit.zoo.weights import fetch_released  # not at `import mmeffvit`
-
     name = str(filename)
     place = map_location or 'cpu'
     if any(scheme in name for scheme in STORES):
@@ -67,7 +77,7 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
         return content
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
-    content = read_model(fetch_released(resolve(name)), place)
+    content = read_model(fetch(resolve(name)), place)
     remove_programs(content, name)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)

@@ -23,9 +23,10 @@ from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.build import without_weights
-from mmeffvit.config.load import open_config, resolve_work_dir
+from mmeffvit.config.load import resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.zoo.hub import open_model
 from mmeffvit.zoo.weights import weights_of
 
 from .checkpoint_backend import BACKEND
@@ -77,7 +78,7 @@ def train(
     """Train as specified by a config of mmdet or mmseg.
 
     Args:
-        config_path: The config file.
+        config_path: The config file, or a saved model to start from.
         options: See :class:`RunOptions`.
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
@@ -91,7 +92,9 @@ def train(
         UserError: If the config, the data, the checkpoint or the environment cannot work.
         mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
     """
-    config = prepare(config_path, options)
+    config, own = open_model(config_path, options.cfg_options)
+    config.load_from = config.get('load_from') or own
+    prepare(config, options)
     work_dir = check_output(config.work_dir, folder=True)
     check_data(config, ('train', 'val'))
     if amp:
@@ -101,7 +104,7 @@ def train(
     if resume or config.get('resume'):
         set_resume(config, resume or config.get('load_from') or 'auto')
     start = read_run_checkpoint(config.load_from) if config.get('load_from') else None
-    if release_of(start):
+    if release_of(start) or (own and config.load_from == own):
         without_weights(config.model)  # it replaces all of them: none is fetched
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
@@ -171,9 +174,9 @@ def evaluate(
     """Evaluate a checkpoint as specified by a config of mmdet or mmseg.
 
     Args:
-        config_path: The config file.
+        config_path: The config file, or a saved model, as a folder or as ``hf://OWNER/NAME``.
         checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
-            the one that is released.
+            the saved one, or the one that is released.
         options: See :class:`RunOptions`.
         show_dir: Folder for pictures of the predictions.
         out: File for the predictions, ``.pkl``.
@@ -187,14 +190,15 @@ def evaluate(
             another model or of other classes.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
-    config = prepare(config_path, options)
+    config, own = open_model(config_path, options.cfg_options)
+    prepare(config, options)
     check_output(config.work_dir, folder=True)
     if show_dir:
         check_output(show_dir, folder=True)
     check_data(config, ('test',))
     if out is not None:
         check_output(out, '.pkl', '.pickle')
-    checkpoint = checkpoint or weights_of(config_path)
+    checkpoint = checkpoint or own or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
@@ -216,9 +220,8 @@ def evaluate(
     return runner, metrics
 
 
-def prepare(config_path: str, options: RunOptions) -> Config:
-    """Read the config, import mmdet or mmseg, apply the options and start the process group."""
-    config = open_config(config_path, options.cfg_options)
+def prepare(config: Config, options: RunOptions) -> None:
+    """Apply the options to the config, in place, and start the process group."""
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
     randomness = dict(config.get('randomness') or dict(seed=None))
@@ -229,7 +232,6 @@ def prepare(config_path: str, options: RunOptions) -> Config:
     config.randomness = randomness
     if options.launcher != 'none':
         prepare_launcher(config, options.launcher)
-    return config
 
 
 def prepare_launcher(config: Config, launcher: str) -> None:

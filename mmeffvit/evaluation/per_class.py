@@ -17,11 +17,11 @@ from mmeffvit.checkpoints.safe_globals import read_pickle
 from mmeffvit.checks.run import check_data
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import build_unread, datasets_of
-from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
+from mmeffvit.zoo.hub import open_model
 
 from .coco_results import check_detections, from_samples
 
@@ -49,7 +49,7 @@ def per_class(
     """Evaluate predictions with the config's test metric, per class.
 
     Args:
-        config_path: A config of mmdet or mmseg; its test data must be available.
+        config_path: A config of mmdet or mmseg, or a saved model; its test data must be available.
         results: ``FILE.pkl`` of ``tools/test.py --out``, or the output of ``tools/predict.py
             --out``: COCO results (``.json``) or a folder of label maps.
         cfg_options: Dotted keys and values that override the config's.
@@ -57,7 +57,7 @@ def per_class(
     Raises:
         UserError: If the results cannot be read or are not of the config's test data.
     """
-    config = open_config(config_path, cfg_options)
+    config, _ = open_model(config_path, cfg_options)
     scope = config.default_scope
     if not results.exists():
         raise UserError(f'results {str(results)!r} do not exist')

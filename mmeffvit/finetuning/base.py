@@ -116,16 +116,6 @@ def scaled(pipeline: Any, factor: float, key: str = '') -> Any:
     return pipeline
 
 
-def without_reduction(pipeline: Any) -> Any:
-    """A pipeline that reads label maps as they are: ADE20K's count from 1."""
-    if isinstance(pipeline, dict):
-        items = pipeline.items()
-        return {k: without_reduction(v) for k, v in items if k != 'reduce_zero_label'}
-    if isinstance(pipeline, list | tuple):
-        return type(pipeline)(map(without_reduction, pipeline))
-    return pipeline
-
-
 def class_counts(settings: Any, value: Any) -> dict:
     """The nested dicts of a model's config with ``num_classes``, each set to ``value``."""
     found = {}

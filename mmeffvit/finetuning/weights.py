@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.errors import CheckpointError
 from mmeffvit.zoo.metafile import read_models
-from mmeffvit.zoo.weights import fetch_released
 
 from .base import Base
 
@@ -45,7 +44,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
     if wanted == NONE:
         return Start('random weights, as asked for')
     if wanted != AUTO:
-        fetch_released(wanted)
+        fetch(wanted)
         return Start(f'the model in {wanted}', checkpoint=wanted)
     released = getattr(read_models().get(base.name), 'weights', None)
     failures = []
@@ -55,7 +54,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
     ):
         try:
             if address:
-                fetch(address) if start.keeps_backbone else fetch_released(address)
+                fetch(address)
                 return start
         except CheckpointError as error:
             failures.append(str(error))

@@ -5,11 +5,12 @@ from typing import Any
 
 from mmengine.device import get_device
 
+from mmeffvit.config.datasets import without_reduction
 from mmeffvit.preparation.records import DataSet
 from mmeffvit.preparation.write import Split, classes_of_maps
 from mmeffvit.utils.resources import resource_dir
 
-from .base import Base, class_counts, scaled, without_reduction
+from .base import Base, class_counts, scaled
 from .code import Code, assign
 from .recipe import Recipe, Wishes
 from .weights import Start

@@ -21,10 +21,10 @@ from torch import nn
 from mmeffvit.checks.run import check_checkpoint, check_classes
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.datasets import build_unread, eval_dataset
-from mmeffvit.config.load import open_config
 from mmeffvit.engine.launch import read_run_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.zoo.hub import open_model
 from mmeffvit.zoo.weights import weights_of
 
 VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
@@ -104,9 +104,10 @@ def load_predictor(
     """Build the model of a config and load a checkpoint of a run into it.
 
     Args:
-        config_path: A config file of mmdet or mmseg, or the name of one of ours.
+        config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model, as
+            a folder or as ``hf://OWNER/NAME``.
         checkpoint: A checkpoint of a run with this config, or a released one for it; by default,
-            the released one.
+            the saved one or the released one.
         device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
         cfg_options: Dotted keys and values that override the config's.
 
@@ -114,10 +115,10 @@ def load_predictor(
         UserError: If the config, the checkpoint or the device cannot be used.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
-    config = open_config(config_path, cfg_options)
+    config, own = open_model(config_path, cfg_options)
     scope = config.default_scope
     place = resolve_device(device)
-    checkpoint = checkpoint or weights_of(config_path)
+    checkpoint = checkpoint or own or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     # like init_default_scope, which warns if the default scope was another before
     DefaultScope.get_instance(f'predict_{time.time_ns()}', scope_name=scope)

@@ -29,9 +29,10 @@ class Predictor:
     ``Predictor('ssdlite_mobilevitv2_100')('photo.jpg', out_dir='out')``
 
     Args:
-        config: A config of mmdet or mmseg, or the name of one of ours.
+        config: A config of mmdet or mmseg, the name of one of ours, or a saved model, as a folder
+            or as ``hf://OWNER/NAME``.
         checkpoint: A checkpoint of a run with this config, or a released one for it, as a file or
-            URL; by default, the released one of the config.
+            URL; by default, the saved one, or the released one of the config.
         device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
         cfg_options: Dotted keys and values that override the config's.
 

@@ -51,14 +51,19 @@ class PositionBias(nn.Module):
     Args:
         num_heads: Number of heads, each with its own table.
         table_size: Rows and columns of the key map that the table is built for.
+        resize_matrix: Rather than the table, resize the (queries, keys) matrix of ``table_size``
+            as an image, bicubically.
 
     Shape:
         size (H, W) of the key map -> (heads, N', H W), with N' queries.
     """
 
-    def __init__(self, num_heads: int, table_size: tuple[int, int]) -> None:
+    def __init__(
+        self, num_heads: int, table_size: tuple[int, int], *, resize_matrix: bool = False
+    ) -> None:
         super().__init__()
         self.table_size = table_size
+        self.resize_matrix = resize_matrix
         self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
         self._cached: CachedBias | None = None
 
@@ -78,8 +83,16 @@ class PositionBias(nn.Module):
         return cached.biases
 
     def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
+        if not self.resize_matrix:
+            return self._gather(resize_table(self.table, self.table_size, size), size, stride)
+        matrix = self._gather(self.table, self.table_size, stride)
+        # rounded up, without negative numbers: ONNX divides these towards zero
+        rows, columns = ((side + stride - 1) // stride for side in size)
+        return F.interpolate(matrix[None], (rows * columns, size[0] * size[1]), mode='bicubic')[0]
+
+    def _gather(self, table: Tensor, size: tuple[int, int], stride: int) -> Tensor:
         rows, columns = (self._distances(side, stride) for side in size)  # (queries, keys)
-        image = resize_table(self.table, self.table_size, size).unflatten(1, size)
+        image = table.unflatten(1, size)
         # index columns first, then whole rows: gathering single values takes three times as long,
         # and ten times in backward
         lines = image.index_select(2, columns.flatten()).unflatten(2, columns.shape)

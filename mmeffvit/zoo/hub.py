@@ -16,8 +16,9 @@ from torch import nn
 
 from mmeffvit.backbones import Backbone
 from mmeffvit.checkpoints.models import read_model, release_of
-from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.config.build import own_model_config
+from mmeffvit.config.datasets import eval_dataset, take_classes
 from mmeffvit.config.load import open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import atomic_output, check_output
@@ -35,8 +36,18 @@ PLAIN = (bool, int, float, type(None))
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name stands for a saved model: a folder, or a repository of the hub."""
-    return name.startswith(HUB) or Path(name).is_dir()
+    """Whether a name stands for a saved model: a folder, or a repository of the hub.
+
+    Other folders may have the name of a model, such as those of its runs.
+    """
+    return holds_model(name) or (Path(name).is_dir() and name not in read_models())
+
+
+def holds_model(name: str) -> bool:
+    """Whether a saved model lies in a folder; of a repository of the hub it is assumed."""
+    folder = Path(name)
+    is_saved = (folder / CONFIG).is_file() and any((folder / f).is_file() for f in HUB_FILES)
+    return name.startswith(HUB) or is_saved
 
 
 def save_pretrained(
@@ -97,7 +108,7 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
     Args:
         model: See :func:`save_pretrained`.
         repository: OWNER/NAME; created if it is not there. Your access is what
-            ``huggingface-cli login`` or ``HF_TOKEN`` says.
+            ``hf auth login`` or ``HF_TOKEN`` says.
         options: Those of :func:`save_pretrained`, and ``private``.
 
     Returns:
@@ -117,7 +128,7 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
             reason = str(error).strip().splitlines()[0]
             raise UserError(
                 f'{repository!r} cannot be pushed to the Hugging Face hub ({reason}): log in with '
-                '`huggingface-cli login`, or save_pretrained(model, FOLDER) and upload the folder'
+                '`hf auth login`, or save_pretrained(model, FOLDER) and upload the folder'
             ) from error
 
 
@@ -212,6 +223,43 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
     return changed if plain else None
 
 
+def open_model(target: str, options: Mapping[str, Any] | None = None) -> tuple[Config, str | None]:
+    """The config of a model by path, by name or as a saved folder, and weights that belong to it.
+
+    Args:
+        target: A config of mmdet or mmseg, the name of one of ours, or a saved model.
+        options: Dotted keys and values that override the config's.
+
+    Returns:
+        The config, and the weights of a saved model; None for a config.
+
+    Raises:
+        UserError: If there is none, or mmdet or mmseg does not work here.
+        CheckpointError: If a file of a saved model cannot be found or downloaded.
+    """
+    if not is_folder(target):
+        return open_config(target, options), None
+    content, weights = read_folder(target)
+    return open_described(target, content, options), str(weights)
+
+
+def open_described(
+    name: str, content: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> Config:
+    """The config that a saved model describes, with the model's classes in its data sets.
+
+    Raises:
+        UserError: If it is a backbone, or an option does not fit.
+    """
+    path = find_model(content['name']).config
+    if path is None:
+        raise UserError(f'{name} is a backbone, {content["name"]}: load it by get_model')
+    config = open_config(path, {**(content.get('cfg_options') or {}), **(options or {})})
+    if content.get('classes') and eval_dataset(config):
+        take_classes(config, content['classes'], content.get('palette') or ())
+    return config
+
+
 def read_folder(name: str) -> tuple[dict[str, Any], Path]:
     """What ``config.json`` says of a saved model, checked, and the file of its weights.
 
@@ -227,7 +275,11 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path]:
     if name.startswith(HUB):
         weights, path = fetch(name), fetch(f'{name}/{CONFIG}')
     else:
-        weights, path = Path(name) / WEIGHTS, Path(name) / CONFIG
+        folder, path = Path(name), Path(name) / CONFIG
+        if not path.is_file():
+            raise UserError(f'folder {name!r} holds no saved model: it has no {CONFIG}')
+        found = (folder / file for file in HUB_FILES if (folder / file).is_file())
+        weights = next(found, folder / WEIGHTS)
     said = read_json(path)
     content = said.get(KIND) if isinstance(said, Mapping) else None
     if content is None:

@@ -12,14 +12,15 @@ from torch import nn
 
 from mmeffvit.backbones import families
 from mmeffvit.checkpoints.models import load_whole, read_model
+from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 
-from .hub import is_folder, read_folder
+from .hub import is_folder, open_described, read_folder
 from .metafile import Model, find_model
-from .weights import fetch_released, weights_of
+from .weights import weights_of
 
 
 def get_model(
@@ -102,10 +103,7 @@ def get_saved(name: str) -> nn.Module:
     known = find_model(content['name'])
     if known.config is None:
         return get_backbone(known, weights, content.get('arguments') or {})
-    model = build(open_config(known.config, content.get('cfg_options')), weights)
-    saved = {key: content[key] for key in ('classes', 'palette') if content.get(key)}
-    model.dataset_meta = {**model.dataset_meta, **saved}
-    return model
+    return build(open_described(name, content), weights)
 
 
 def build(config: Config, checkpoint: str | Path | None, *, new_classes: bool = False) -> nn.Module:
@@ -121,7 +119,7 @@ def build(config: Config, checkpoint: str | Path | None, *, new_classes: bool = 
     if checkpoint is None:
         model.init_weights()
     else:
-        content = read_model(fetch_released(str(checkpoint)))
+        content = read_model(fetch(checkpoint))
         report = load_whole(model, content, checkpoint, new_classes=new_classes)
         print_log(str(report), logger='current')
     model.cfg = config

@@ -1,9 +1,9 @@
 """Released weights by the name of their model, under the license that they come with."""
 
-import sys
+import re
 from pathlib import Path
 
-from mmeffvit.checkpoints.sources import fetch, place_of
+from mmeffvit.checkpoints.sources import Release
 from mmeffvit.errors import UserError
 
 from .metafile import Model, list_models, read_models
@@ -30,28 +30,23 @@ def weights_of(config: str | Path) -> str:
     return model.weights
 
 
-def fetch_released(checkpoint: str) -> Path:
-    """As :func:`mmeffvit.checkpoints.sources.fetch`, with what is known of a release.
+def find_release(address: str) -> Release | None:
+    """What the metafile has on the weights behind an address; None if they are of no model."""
+    place = repository_of(address)
+    model = next((m for m in read_models().values() if repository_of(m.weights) == place), None)
+    return model and Release(license_notice(model), model.weights_sha256)
 
-    Before a download its license is printed, and afterwards the file is compared with the hash
-    that the metafile has, if there is one.
 
-    Raises:
-        mmeffvit.checkpoints.CheckpointError: If the file cannot be found or downloaded.
-    """
-    if not checkpoint.startswith(('http://', 'https://')):
-        return fetch(checkpoint)
-    model = next((model for model in read_models().values() if model.weights == checkpoint), None)
-    if model is None:
-        return fetch(checkpoint)
-    if not place_of(checkpoint).is_file():
-        print(license_notice(model), file=sys.stderr)
-    return fetch(checkpoint, model.weights_sha256)
+def repository_of(address: str | None) -> str | None:
+    """An address of the hub without revision and file; any other is returned unchanged."""
+    match = re.match(r'hf://[^/@]+/[^/@]+', address or '')
+    return match[0] if match else address
 
 
 def license_notice(model: Model) -> str:
     """Whose weights they are, and under which license."""
+    copied = "timm's copy of the " if model.weights_layout == 'timm' else ''
     return (
-        f'{model.name}: weights of the authors of {model.family} from {model.weights}, '
+        f'{model.name}: {copied}weights of the authors of {model.family} from {model.weights}, '
         f'license: {model.license["Name"]}, {model.license["URL"]}'
     )

@@ -45,6 +45,9 @@ class Quiet(SimpleHTTPRequestHandler):
         self.requests.append(wanted)
         same = self.headers.get('If-Range') == self.tag
         start = int(wanted.removeprefix('bytes=').rstrip('-')) if wanted and same else 0
+        if start >= len(content):
+            self.send_error(416)
+            return
         self.send_response(206 if start else 200)
         self.send_header('ETag', self.tag)
         self.send_header('Content-Length', str(len(content) - start))
@@ -174,6 +177,20 @@ def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, served):
     Quiet.cut = None
     torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
     assert Quiet.requests == [None, None]
+
+
+def test_a_download_that_was_interrupted_at_its_very_end_starts_anew(served):
+    folder, address = served
+    state = {'weight': torch.arange(600_000.0)}
+    torch.save(state, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match='the same command resumes it'):
+        load_guarded(f'{address}/large.pth')
+    (part,) = (folder.parent / 'cache').rglob('*.part')
+    part.write_bytes((folder / 'large.pth').read_bytes())
+    Quiet.cut = None
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests[0] is Quiet.requests[2] is None  # the second is out of range
 
 
 def test_another_file_at_the_same_address_is_not_joined_with_the_first(served):

@@ -210,3 +210,15 @@ def test_graphs_contain_the_table_and_no_cached_biases(used):
             table = next(iter(graph.state_dict().values()))
             assert torch.equal(found, functional_call(used, {'table': table}, (SIZE,)))
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize('stride', [1, 2])
+def test_a_resized_matrix_is_that_of_the_table_as_an_image(stride):
+    bias = made_for(6, 6)
+    other = PositionBias(2, (6, 6), resize_matrix=True)
+    other.load_state_dict(bias.state_dict())
+    assert torch.equal(other((6, 6), stride), bias((6, 6), stride))
+    rows, columns = 4 // stride, 8 // stride
+    matrix = bias((6, 6), stride)[None]
+    resized = torch.nn.functional.interpolate(matrix, (rows * columns, 32), mode='bicubic')[0]
+    assert torch.equal(other((4, 8), stride), resized)

@@ -234,6 +234,12 @@ class SSDLite(nn.Module):
         return best, torch.tensor(scores), torch.tensor(labels)
 
 
+def deviations(network: SSDLite) -> dict[nn.Module, float]:
+    """Standard deviations of the last layers' outputs, with which some boxes are found."""
+    layers = [head.loc_cls_layer for head in network.ssd_heads]
+    return {getattr(layer, 'pw_conv', layer).block.conv: 1.5 for layer in layers}
+
+
 def ssd_anchors(height: int, width: int, size: float, larger: float, ratios: tuple) -> Tensor:
     """(cx, cy, w, h) of every cell, row by row."""
     sides = [(size, size), (math.sqrt(size * larger),) * 2]

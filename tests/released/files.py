@@ -17,6 +17,8 @@ def with_random_weights(network: nn.Module) -> nn.Module:
         for name, value in network.state_dict().items():
             if name.endswith('num_batches_tracked'):
                 value.fill_(3000)
+            elif not value.is_floating_point():
+                continue  # indices
             elif name.endswith('running_var') or (value.ndim == 1 and name.endswith('weight')):
                 value.uniform_(0.5, 1.5, generator=generator)
             elif value.ndim == 1:

@@ -1,5 +1,6 @@
 """Released files load wherever checkpoints do, and wrong files are refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,12 @@ import torch
 
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.checkpoints.models import as_ours, fit, load_whole, read_model
+from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.engine.launch import RunOptions, train
 from mmeffvit.errors import UserError
 from tests.configs.models import build_empty
 from tests.conftest import ROOT, run_tool_here
-from tests.released import cvnets, files, shvit
+from tests.released import cvnets, efficientformerv2, files, shvit
 
 NARROW = 'ssdlite_mobilevitv2_050'
 RELEASES = {release.config: release for release in cvnets.RELEASES}
@@ -78,6 +80,23 @@ def test_missing_unexpected_or_mismatched_tensors_are_refused(change, complaint)
     change(content['state_dict'])
     with pytest.raises(CheckpointError, match=complaint):
         fit(build_empty(NARROW), content, 'x.pt')
+
+
+@pytest.mark.parametrize(
+    ('file', 'kept'),
+    [
+        (lambda: cvnets.Encoder(0.5), r''),
+        (RELEASES[NARROW].network, r'encoder\.'),
+        (shvit.RetinaNet, r'backbone\.'),
+        (efficientformerv2.RELEASES['maskrcnn_efficientformerv2_s2'], r'backbone\.'),
+    ],
+)  # fmt: skip
+def test_a_backbone_in_place_of_a_model_is_named(file, kept):
+    with torch.device('meta'):
+        state = {key: value for key, value in file().state_dict().items() if re.match(kept, key)}
+    message = r'^x\.pt holds a backbone alone: the neck and the heads of the model are missing'
+    with pytest.raises(CheckpointError, match=message):
+        fit(build_empty(NARROW), as_ours(state), 'x.pt')
 
 
 def test_a_segmentor_without_its_auxiliary_head_ignores_that_of_the_file():
@@ -229,40 +248,17 @@ def test_deeplabv3_in_the_layout_of_transformers_is_that_of_cvnets(name):
     assert all(by_cvnets[key] is value for key, value in by_transformers.items())
 
 
-@pytest.mark.parametrize(
-    ('name', 'tables', 'loaded'),
-    [
-        ('maskrcnn_efficientformerv2_s2', (625, 2500), 1087),
-        ('semfpn_efficientformerv2_s2_ade20k', (256, 1024), 1105),
-    ],
-)
-def test_efficientformerv2_in_the_layout_of_mmdet_2_fits(timm, name, tables, loaded):
-    from tests.checkpoints.spelling import official_keys
+def test_a_clean_file_may_lack_the_auxiliary_head_in_tests_only():
+    """As one that is converted from transformers."""
+    from tests.configs.models import build, load
 
-    model = build_empty(name)
-    state = {
-        key: value for key, value in model.state_dict().items() if not key.startswith('backbone.')
-    }
-    with torch.device('meta'):
-        peer = timm.create_model('efficientformerv2_s2').state_dict()
-    spelled = official_keys('efficientformerv2', peer)
-    for key, value in peer.items():
-        official = f'backbone.{spelled[key]}'
-        if official.startswith(('backbone.norm.', 'backbone.head', 'backbone.dist_head')):
-            continue
-        state[official] = value
-        if official.endswith('attention_biases'):
-            side = tables['network.5' in official]
-            state[official + '_seg'] = torch.empty(8, side, device='meta')
-            for ending in ('attention_bias_idxs', 'attention_bias_idxs_seg'):
-                index = torch.empty(2, 2, dtype=torch.int64, device='meta')
-                state[official.replace('attention_biases', ending)] = index
-    content = as_ours(dict(state_dict=state, meta={}))
-    _, report = fit(model, content, 'x.pth')
-    assert content['meta']['mmeffvit_release']['model'] == name
-    assert len(report.dropped) == 27
-    assert (report.layout, report.missing, report.resized) == ('mmdet 2', (), ())
-    assert len(report.loaded) == loaded
+    name = 'pspnet_mobilevitv2_050_voc12'
+    source, model = files.with_random_weights(build(load(name))), build(load(name))
+    kept = {k: v for k, v in source.state_dict().items() if not k.startswith('auxiliary_head.')}
+    with pytest.raises(UserError, match='missing keys in source state_dict: auxiliary_head'):
+        check_checkpoint(model, dict(state_dict=kept), 'x.pt', None, 'train')
+    check_checkpoint(model, dict(state_dict=kept), 'x.pt', None)
+    assert all(torch.equal(value, model.state_dict()[key]) for key, value in kept.items())
 
 
 def test_a_release_loads_all_or_nothing(ssd):

@@ -6,13 +6,16 @@ from pathlib import Path
 import cv2
 import pytest
 import torch
+from mmdet.datasets import CocoDataset
+from mmseg.datasets import ADE20KDataset
 from torch import Tensor, nn
 
-from mmeffvit.checkpoints.models import RELEASE, as_ours
+import mmeffvit
+from mmeffvit.checkpoints.models import RELEASE, as_ours, fit
 from mmeffvit.inference.model import load_predictor
 from tests.configs.models import build_empty
 from tests.conftest import ROOT
-from tests.released import cvnets, files, shvit
+from tests.released import cvnets, efficientformerv2, files, shvit
 
 TOLERANCE = 1e-4  # relative to the largest value, in float32
 SHVITS = {'retinanet_shvit_s4': shvit.RetinaNet, 'maskrcnn_shvit_s4': shvit.MaskRCNN}
@@ -43,6 +46,19 @@ def test_the_detectors_of_shvit_fit_their_configs_tensor_by_tensor(name):
     assert shapes(content['state_dict']) == shapes(build_empty(name).state_dict())
 
 
+@pytest.mark.parametrize('name', efficientformerv2.RELEASES)
+def test_the_models_of_efficientformerv2_fit_their_configs_tensor_by_tensor(name):
+    with torch.device('meta'):
+        theirs = efficientformerv2.RELEASES[name]().state_dict()
+    if 's2' in name:  # as listed with the facts of the releases
+        assert len(theirs) == (1114 if name.startswith('maskrcnn') else 1132)
+    content = as_ours(dict(state_dict=theirs, meta={}))
+    assert content['meta'][RELEASE]['model'] == name
+    assert len(content['meta'][RELEASE]['ignored']) == (27 if 's2' in name else 39)
+    ours = build_empty(name)
+    assert shapes(content['state_dict'] | fit(ours, content, 'x')[0]) == shapes(ours.state_dict())
+
+
 def shapes(state: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {key: tuple(value.shape) for key, value in state.items()}
 
@@ -67,9 +83,7 @@ def test_a_file_of_cvnets_finds_what_its_own_network_finds(release, folder, log)
 
 def detected(release, network: nn.Module, picture: Path, folder: Path):
     pixels = cvnets.read(picture, (cvnets.SSD_SIDE,) * 2)
-    layers = [head.loc_cls_layer for head in network.ssd_heads]
-    last = [getattr(layer, 'pw_conv', layer).block.conv for layer in layers]
-    files.spread(network, pixels, dict.fromkeys(last, 1.5))
+    files.spread(network, pixels, cvnets.deviations(network))
     found = predicted(release.config, files.save_cvnets(network, folder / 'ssd.pt'), picture)
     return found.pred_instances, network.detect(pixels, 128, 160)
 
@@ -105,25 +119,105 @@ def assert_same_detections(ours, theirs: Sequence[Tensor]) -> None:
 
 @pytest.mark.parametrize('name', SHVITS)
 def test_a_detector_of_shvit_finds_what_its_own_network_finds(name, folder, log):
-    from mmdet.datasets import CocoDataset
-
-    picture = files.save_picture(folder / 'p.png', 200, 150)
-    image = cv2.resize(cv2.imread(str(picture)), (256, 192), interpolation=cv2.INTER_LINEAR)
-    pixels = torch.from_numpy(image[..., ::-1].copy()).permute(2, 0, 1)[None].float()  # RGB
     network = files.with_random_weights(SHVITS[name]())
+    find_the_same(name, network, folder, (200, 150), (256, 192))
+    assert f'{len(network.state_dict())} tensors loaded, 0 ignored, 0 missing' in log.text
+
+
+def find_the_same(
+    name: str,
+    network: nn.Module,
+    folder: Path,
+    size: tuple[int, int],
+    scale: tuple[int, int],
+    **options: object,
+) -> None:
+    """A detector's file gives the boxes and masks of its network.
+
+    Args:
+        name: The config.
+        network: Of its authors, with random weights.
+        folder: For the files.
+        size: Width and height of the image.
+        scale: That it is resized to.
+        options: Of the config.
+    """
+    picture = files.save_picture(folder / 'p.png', *size)
+    pixels = pixels_of(picture, scale)
     files.spread(network, pixels, shvit.deviations(network))
     path = folder / f'{name}.pth'
     files.save_mmdet2(network, path, CocoDataset.METAINFO['classes'])
-    ours = predicted(name, path, picture, {RESIZE: (256, 192)}).pred_instances
-    boxes, scores, labels, *masks = network.detect(pixels, torch.tensor([256 / 200, 192 / 150]))
+    ours = predicted(name, path, picture, {RESIZE: scale, **options}).pred_instances
+    factor = torch.tensor([scale[0] / size[0], scale[1] / size[1]])
+    boxes, scores, labels, *masks = network.detect(pixels, factor)
     assert_same_detections(ours, (boxes, scores, labels))
-    assert f'{len(network.state_dict())} tensors loaded, 0 ignored, 0 missing' in log.text
+    mixed = 0  # masks with pixels of both kinds
     for index in range(len(masks[0]) if masks else 0):
         apart = (ours.bboxes.float() - boxes[index]).abs().amax(dim=1)
         same = int((apart + (ours.labels != labels[index]) * 1e3).argmin())
-        pasted = shvit.paste(masks[0][index], boxes[index], 150, 200)
-        assert 0 < pasted.sum() < pasted.numel()
+        pasted = shvit.paste(masks[0][index], boxes[index], *size[::-1])
+        mixed += bool(0 < pasted.sum() < pasted.numel())
         assert int((pasted != ours.masks[same]).sum()) <= 2  # values of one half, rounded
+    assert not masks or mixed > len(masks[0]) / 2
+
+
+def pixels_of(picture: Path, size: tuple[int, int]) -> Tensor:
+    """(1, 3, H, W) in RGB from 0 to 255, resized to a width and a height."""
+    image = cv2.resize(cv2.imread(str(picture)), size, interpolation=cv2.INTER_LINEAR)
+    return torch.from_numpy(image[..., ::-1].copy()).permute(2, 0, 1)[None].float()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', efficientformerv2.RELEASES)
+def test_a_file_of_efficientformerv2_finds_what_its_own_network_finds(name, folder, log):
+    """At another size than that of the tables, whose biases are resized as by the authors."""
+    size, native = (160, 128), {'model.backbone.resize_matrix': True}
+    picture = files.save_picture(folder / 'p.png', *size)
+    pixels = pixels_of(picture, size)
+    network = efficientformerv2.with_random_weights(efficientformerv2.RELEASES[name](), pixels)
+    if name.startswith('maskrcnn'):
+        find_the_same(name, network, folder, size, size, **native)
+    else:
+        find_the_same_labels(name, network, folder, size, **native)
+    ignored = 27 if 's2' in name else 39
+    loaded = len(network.state_dict()) - ignored
+    assert f'{loaded} tensors loaded, {ignored} ignored, 0 missing' in log.text
+
+
+@pytest.mark.slow
+def test_a_segmentor_of_efficientformerv2_needs_no_option_at_the_size_of_its_tables(folder):
+    name = 'semfpn_efficientformerv2_s2_ade20k'
+    pixels = pixels_of(files.save_picture(folder / 'p.png', 512, 512), (512, 512))
+    network = efficientformerv2.with_random_weights(efficientformerv2.RELEASES[name](), pixels)
+    find_the_same_labels(name, network, folder, (512, 512))
+
+
+@pytest.mark.slow
+def test_a_detector_of_efficientformerv2_needs_no_option_at_the_size_of_its_tables(folder):
+    name = 'maskrcnn_efficientformerv2_s2'
+    pixels = pixels_of(files.save_picture(folder / 'p.png', 800, 800), (800, 800))
+    network = efficientformerv2.with_random_weights(efficientformerv2.RELEASES[name](), pixels)
+    path = files.save_mmdet2(network, folder / 'det.pth', CocoDataset.METAINFO['classes'])
+    model = mmeffvit.get_model(name, path).eval()
+    with torch.no_grad():
+        inputs = model.data_preprocessor(dict(inputs=[pixels[0].flip(0)]))['inputs']  # BGR
+        maps = model.extract_feat(inputs)
+        for ours, theirs in zip(maps, network.features(pixels), strict=True):
+            assert files.difference(ours, theirs) <= TOLERANCE
+
+
+def find_the_same_labels(
+    name: str, network: nn.Module, folder: Path, size: tuple[int, int], **options: object
+) -> None:
+    """The file of a segmentor of mmseg 0 gives the logits and labels of its network."""
+    picture = files.save_picture(folder / 'p.png', *size)
+    theirs = network.segment(pixels_of(picture, size))
+    path = files.save_mmdet2(network, folder / 'seg.pth', ADE20KDataset.METAINFO['classes'])
+    ours = predicted(name, path, picture, {RESIZE: (8192, size[1]), **options})
+    assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
+    labels = theirs.argmax(dim=0)
+    assert len(labels.unique()) > 2
+    assert int((ours.pred_sem_seg.data[0] != labels).sum()) <= 2
 
 
 @pytest.mark.parametrize(

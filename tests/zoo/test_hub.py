@@ -11,12 +11,15 @@ from mmengine.config import Config
 from torch import nn
 
 import mmeffvit
+from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.config.load import own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.zoo import hub
-from tests.conftest import run_python
+from mmeffvit.zoo.hub import open_model
+from tests.conftest import run_python, run_tool_here
 from tests.released import cvnets, files
 from tests.released.test_loading import transformers_key
+from tests.zoo.hub_server import COMMIT, serve
 
 SSD = 'ssdlite_mobilevitv2_050'
 
@@ -48,7 +51,7 @@ def test_a_detector_with_classes_of_its_own_comes_back_bit_for_bit(detector, sav
     again = mmeffvit.get_model(str(saved))
     assert_same(again, detector)
     assert again.bbox_head.num_classes == 3
-    assert again.dataset_meta['classes'] == ['nut', 'bolt', 'screw']
+    assert again.dataset_meta['classes'] == ('nut', 'bolt', 'screw')
     image = torch.rand(1, 3, 96, 128)
     with torch.no_grad():
         for ours, theirs in zip(again.eval()(image), detector(image), strict=True):
@@ -76,7 +79,7 @@ def test_other_heads_come_back_too(name, tmp_path):
     model = files.with_random_weights(mmeffvit.get_model(name))
     again = mmeffvit.get_model(str(mmeffvit.save_pretrained(model, tmp_path / name)))
     assert_same(again, model)
-    assert again.dataset_meta['classes'] == list(model.dataset_meta['classes'])
+    assert again.dataset_meta['classes'] == model.dataset_meta['classes']
 
 
 def test_a_backbone_comes_back_with_its_arguments(tmp_path):
@@ -85,6 +88,99 @@ def test_a_backbone_comes_back_with_its_arguments(tmp_path):
     again = mmeffvit.get_model(str(mmeffvit.save_pretrained(backbone, tmp_path / 's0')))
     assert_same(again, backbone)
     assert again.out_indices == (1, 2, 3)
+
+
+def test_the_predictor_takes_a_saved_folder(detector, saved, tmp_path):
+    picture = files.save_picture(tmp_path / 'p.png', 160, 128)
+    predictor = mmeffvit.Predictor(str(saved), device='cpu')
+    assert_same(predictor.model, detector)
+    assert predictor.classes == ('nut', 'bolt', 'screw')
+    found = predictor(picture, out_dir=tmp_path / 'out')
+    assert set(found.names) <= {'nut', 'bolt', 'screw'}
+    assert len(found) > 0
+    assert (tmp_path / 'out' / 'p.png').is_file()
+
+
+def test_the_tools_take_a_saved_folder(shapes, tmp_path):
+    from mmeffvit.datasets.shapes import CLASSES
+
+    model = mmeffvit.get_model(SSD, cfg_options={'model.bbox_head.num_classes': len(CLASSES)})
+    model.dataset_meta = dict(classes=CLASSES)
+    folder = mmeffvit.save_pretrained(files.with_random_weights(model), tmp_path / SSD)
+    data = ['--cfg-options', f'data_root={shapes}', 'test_dataloader.num_workers=0',
+            'test_dataloader.persistent_workers=False']  # fmt: skip
+    out = tmp_path / 'found.pkl'
+    done = run_tool_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
+    assert done.returncode == 0, done.stdout
+    assert 'bbox_mAP' in done.stdout
+    done = run_tool_here('per_class', folder, out, *data[:2])
+    assert done.returncode == 0, done.stdout
+    assert 'triangle' in (tmp_path / 'per_class.md').read_text()
+    picture = files.save_picture(tmp_path / 'p.png', 160, 128)
+    done = run_tool_here('predict', folder, picture, '--out-dir', tmp_path / 'pictures')
+    assert done.returncode == 0, done.stdout
+    done = run_tool_here('complexity', folder, '--shape', 64, 64)
+    parameters = sum(p.numel() for p in model.parameters())
+    assert f'{parameters:,}' in done.stdout
+    done = run_tool_here('visualize_attention', folder, picture, '--out', tmp_path / 'attention')
+    assert done.returncode == 0, done.stdout
+    assert 'random' not in done.stdout
+    loaders = [f'{split}_dataloader.{key}' for split in ('train', 'val') for key in (
+        'num_workers=0', 'persistent_workers=False')]  # fmt: skip
+    data += ['train_dataloader.dataset.indices=2', 'train_dataloader.batch_size=2', *loaders]
+    data += ['train_cfg.max_epochs=1', 'train_cfg.val_interval=9', 'optim_wrapper.optimizer.lr=0']
+    done = run_tool_here('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)
+    assert done.returncode == 0, done.stdout
+    tuned = load_torch_file(tmp_path / 'tuned' / 'epoch_1.pth')['state_dict']
+    assert torch.equal(tuned['neck.pooled.1.weight'], model.neck.pooled[1].weight)
+
+
+@pytest.mark.slow
+def test_a_saved_folder_is_exported(saved, tmp_path):
+    picture = files.save_picture(tmp_path / 'p.png', 160, 128)
+    options = ['--image', picture, '--shape', 320, 320]
+    done = run_tool_here('export', saved, tmp_path / 'bolts.onnx', *options)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_segmentor_with_classes_of_its_own_predicts_them(tmp_path):
+    name = 'pspnet_mobilevitv2_050_ade20k'
+    counts = {f'model.{head}_head.num_classes': 2 for head in ('decode', 'auxiliary')}
+    model = files.with_random_weights(mmeffvit.get_model(name, cfg_options=counts))
+    model.dataset_meta = dict(classes=('road', 'no road'), palette=[[1, 2, 3], [4, 5, 6]])
+    folder = str(mmeffvit.save_pretrained(model, tmp_path / 'roads'))
+    config, _ = open_model(folder)
+    dataset = config.test_dataloader.dataset
+    assert (dataset.type, dataset.metainfo.classes) == ('BaseSegDataset', ('road', 'no road'))
+    assert 'reduce_zero_label' not in str([dataset, config.tta_pipeline])  # 0 is `road`
+    options = {'test_dataloader.dataset.pipeline.1.scale': (8192, 64)}
+    predictor = mmeffvit.Predictor(folder, device='cpu', cfg_options=options)
+    found = predictor(files.save_picture(tmp_path / 'p.png', 80, 64))
+    assert predictor.classes == found.classes == ('road', 'no road')
+    assert found.labels.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ('name', 'message'),
+    [
+        ('empty', "folder 'empty' holds no saved model: it has no config.json"),
+        ('backbone', 'backbone is a backbone, shvit_s1: load it by get_model'),
+    ],
+)
+def test_folders_of_no_model_for_the_predictor_are_named(name, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'empty').mkdir()
+    mmeffvit.save_pretrained(mmeffvit.get_model('shvit_s1'), 'backbone')
+    with pytest.raises(UserError, match=message):
+        mmeffvit.Predictor(name)
+
+
+def test_a_folder_named_as_a_model_is_taken_only_if_it_holds_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'shvit_s1').mkdir()
+    backbone = files.with_random_weights(mmeffvit.get_model('shvit_s1'))
+    mmeffvit.save_pretrained(backbone, 'shvit_s1')
+    assert_same(mmeffvit.get_model('shvit_s1'), backbone)
 
 
 CODE = """
@@ -118,6 +214,10 @@ def test_repositories_in_the_cache_of_the_hub_are_read_offline(saved, detector, 
         torch.save(theirs, snapshot / 'pytorch_model.bin')
         config = dict(architectures=['MobileViTV2ForSemanticSegmentation'])
         (snapshot / 'config.json').write_text(json.dumps(config))
+    local = mmeffvit.get_model(str(snapshot))  # the last, as a folder
+    assert local.cfg.model.decode_head.type == 'mmeffvit.SlimASPPHead'
+    weight = theirs['mobilevitv2.conv_stem.convolution.weight']
+    assert torch.equal(local.backbone.stem.conv.weight, weight)
     addresses = ['hf://me/bolts', 'hf://apple/mobilevitv2-1.0-voc-deeplabv3', 'hf://me/gone']
     env = {'HF_HOME': str(tmp_path), 'HF_HUB_OFFLINE': '1'}
     done = run_python('-c', CODE.format(addresses=addresses), env=env)
@@ -161,6 +261,52 @@ def test_what_cannot_be_saved_is_named(detector, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"'gone\.png' is no file"):
         mmeffvit.save_pretrained(detector, tmp_path / 'x', picture='gone.png')
     assert not (tmp_path / 'x').exists()
+
+
+ONLINE = """
+import sys, mmeffvit
+from mmeffvit.errors import UserError
+folder, picture = sys.argv[1:]
+model = mmeffvit.get_model(folder)
+print('commit', mmeffvit.push_to_hub(model, 'me/bolts', private=True, license='CC0-1.0'))
+predictor = mmeffvit.Predictor('hf://me/bolts', device='cpu')
+print('found', sorted(set(predictor(picture).names)))
+total = lambda model: float(sum(v.double().sum() for v in model.state_dict().values()))
+print('same', total(predictor.model) == total(model))
+settings = dict(type='Pretrained', checkpoint='hf://timm/swiftformer_xs.dist_in1k')
+for number in range(2):
+    print('load', number, flush=True)
+    mmeffvit.get_model('swiftformer_xs', pretrained=True)
+    mmeffvit.backbones.SwiftFormer('xs', init_cfg=settings).init_weights()
+for name in ('me/gone', 'm e/gone'):
+    try:
+        mmeffvit.get_model('hf://' + name)
+    except UserError as error:
+        print('refused:', error)
+"""
+
+
+def test_models_are_pushed_to_a_hub_and_downloaded_under_their_license(saved, tmp_path):
+    timm = tmp_path / 'hub' / 'timm' / 'swiftformer_xs.dist_in1k'
+    timm.mkdir(parents=True)
+    torch.save(mmeffvit.get_model('swiftformer_xs').state_dict(), timm / 'pytorch_model.bin')
+    picture = files.save_picture(tmp_path / 'p.png', 160, 128)
+    with serve(tmp_path / 'hub') as (address, hub):
+        env = {'HF_HOME': str(tmp_path / 'home'), 'HF_ENDPOINT': address, 'HF_TOKEN': 'hf_local',
+               'HF_HUB_DISABLE_XET': '1', 'HF_HUB_OFFLINE': '0'}  # fmt: skip
+        said = run_python('-c', ONLINE, saved, picture, env=env).stdout
+    assert f'commit {address}/me/bolts/commit/{COMMIT}' in said, said
+    assert [(made['name'], made['private']) for made in hub.created] == [('bolts', True)]
+    assert sorted(path.name for path in (tmp_path / 'hub/me/bolts').iterdir()) == [
+        'README.md', 'config.json', 'model.safetensors',
+    ]  # fmt: skip
+    assert 'same True' in said
+    assert 'bolt' in said.partition('found ')[2].partition('\n')[0]
+    notice = "swiftformer_xs: timm's copy of the weights of the authors of SwiftFormer from hf://"
+    assert said.count(notice) == 1
+    assert 'license: Apache-2.0' in said.partition('load 0')[2].partition('load 1')[0]
+    assert 'me/gone from the Hugging Face hub' in said
+    assert "refused: 'hf://m e/gone' is no hub address" in said
 
 
 def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(tmp_path):

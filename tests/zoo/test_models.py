@@ -29,6 +29,7 @@ def server(tmp_path_factory):
     """The address of a folder that holds the narrowest SSDLite as it is released."""
     folder = tmp_path_factory.mktemp('server')
     files.save_cvnets(files.with_random_weights(RELEASE.network()), folder / f'{RELEASE.stem}.pt')
+    torch.save(SwiftFormer('xs').state_dict(), folder / 'xs.pth')
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -44,13 +45,13 @@ def server(tmp_path_factory):
 def released(server, tmp_path, monkeypatch):
     """The metafile with the address of the server, and an empty cache of downloads."""
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
-    change(monkeypatch, weights=server)
+    change(monkeypatch, NAME, weights=server)
     return server
 
 
-def change(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
-    models = dict(read_models())
-    models[NAME] = dataclasses.replace(models[NAME], **fields)
+def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None:
+    models = dict(metafile.read_models())
+    models[name] = dataclasses.replace(models[name], **fields)
     for module in (metafile, weights):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
 
@@ -69,14 +70,14 @@ def test_a_released_detector_comes_by_its_name_under_its_license(released, capsy
 
 
 def test_a_download_is_compared_with_the_recorded_hash(released, monkeypatch):
-    change(monkeypatch, weights=released, weights_sha256='0' * 64)
+    change(monkeypatch, NAME, weights=released, weights_sha256='0' * 64)
     with pytest.raises(UserError, match='SHA-256'):
         mmeffvit.get_model(NAME, pretrained=True)
 
 
 def test_without_a_network_the_message_says_which_file_goes_where(released, monkeypatch, tmp_path):
     address = 'http://127.0.0.1:9/coco-ssd-mobilevitv2-0.5.pt'
-    change(monkeypatch, weights=address)
+    change(monkeypatch, NAME, weights=address)
     message = rf'cannot download {address} .*copy it to {tmp_path}.*/coco-ssd-mobilevitv2-0\.5\.pt'
     with pytest.raises(UserError, match=message):
         mmeffvit.get_model(NAME, pretrained=True)
@@ -116,6 +117,19 @@ def test_backbones_come_by_name_with_their_arguments(tmp_path):
     assert torch.equal(backbone.stem[0].conv.weight, source.stem[0].conv.weight)
     mobile = mmeffvit.get_model('efficientformerv2_s0', attention='mobile')
     assert any('Mobile' in type(module).__name__ for module in mobile.modules())
+
+
+@pytest.mark.parametrize('by_name', [True, False])
+def test_backbones_come_under_their_license_too(by_name, released, monkeypatch, capsys):
+    address = released.replace(f'{RELEASE.stem}.pt', 'xs.pth')
+    change(monkeypatch, 'swiftformer_xs', weights=address)
+    for _ in range(2):
+        if by_name:
+            mmeffvit.get_model('swiftformer_xs', pretrained=True)
+        else:
+            SwiftFormer('xs', init_cfg=dict(type='Pretrained', checkpoint=address)).init_weights()
+    said = capsys.readouterr().err
+    assert said.count('license: Apache-2.0') == said.count(address) == 1
 
 
 @pytest.mark.parametrize('name', mmeffvit.list_models(task='classification'))

@@ -28,6 +28,7 @@ class TalkingHeadsAttention(nn.Module):
         table_size: Rows and columns of the key map that the bias table is built for.
         stride: Rows (columns) of keys per row (column) of queries.
         mix_heads: If False, M_1 and M_2 are the identity.
+        resize_matrix: How biases are resized to other sizes, see :class:`PositionBias`.
 
     Shape:
         query (B, heads * D, H', W'), key (B, heads * D, H, W), value (B, C, H, W) ->
@@ -42,11 +43,12 @@ class TalkingHeadsAttention(nn.Module):
         *,
         stride: int = 1,
         mix_heads: bool = True,
+        resize_matrix: bool = False,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.stride = stride
-        self.position_bias = PositionBias(num_heads, table_size)
+        self.position_bias = PositionBias(num_heads, table_size, resize_matrix=resize_matrix)
         self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
         self.mixed_bias = False
         self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()

@@ -18,7 +18,7 @@ from mmeffvit.utils.images import read_image, write_image
 from .overlay import Photograph
 from .recorder import attention_layers, record_attention
 from .sheet import draw_sheets
-from .subject import Size, Subject, open_subject
+from .subject import RANDOM, Size, Subject, open_subject
 
 
 def visualize_attention(
@@ -58,7 +58,7 @@ def visualize_attention(
     written = []
     with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)
-        if checkpoint is None:
+        if subject.remark == RANDOM:
             print('no --checkpoint: the weights are random, and so is what they attend to')
         for path in paths:
             photograph, readings = read_photograph(subject, path, query, layers)

@@ -23,14 +23,16 @@ from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_dataset, name_of, settings_of
-from mmeffvit.config.load import is_config, open_config
+from mmeffvit.config.load import is_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image
+from mmeffvit.zoo.hub import is_folder, open_model
 
 from .grid import Canvas
 from .overlay import Photograph
 
 Size = tuple[int, int]
+RANDOM = 'random weights'
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
     """Build the model given on the command line, isolated from other runs in this process.
 
     Args:
-        target: A config file, or a backbone such as 'SHViT:s4'.
+        target: A config file, a saved model, or a backbone such as 'SHViT:s4'.
         checkpoint: Checkpoint of a run with the config, or released weights of the backbone, or
             None.
         size: Height and width to resize images to, or None for the original or the config's size.
@@ -88,12 +90,12 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
         UserError: If the target or the checkpoint cannot be used.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be found or read.
     """
-    config = open_config(target) if is_config(target) else None
+    config, own = open_model(target) if is_config(target) or is_folder(target) else (None, None)
     with isolated('mmengine' if config is None else config.default_scope):
         if config is None:
             yield backbone_subject(target, checkpoint, size)
         else:
-            yield config_subject(config, checkpoint, size)
+            yield config_subject(config, checkpoint or own, size)
 
 
 def config_subject(config: Config, checkpoint: str | None, size: Size | None) -> Subject:
@@ -139,7 +141,7 @@ def load_into(model: nn.Module, checkpoint: str | None) -> str:
         mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit.
     """
     if checkpoint is None:
-        return 'random weights'
+        return RANDOM
     path = Path(checkpoint)
     backbone = model if isinstance(model, Backbone) else model.backbone
     if backbone is not model and path.is_file():
