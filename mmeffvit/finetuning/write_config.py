@@ -45,7 +45,7 @@ def config_text(
         f'"""{base.name} on {data.root.name}: {len(classes)} classes, {counts}.',
         '',
         'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
-        '`mmeffvit train THIS_FILE`.',
+        f'`mmeffvit train THIS_FILE{processes_option(recipe.processes)}`.',
         '"""',
         '',
         f"_base_ = ['{{{{$MMEFFVIT_CONFIGS:{resource_dir('configs')}}}}}/{base.name}.py']",
@@ -107,10 +107,13 @@ def detection_data(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
         )
     loader = dict(batch_size=Code('batch'), num_workers=recipe.workers, persistent_workers=False)
+    # a last batch of one image would be too small for batch norms
+    sampler = base.config.train_dataloader.get('batch_sampler')
+    complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
     tested = 'test' if 'test' in splits else 'val'
     lines = [
-        assign('batch', recipe.batch),
-        assign('train_dataloader', dict(**loader, dataset=train)),
+        *batch_lines(recipe),
+        assign('train_dataloader', dict(**loader, **complete, dataset=train)),
     ]
     for name, split in (('val', 'val'), ('test', tested)):
         if name == 'test' and tested == 'val':
@@ -155,7 +158,7 @@ def segmentation_data(
         dataset=dataset('val', 'test_pipeline'),
     )
     lines = [
-        assign('batch', recipe.batch),
+        *batch_lines(recipe),
         assign('train_dataloader', train),
         assign('val_dataloader', tests),
     ]
@@ -165,6 +168,17 @@ def segmentation_data(
         *lines,
         assign('test_dataloader', {**tests, 'dataset': dataset('test', 'test_pipeline')}),
     ]
+
+
+def batch_lines(recipe: Recipe) -> list[str]:
+    if recipe.processes == 1:
+        return [assign('batch', recipe.batch)]
+    return [assign('processes', recipe.processes), f'batch = {recipe.batch}  # of each process']
+
+
+def processes_option(processes: int) -> str:
+    """The option of `mmeffvit train` for as many processes."""
+    return f' --processes {processes}' if processes > 1 else ''
 
 
 def below(images: Path, root: Path) -> str:
@@ -197,14 +211,17 @@ def model_part(base: Base, recipe: Recipe, wishes: Wishes, start: Start) -> list
 def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
-    rise = dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=Code('warm_up'))
+    # in epochs where there are any: their length depends on --balance and on the processes
+    start, end = ('warm_up / iterations', 'epochs') if by_epoch else ('warm_up', f'epochs{unit}')
+    unit_of = dict(convert_to_iter_based=True) if by_epoch else dict(by_epoch=False)
+    rise = dict(type='LinearLR', start_factor=0.01, begin=0, end=Code(start), **unit_of)
     fall = dict(
         type='CosineAnnealingLR',
-        by_epoch=False,
-        begin=Code('warm_up'),
-        end=Code('epochs * iterations'),
-        T_max=Code('epochs * iterations - warm_up'),
+        begin=Code(start),
+        end=Code(end),
+        T_max=Code(f'{end} - {start}'),
         eta_min=Code(f'{FLOOR} * rate'),
+        **unit_of,
     )
     lines = [
         f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
