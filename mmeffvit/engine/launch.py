@@ -283,9 +283,18 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
-def use_mixed_precision(config: Config) -> None:
+def check_amp() -> None:
+    """Check that there is a device for mixed precision.
+
+    Raises:
+        UserError: If there is none.
+    """
     if get_device() == 'cpu':
         raise UserError('--amp needs an accelerator; there is none here')
+
+
+def use_mixed_precision(config: Config) -> None:
+    check_amp()
     config.optim_wrapper.type = 'AmpOptimWrapper'
     config.optim_wrapper.loss_scale = 'dynamic'
 

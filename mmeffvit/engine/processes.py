@@ -1,6 +1,7 @@
 """Training in several processes of one machine, through torchrun."""
 
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 
 from .launch import RunOptions
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def usual_processes() -> int:
@@ -49,7 +52,7 @@ def train_in_processes(
 
     Raises:
         UserError: If one of them failed; its message stands above.
-        KeyboardInterrupt: After Ctrl-C and SIGTERM, when all have ended.
+        KeyboardInterrupt: After Ctrl-C, when all have ended; other signals end as they would.
     """
     if count < 1:
         raise UserError(f'--processes is {count}; give 1 or more')
@@ -65,12 +68,23 @@ def train_in_processes(
         tool += ['--cfg-options', *map('='.join, to_texts(options.cfg_options))]
     torchrun = parse_args(['--standalone', f'--nproc_per_node={count}', *tool])
     try:
-        with variables(dict(OMP_NUM_THREADS=threads, **(environment or {}))):
+        with own_handlers(), variables(dict(OMP_NUM_THREADS=threads, **(environment or {}))):
             run_torchrun(torchrun)
     except ChildFailedError as error:
         raise UserError('training failed; its output above says why') from error
-    except SignalException as error:
-        raise KeyboardInterrupt from error
+    except SignalException as error:  # the processes have ended
+        signal.raise_signal(error.sigval)
+
+
+@contextmanager
+def own_handlers() -> Iterator[None]:
+    """Restore the signal handlers that torchrun replaces."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def to_texts(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

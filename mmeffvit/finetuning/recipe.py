@@ -17,7 +17,8 @@ DIVISOR = 64  # pixels: two cells at the coarsest usual stride
 MIN_SIZE = 64
 BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
 SMALL = 256  # pixels; an accelerator gets half as many larger images
-SEEN = {'cpu': 8_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
+SEEN = {'cpu': 16_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
+CPU_SIZE = 128  # pixels; a CPU sees fewer larger images, and half as many with a two-stage head
 EPOCHS = (10, 300)  # fewest and most
 AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
@@ -27,6 +28,7 @@ MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its fi
 MAX_WARM_UP = 500
 AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
 LAST = 0.15  # of the epochs, without mosaic
+MOSAIC_FROM = 50_000  # images seen from scratch: in fewer, mosaics hide what there is to learn
 PATIENCE = 0.3  # of the epochs
 
 
@@ -88,6 +90,7 @@ class Recipe:
         warm_up: Steps in which it rises.
         ema_momentum: Share of the new weights in the average.
         last_epochs: Epochs without mosaic at the end.
+        from_scratch: Nothing is pretrained.
         workers: Processes that read images.
     """
 
@@ -103,6 +106,12 @@ class Recipe:
     ema_momentum: float
     last_epochs: int
     workers: int
+    from_scratch: bool = False
+
+    @property
+    def has_mosaic(self) -> bool:
+        seen = self.epochs * self.iterations * self.batch * self.processes
+        return not self.from_scratch or seen >= MOSAIC_FROM
 
 
 def make_recipe(
@@ -116,8 +125,7 @@ def make_recipe(
         raise UserError(f'--batch is {batch} and there are {count} images to train on')
     processes = fit_processes(wishes.processes, batch)
     iterations = count // batch
-    seen = SEEN[device_kind()]
-    epochs = wishes.epochs or min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
+    epochs = wishes.epochs or fit_epochs(base, size, count)
     val_every = max(1, round(epochs / VALIDATIONS))
     patience = math.ceil(PATIENCE * epochs) if wishes.patience is None else wishes.patience
     total = epochs * iterations
@@ -129,11 +137,12 @@ def make_recipe(
         epochs=epochs,
         val_every=val_every,
         patience=math.ceil(patience / val_every),
-        rate=fit_rate(base, batch * wishes.accumulate),
+        rate=fit_rate(base, batch * wishes.accumulate, from_scratch=from_scratch),
         warm_up=max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total))),
         ema_momentum=float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}'),
         last_epochs=max(1, round(LAST * epochs)),
         workers=fit_workers(processes),
+        from_scratch=from_scratch,
     )
 
 
@@ -141,6 +150,15 @@ def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
     """The usual longer side of the images, up to the size of the model."""
     longer = median(max(picture.size) for picture in pictures)
     return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR)))
+
+
+def fit_epochs(base: Base, size: int, count: int) -> int:
+    """Epochs: fewer, the more images there are, and on a CPU the longer a step takes."""
+    seen = SEEN[device_kind()]
+    if device_kind() == 'cpu':
+        stages = 2 if 'roi_head' in base.config.model else 1
+        seen = seen / stages * min(1.0, CPU_SIZE / size)
+    return min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
 
 
 def default_batch(size: int, count: int) -> int:
@@ -182,11 +200,14 @@ def fit_workers(processes: int) -> int:
     return min(2, max(0, num_cores() - processes) // processes)
 
 
-def fit_rate(base: Base, batch: int) -> float:
+def fit_rate(base: Base, batch: int, *, from_scratch: bool = False) -> float:
     """The learning rate of the base, scaled to another batch size.
 
     With the batch size for SGD, with its square root for adaptive optimizers (arXiv:2205.10287).
+    From scratch, adaptive optimizers keep that of the base: few steps have far to go, and there is
+    nothing to forget.
     """
     ratio = batch / base.batch_size
     power = 1.0 if base.optimizer['type'] == 'SGD' else 0.5
-    return float(f'{base.optimizer["lr"] * ratio**power:.2g}')
+    factor = max(1.0, ratio**power) if from_scratch and power < 1.0 else ratio**power
+    return float(f'{base.optimizer["lr"] * factor:.2g}')

@@ -10,7 +10,7 @@ from mmengine.device import get_device
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.formats import format_of
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.engine.launch import RunOptions, check_amp, train
 from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation.masks import find as find_label_maps
@@ -20,7 +20,7 @@ from mmeffvit.utils.files import check_output, write_file
 from .base import Base
 from .finish import finish
 from .fit_batch import largest_batch
-from .recipe import AUTO_BATCH, Recipe, Wishes, batch_limit, make_recipe
+from .recipe import AUTO_BATCH, Recipe, Wishes, batch_limit, fit_rate, make_recipe
 from .weights import AUTO, find_start
 from .write_config import config_text
 
@@ -75,6 +75,8 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         UserError: If the data set, an option or the environment cannot work.
     """
     options.wishes.check()
+    if options.amp:
+        check_amp()
     export = exportable(options.export)
     name = options.model or default_model(path)
     base = Base.of(name)
@@ -170,3 +172,15 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
         f'learning rate {recipe.rate:g}\nconfig: {config}',
         flush=True,
     )
+    if recipe.from_scratch:
+        print(from_scratch_notice(base, recipe), flush=True)
+
+
+def from_scratch_notice(base: Base, recipe: Recipe) -> str:
+    """What is done where nothing is pretrained."""
+    changes = ['all layers and norms are trained']
+    if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
+        changes.append('the learning rate is that of the base, not lowered for the batch size')
+    if base.last_pipeline and not recipe.has_mosaic:
+        changes.append('there is no mosaic')
+    return f'from scratch: {"; ".join(changes)}. More --epochs help more than anything else'

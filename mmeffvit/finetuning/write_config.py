@@ -5,6 +5,7 @@ from typing import Any
 
 from mmengine.device import get_device
 
+from mmeffvit.config.datasets import settings_of
 from mmeffvit.preparation.records import DataSet
 from mmeffvit.preparation.write import Split, classes_of_maps
 from mmeffvit.utils.resources import resource_dir
@@ -15,6 +16,7 @@ from .recipe import Recipe, Wishes
 from .weights import Start
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
+MILD = (0.9, 1.1)  # of the image size, that objects are resized by from scratch
 FLOOR = 0.02  # of the learning rate, that it ends at
 
 
@@ -73,15 +75,25 @@ def pipelines(base: Base, recipe: Recipe) -> list[str]:
         f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
         else f'# for {base.image_size} pixels, as in the base',
-        assign('train_pipeline', change(scaled(base.train_pipeline, factor))),
+        assign('train_pipeline', change(scaled(first_pipeline(base, recipe), factor))),
     ]
-    if base.last_pipeline:
+    if base.last_pipeline and recipe.has_mosaic:
         lines.append(assign('last_pipeline', scaled(base.last_pipeline, factor)))
     lines += [assign('test_pipeline', change(scaled(base.test_pipeline, factor))), '']
     if 'tta_pipeline' in base.config:
         tta = change(scaled(base.config.to_dict()['tta_pipeline'], factor))
         lines.insert(-1, assign('tta_pipeline', tta))
     return lines
+
+
+def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
+    """What training starts with: that of the base, or from scratch one that is easier to learn."""
+    if recipe.has_mosaic or not base.last_pipeline:
+        return base.train_pipeline
+    pipeline = base.last_pipeline
+    for resize in settings_of(pipeline, 'RandomResize'):
+        resize['ratio_range'] = MILD
+    return pipeline
 
 
 def detection_data(
@@ -279,5 +291,6 @@ def hooks(base: Base, recipe: Recipe) -> list[dict]:
         patience=recipe.patience,  # validations
         min_delta=0.0,
     )
-    wanted = ((average, True), (switch, base.last_pipeline), (stop, recipe.patience))
+    has_switch = base.last_pipeline and recipe.has_mosaic
+    wanted = ((average, True), (switch, has_switch), (stop, recipe.patience))
     return [hook for hook, is_wanted in wanted if is_wanted]

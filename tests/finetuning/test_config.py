@@ -36,7 +36,7 @@ def write(
     pictures = [Picture(folder / 'set' / f'{i}.jpg', size=(90, 120)) for i in range(count)]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
     split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
-    recipe = make_recipe(base, pictures, wishes)
+    recipe = make_recipe(base, pictures, wishes, from_scratch=start.is_scratch)
     text = config_text(base, data, dict(train=split, val=split), recipe, wishes, start, folder)
     assert max(map(len, text.splitlines())) <= 100 + len(str(folder))
     path = folder / f'{name}.py'
@@ -136,6 +136,26 @@ def test_wishes_are_in_the_config(tmp_path):
     assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
     never = write(tmp_path, 'rtmdet_swiftformer_xs', Wishes(patience=0))
     assert 'EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+
+
+def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp_path):
+    name = 'rtmdet_swiftformer_xs'
+    base = Base.of(name)
+    scratch = write(tmp_path, name, Wishes(batch=8))
+    assert not list(settings_of(scratch.train_pipeline, 'CachedMosaic'))
+    (resize,) = settings_of(scratch.train_pipeline, 'RandomResize')
+    assert resize['ratio_range'] == (0.9, 1.1)
+    assert 'PipelineSwitchHook' not in {hook['type'] for hook in scratch.custom_hooks}
+    assert scratch.rate == base.optimizer['lr']
+    long = write(tmp_path, name, Wishes(batch=8, epochs=1000))
+    started = write(tmp_path, name, Wishes(batch=8), Start('x', keeps_backbone=True))
+    for config in (long, started):
+        assert list(settings_of(config.train_pipeline, 'CachedMosaic'))
+        assert 'PipelineSwitchHook' in {hook['type'] for hook in config.custom_hooks}
+    assert started.rate == fit_rate(base, 8) < scratch.rate
+    assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
+    sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
+    assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
 
 
 def test_the_learning_rate_follows_the_batch_size():
