@@ -120,7 +120,7 @@ def make_recipe(
     """The numbers for a model and its training images."""
     count = len(pictures)
     size = wishes.image_size or fit_size(base, pictures)
-    batch = wishes.batch or default_batch(size, count)
+    batch = wishes.batch or default_batch(size, count, wishes.processes or 1)
     if batch > count:
         raise UserError(f'--batch is {batch} and there are {count} images to train on')
     processes = fit_processes(wishes.processes, batch)
@@ -138,7 +138,7 @@ def make_recipe(
         val_every=val_every,
         patience=math.ceil(patience / val_every),
         rate=fit_rate(base, batch * wishes.accumulate, from_scratch=from_scratch),
-        warm_up=max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total))),
+        warm_up=fit_warm_up(total),
         ema_momentum=float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}'),
         last_epochs=max(1, round(LAST * epochs)),
         workers=fit_workers(processes),
@@ -161,12 +161,20 @@ def fit_epochs(base: Base, size: int, count: int) -> int:
     return min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
 
 
-def default_batch(size: int, count: int) -> int:
-    """Batch size: at least four iterations in an epoch of a small set."""
+def fit_warm_up(total: int) -> int:
+    """Steps of ``total`` in which the learning rate rises; none in a run of a few."""
+    if total < 2 * MIN_WARM_UP:
+        return 0
+    return max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total)))
+
+
+def default_batch(size: int, count: int, processes: int) -> int:
+    """Batch size: at least four iterations in an epoch of a small set, two images a process."""
     batch = BATCH[device_kind()]
     if device_kind() == 'accelerator' and size > SMALL:
         batch //= 2
-    return max(2, min(batch, count // 4))
+    batch = min(batch * processes if device_kind() == 'accelerator' else batch, count // 4)
+    return max(2, batch // processes) * processes
 
 
 def device_kind() -> str:

@@ -242,7 +242,7 @@ def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
         f'warm_up = {recipe.warm_up}  # iterations',
         assign('rate', recipe.rate),
         assign('optim_wrapper', optimizer(wishes)),
-        assign('param_scheduler', [rise, fall]),
+        assign('param_scheduler', [rise, fall] if recipe.warm_up else [fall]),
     ]
     loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
     loop['val_interval'] = Code(f'{recipe.val_every}{unit}')

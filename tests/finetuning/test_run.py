@@ -7,11 +7,13 @@ import cv2
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import ShapesSpec
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import fit_batch
+from mmeffvit.zoo.models import get_model
 from tests.conftest import run_command_here, run_tool_here
 from tests.preparation.sets import files_in, polygon_line, write_maps, write_yolo
 
@@ -65,16 +67,30 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_is_resumed_from_its_config(tmp_path):
+def test_a_run_is_resumed_closes_its_mosaics_and_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
-    arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
-    early = run_tool_here(*arguments, '--resume')
+    weights = tmp_path / 'rtmdet.pth'
+    torch.save(get_model('rtmdet_swiftformer_xs').state_dict(), weights)
+    arguments = (
+        'train', root, '--work-dir', tmp_path / 'work', '--export', 'none', '--processes', 1,
+        '--epochs', 9, '--patience', 1, '--weights', weights, '--cfg-options',
+    )  # fmt: skip
+    early = run_tool_here(*arguments, 'a=1', '--resume')
     assert early.returncode == 2
     assert 'no run to resume' in early.stdout
-    assert run_tool_here(*arguments).returncode == 0
-    resumed = run_tool_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
+    first = run_tool_here(*arguments, 'train_cfg.max_epochs=1')
+    assert first.returncode == 0, first.stdout
+    assert 'CachedMosaic' in (tmp_path / 'work' / 'rtmdet_swiftformer_xs.py').read_text()
+    assert 'Switch pipeline now!' not in first.stdout
+    changes = ('custom_hooks.1.switch_epoch=2', 'custom_hooks.2.min_delta=2.0')
+    resumed = run_tool_here(*arguments, *changes, '--resume')
     assert resumed.returncode == 0, resumed.stdout
-    assert (tmp_path / 'work' / 'run' / 'epoch_2.pth').is_file()
+    assert 'Switch pipeline now!' in resumed.stdout
+    run = tmp_path / 'work' / 'run'
+    # the second epoch is the best of the resumed run, the third is no better by 2: the last
+    assert (run / 'epoch_3.pth').is_file()
+    assert not (run / 'epoch_4.pth').exists()
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_\d\.pth\n', resumed.stdout)
 
 
 @pytest.mark.slow
@@ -101,7 +117,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
     run = run_tool_here(
         'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
-        *FAST, '--image-size', 64, '--balance', '--export', 'none',
+        *FAST, '--image-size', 64, '--balance', '--accumulate', 2, '--export', 'none',
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert '\n  mask AP ' in run.stdout
