@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.config.load import find_config, is_config
-from mmeffvit.engine.launch import train
+from mmeffvit.engine.launch import check_accelerator, train
 from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation import coco, yolo
@@ -95,6 +95,9 @@ def batch_size(text: str) -> int | str:
 
 
 def run(config: str, **values: Any) -> None:
+    for option in ('amp', 'compile'):
+        if values[option]:
+            check_accelerator(f'--{option}')
     of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
         find_config(config)

@@ -283,18 +283,18 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
-def check_amp() -> None:
-    """Check that there is a device for mixed precision.
+def check_accelerator(option: str) -> None:
+    """Check that there is a device other than the CPU, for an option that is of no use on it.
 
     Raises:
         UserError: If there is none.
     """
     if get_device() == 'cpu':
-        raise UserError('--amp needs an accelerator; there is none here')
+        raise UserError(f'{option} needs an accelerator; there is none here')
 
 
 def use_mixed_precision(config: Config) -> None:
-    check_amp()
+    check_accelerator('--amp')
     config.optim_wrapper.type = 'AmpOptimWrapper'
     config.optim_wrapper.loss_scale = 'dynamic'
 

@@ -10,7 +10,7 @@ from mmengine.device import get_device
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.formats import format_of
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.engine.launch import RunOptions, check_amp, train
+from mmeffvit.engine.launch import RunOptions, train
 from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation.masks import find as find_label_maps
@@ -75,8 +75,6 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         UserError: If the data set, an option or the environment cannot work.
     """
     options.wishes.check()
-    if options.amp:
-        check_amp()
     export = exportable(options.export)
     name = options.model or default_model(path)
     base = Base.of(name)

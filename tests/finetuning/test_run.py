@@ -131,6 +131,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--launcher', 'pytorch'), '--launcher does nothing: --processes N starts'),
         (('data', '--batch', 'large'), "'large' is no number and not `auto`"),
         (('data', '--amp'), '--amp needs an accelerator'),
+        (('data', '--compile'), '--compile needs an accelerator'),
         (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze would keep what the backbone'),
         (('data', '--export', '.tflite'), 'model.tflite'),
