@@ -31,7 +31,7 @@ from mmeffvit.zoo.weights import weights_of
 from .checkpoint_backend import BACKEND
 from .checkpoint_loader import load_guarded
 from .dump import dump_results
-from .hooks import ResumableRandomnessHook
+from .hooks import BareWeightsHook, ResumableRandomnessHook
 from .metrics import PercentHook
 from .mistakes import building, check_optimizer, complete_annotations, name_unreadable, run
 from .resume import (
@@ -273,6 +273,7 @@ def build_runner(config: Config) -> Runner:
         build = RUNNERS.build if 'runner_type' in config else Runner.from_cfg
         runner = build(config)
     runner.register_hook(PercentHook())
+    runner.register_hook(BareWeightsHook())
     return runner
 
 

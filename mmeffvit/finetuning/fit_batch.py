@@ -43,8 +43,7 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
     free = free_memory() / processes if device == 'cpu' else torch.cuda.mem_get_info()[0]
     free *= SHARE
     with isolated(config.default_scope), measuring(device) as peak:
-        step = make_step(config, device, amp)
-        found = list(fitting_sizes(step, peak, free, limit))
+        found = list(fitting_sizes(make_step(config, device, amp), peak, free, limit))
     if not found:
         raise UserError(
             f'two images do not fit in {free / GIB:.1f} GiB: try a smaller --image-size'
@@ -88,7 +87,7 @@ def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
     """A function that trains for one step on as many images as it is given."""
     model = build_model(own_model_config(config)).to(device).train()
     settings = dict(config.optim_wrapper, **(dict(type='AmpOptimWrapper') if amp else {}))
-    optimizer = build_optim_wrapper(model, Config(settings)._cfg_dict)
+    optimizer = build_optim_wrapper(model, settings)
     dataset = DATASETS.build(config.train_dataloader.dataset)
     collate = config.train_dataloader.get('collate_fn', dict(type='pseudo_collate'))
 
