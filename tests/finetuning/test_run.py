@@ -9,11 +9,11 @@ import onnxruntime
 import pytest
 import torch
 
+from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import ShapesSpec
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import fit_batch
-from mmeffvit.zoo.models import get_model
 from tests.conftest import run_command_here, run_tool_here
 from tests.preparation.sets import files_in, polygon_line, write_maps, write_yolo
 
@@ -67,30 +67,29 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_is_resumed_closes_its_mosaics_and_stops_early(tmp_path):
+def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
-    weights = tmp_path / 'rtmdet.pth'
-    torch.save(get_model('rtmdet_swiftformer_xs').state_dict(), weights)
-    arguments = (
-        'train', root, '--work-dir', tmp_path / 'work', '--export', 'none', '--processes', 1,
-        '--epochs', 9, '--patience', 1, '--weights', weights, '--cfg-options',
-    )  # fmt: skip
-    early = run_tool_here(*arguments, 'a=1', '--resume')
+    arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
+    early = run_tool_here(*arguments, '--resume')
     assert early.returncode == 2
     assert 'no run to resume' in early.stdout
-    first = run_tool_here(*arguments, 'train_cfg.max_epochs=1')
-    assert first.returncode == 0, first.stdout
-    assert 'CachedMosaic' in (tmp_path / 'work' / 'rtmdet_swiftformer_xs.py').read_text()
-    assert 'Switch pipeline now!' not in first.stdout
-    changes = ('custom_hooks.1.switch_epoch=2', 'custom_hooks.2.min_delta=2.0')
-    resumed = run_tool_here(*arguments, *changes, '--resume')
+    assert run_tool_here(*arguments).returncode == 0
+    resumed = run_tool_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
     assert resumed.returncode == 0, resumed.stdout
-    assert 'Switch pipeline now!' in resumed.stdout
-    run = tmp_path / 'work' / 'run'
-    # the second epoch is the best of the resumed run, the third is no better by 2: the last
-    assert (run / 'epoch_3.pth').is_file()
-    assert not (run / 'epoch_4.pth').exists()
-    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_\d\.pth\n', resumed.stdout)
+    bare = tmp_path / 'bare.pth'
+    torch.save(load_torch_file(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
+    changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
+    started = run_tool_here(
+        'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--processes', 1,
+        '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
+    )  # fmt: skip
+    assert started.returncode == 0, started.stdout
+    assert 'CachedMosaic' in (tmp_path / 'next' / 'rtmdet_swiftformer_xs.py').read_text()
+    assert 'Switch pipeline now!' in started.stdout
+    run = tmp_path / 'next' / 'run'
+    assert (run / 'epoch_2.pth').is_file()
+    assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_1\.pth\n', started.stdout)
 
 
 @pytest.mark.slow
