@@ -59,7 +59,7 @@ def finish(
     print(f'\n{config_path.stem} on {Path(config.data_root).name}')
     for name, text in rows.items():
         print(f'  {name:<14}{text}')
-    print(next_commands(config_path, config, checkpoint, tested_image(runner).parent))
+    print(next_commands(config_path, config, checkpoint, image_of(runner).parent))
     return metrics
 
 
@@ -90,7 +90,7 @@ def jobs_of(
     dataset = runner.test_loop.dataloader.dataset
 
     def sheet() -> Path:
-        factor = enlargement(tested_image(runner))
+        factor = enlargement(image_of(runner))
         draw_contact_sheet(runner, result / 'contact_sheet.png', enlarge=factor)
         return result / 'contact_sheet.png'
 
@@ -116,7 +116,7 @@ def jobs_of(
         options = ToolOptions(
             shape=shape if ending in FIXED else None,
             batch=1 if ending in FIXED else None,
-            image=tested_image(runner),
+            image=image_of(runner),
             cfg_options=cfg_options,
         )
         print(export_model(str(config_path), str(checkpoint), path, options))
@@ -131,7 +131,7 @@ def jobs_of(
         yield ending, partial(exported, ending)
 
 
-def tested_image(runner: Runner) -> Path:
+def image_of(runner: Runner) -> Path:
     return Path(runner.test_loop.dataloader.dataset.get_data_info(0)['img_path'])
 
 
