@@ -34,6 +34,7 @@ model = dict(
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
+    dict(type='Resize', scale=(128, 128)),
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackDetInputs'),
 ]

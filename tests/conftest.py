@@ -115,11 +115,20 @@ def run_tool(name: str, *arguments: object, **options: object) -> subprocess.Com
 
 def run_tool_here(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run ``tools/NAME.py`` in this process, to save the imports of a new one."""
-    command = [str(ROOT / 'tools' / f'{name}.py'), *map(str, arguments)]
+    return run_here(ROOT / 'tools' / f'{name}.py', *arguments)
+
+
+def run_here(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(script), *map(str, arguments)]
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         code = run_script(command)
     return subprocess.CompletedProcess(command, code, output.getvalue())
+
+
+def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run ``mmeffvit COMMAND ...`` in this process."""
+    return run_here(ROOT / 'mmeffvit' / '__main__.py', *arguments)
 
 
 def run_script(command: list[str]) -> int:

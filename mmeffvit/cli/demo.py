@@ -1,17 +1,16 @@
 """Train Mask R-CNN with SwiftFormer-XS on generated shapes: about ten minutes on two CPU cores."""
 
-import os
-import subprocess
 import sys
 import time
 from argparse import ArgumentParser
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
 from mmeffvit.engine.launch import RunOptions, evaluate
 from mmeffvit.engine.metrics import in_percent
-from mmeffvit.errors import UserError
+from mmeffvit.engine.processes import num_cores, train_in_processes
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
@@ -56,9 +55,9 @@ def run_demo(
     data = folder / 'shapes'
     print(f'generating shapes in {data}', flush=True)
     generate(data, spec or ShapesSpec(seed=seed))
-    train_options = [f'data_root={data}/']
+    train_options: dict[str, Any] = dict(data_root=f'{data}/')
     if epochs is not None:
-        train_options += [f'train_cfg.max_epochs={epochs}']
+        train_options['train_cfg.max_epochs'] = epochs
     train_on_cpu(config, folder / 'run', seed, train_options)
     checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
     options = RunOptions(
@@ -82,26 +81,16 @@ def run_demo(
     return metrics
 
 
-def train_on_cpu(config: Path, work_dir: Path, seed: int, options: list[str]) -> None:
-    """Train in two processes where there are two cores: faster than two threads in one.
-
-    The operators of a small model are too short to share between threads.
-    """
-    cores = len(os.sched_getaffinity(0))
-    processes = min(2, cores)
-    command = [sys.executable, '-m', 'torch.distributed.run', '--standalone']
-    command += [f'--nproc_per_node={processes}', str(resource_dir('tools') / 'train.py')]
-    command += [str(config), '--launcher', 'pytorch', '--work-dir', str(work_dir)]
-    command += ['--seed', str(seed), '--cfg-options', *options]
-    command += [f'train_dataloader.batch_size={BATCH // processes}']
-    # a GPU would be used with other threads and another backend: the demonstration is one of a CPU
-    environment = {
-        **os.environ,
-        'CUDA_VISIBLE_DEVICES': '',
-        'OMP_NUM_THREADS': str(cores // processes),
-    }
-    if subprocess.run(command, env=environment).returncode:
-        raise UserError('training failed; its output above says why')
+def train_on_cpu(config: Path, work_dir: Path, seed: int, options: dict[str, Any]) -> None:
+    """Train in two processes where there are two cores."""
+    processes = min(2, num_cores())
+    options = {**options, 'train_dataloader.batch_size': BATCH // processes}
+    train_in_processes(
+        processes,
+        str(config),
+        RunOptions(work_dir=work_dir, cfg_options=options, seed=seed),
+        environment=dict(CUDA_VISIBLE_DEVICES=''),  # the demonstration is one of a CPU
+    )
 
 
 def coco_command() -> str:

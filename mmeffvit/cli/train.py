@@ -4,13 +4,14 @@ With a data set (COCO, YOLO, Pascal VOC, images and label maps), a config is wri
 and trained: change it, and train it like any other.
 """
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.config.load import find_config, is_config
-from mmeffvit.engine.launch import train
+from mmeffvit.engine.launch import check_accelerator, train
+from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation import coco, yolo
 from mmeffvit.preparation.prepare import PrepareOptions
@@ -32,7 +33,7 @@ OF_DATA = dict(
     accumulate=None, balance=False, weights=None, export=None, format=None, skip_broken=False,
     fraction=None,
 )  # fmt: skip
-OF_CONFIG = dict(auto_scale_lr=False, check=True, launcher='none', deterministic=False)
+OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
 
 
 def make_parser() -> ArgumentParser:
@@ -40,6 +41,8 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_run(parser, f'{MODEL}; or a data set: a folder, a data.yaml or a JSON file')
     add('--amp', action='store_true', default=None, help='train in mixed precision')
+    add('--compile', action='store_true', help='compile training steps with torch.compile')
+    add('--processes', type=int, metavar='N', help='on this machine, each on a GPU or some cores')
     add(
         '--resume',
         nargs='?',
@@ -67,7 +70,7 @@ def add_wishes(group: Any) -> None:
     add = group.add_argument
     add('--model', metavar='NAME', help='one of `mmeffvit.list_models()`; by default a small one')
     add('--image-size', type=int, metavar='PIXELS', help='by default that of the images or less')
-    add('--batch', type=int, metavar='N', help='batch size')
+    add('--batch', type=batch_size, metavar='N', help='batch size, or `auto`: as memory permits')
     add('--epochs', type=int, metavar='N', help='by default fewer, the more images there are')
     add('--patience', type=int, metavar='N', help='epochs without progress before the end; 0: all')
     add('--freeze', type=int, metavar='N', help='keep the stem and N stages of the backbone')
@@ -83,15 +86,29 @@ def add_wishes(group: Any) -> None:
     add_reading(group)
 
 
+def batch_size(text: str) -> int | str:
+    if text == 'auto':
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f'{text!r} is no number and not `auto`') from error
+
+
 def run(config: str, **values: Any) -> None:
+    for option in ('amp', 'compile'):
+        if values[option]:
+            check_accelerator(f'--{option}')
     of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
         if not holds_model(config):
             find_config(config)
         refuse(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
-        train(config, take_run_options(values), **{**values, 'amp': bool(values['amp'])})
+        train_config(config, values)
         return
-    refuse(values, OF_CONFIG, f'{config} is a data set', 'train the config that is written')
+    what = f'{config} is a data set'
+    refuse(values, OF_CONFIG, what, 'train the config that is written')
+    refuse(values, dict(launcher='none'), what, '--processes N starts torchrun itself')
     from mmeffvit.finetuning.recipe import Wishes
     from mmeffvit.finetuning.run import FinetuneOptions, finetune
 
@@ -100,15 +117,31 @@ def run(config: str, **values: Any) -> None:
     rest = taken(given, 'model', 'weights', 'export')
     options = FinetuneOptions(
         reading=reading,
-        wishes=Wishes(**given),
+        wishes=Wishes(**given, processes=values['processes']),
         work_dir=values['work_dir'],
         cfg_options=values['cfg_options'],
         seed=values['seed'] or 0,
         amp=values['amp'],
+        compile=values['compile'],
         resume=values['resume'],
         **rest,
     )
     finetune(Path(config), options)
+
+
+def train_config(config: str, values: dict[str, Any]) -> None:
+    if values.pop('compile'):
+        values['cfg_options'] = {**values['cfg_options'], 'compile': True}
+    processes, options = values.pop('processes'), take_run_options(values)
+    if processes in (None, 1):
+        train(config, options, **{**values, 'amp': bool(values['amp'])})
+        return
+    if options.launcher != 'none':
+        raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')
+    flags = [f'--{name.replace("_", "-")}' for name in ('amp', 'auto_scale_lr') if values[name]]
+    flags += [] if values['check'] else ['--no-check']
+    flags += ['--resume', values['resume']] if values['resume'] else []
+    train_in_processes(processes, config, options, flags=flags)
 
 
 def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:

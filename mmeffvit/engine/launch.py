@@ -32,7 +32,7 @@ from mmeffvit.zoo.weights import weights_of
 from .checkpoint_backend import BACKEND
 from .checkpoint_loader import load_guarded
 from .dump import dump_results
-from .hooks import ResumableRandomnessHook
+from .hooks import BareWeightsHook, ResumableRandomnessHook
 from .metrics import PercentHook
 from .mistakes import building, check_optimizer, complete_annotations, name_unreadable, run
 from .resume import (
@@ -275,6 +275,7 @@ def build_runner(config: Config) -> Runner:
         build = RUNNERS.build if 'runner_type' in config else Runner.from_cfg
         runner = build(config)
     runner.register_hook(PercentHook())
+    runner.register_hook(BareWeightsHook())
     return runner
 
 
@@ -285,9 +286,18 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
-def use_mixed_precision(config: Config) -> None:
+def check_accelerator(option: str) -> None:
+    """Check that there is a device other than the CPU, for an option that is of no use on it.
+
+    Raises:
+        UserError: If there is none.
+    """
     if get_device() == 'cpu':
-        raise UserError('--amp needs an accelerator; there is none here')
+        raise UserError(f'{option} needs an accelerator; there is none here')
+
+
+def use_mixed_precision(config: Config) -> None:
+    check_accelerator('--amp')
     config.optim_wrapper.type = 'AmpOptimWrapper'
     config.optim_wrapper.loss_scale = 'dynamic'
 

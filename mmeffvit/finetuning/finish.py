@@ -1,12 +1,12 @@
 """What a run ends with: pictures, tables, exported files, and how to go on."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
-from mmengine.dataset import BaseDataset
 from mmengine.runner import Runner
 
 from mmeffvit.config.load import load_config
@@ -59,7 +59,7 @@ def finish(
     print(f'\n{config_path.stem} on {Path(config.data_root).name}')
     for name, text in rows.items():
         print(f'  {name:<14}{text}')
-    print(next_commands(config_path, checkpoint, folder))
+    print(next_commands(config_path, config, checkpoint, image_of(runner).parent))
     return metrics
 
 
@@ -88,10 +88,10 @@ def jobs_of(
     """What is made, by its name in the table."""
     result = folder / 'result'
     dataset = runner.test_loop.dataloader.dataset
-    image = Path(dataset.get_data_info(0)['img_path'])
 
     def sheet() -> Path:
-        draw_contact_sheet(runner, result / 'contact_sheet.png', enlarge=enlargement(dataset))
+        factor = enlargement(image_of(runner))
+        draw_contact_sheet(runner, result / 'contact_sheet.png', enlarge=factor)
         return result / 'contact_sheet.png'
 
     def curves() -> Path:
@@ -112,11 +112,11 @@ def jobs_of(
 
     def exported(ending: str) -> Path:
         path = result / f'model{ending}'
-        shape = tuple(runner.test_loop.dataloader.dataset[0]['inputs'].shape[1:])
+        shape = tuple(dataset[0]['inputs'].shape[1:])
         options = ToolOptions(
             shape=shape if ending in FIXED else None,
             batch=1 if ending in FIXED else None,
-            image=image,
+            image=image_of(runner),
             cfg_options=cfg_options,
         )
         print(export_model(str(config_path), str(checkpoint), path, options))
@@ -131,18 +131,38 @@ def jobs_of(
         yield ending, partial(exported, ending)
 
 
-def enlargement(dataset: BaseDataset) -> float:
+def image_of(runner: Runner) -> Path:
+    return Path(runner.test_loop.dataloader.dataset.get_data_info(0)['img_path'])
+
+
+def enlargement(image: Path) -> float:
     """What an image is multiplied by for the contact sheet."""
-    return SHEET_SIDE / max(read_size(Path(dataset.get_data_info(0)['img_path'])))
+    return SHEET_SIDE / max(read_size(image))
 
 
-def next_commands(config: Path, checkpoint: Path, folder: Path) -> str:
-    onnx = folder / 'result' / 'model.onnx'
+def next_commands(config_path: Path, config: Config, checkpoint: Path, images: Path) -> str:
+    """Three commands to go on with, which can be pasted.
+
+    Args:
+        config_path: The config of the run.
+        config: Its content.
+        checkpoint: The best one.
+        images: A folder of images: those that were tested.
+    """
+    folder = config_path.parent
+    onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
+    again = ['train', config_path, '--work-dir', folder / 'run2']
+    if config.get('processes', 1) > 1:
+        again += ['--processes', config.processes]
     rows = (
-        ('predict on photographs', f'predict {config} {checkpoint} PHOTOS'),
-        ('make the file smaller', f'quantize {onnx} PHOTOS int8.onnx')
+        (
+            f'predict on photographs, here on those in {images}',
+            ['predict', config_path, checkpoint, images, '--out-dir', folder / 'predictions'],
+        ),
+        ('make the file smaller', ['quantize', onnx, images, small])
         if onnx.is_file()
-        else ('make a file for other programs', f'export {config} {checkpoint} {onnx}'),
-        ('train again, after changes of the config', f'train {config} --work-dir {folder}/run2'),
+        else ('make a file for other programs', ['export', config_path, checkpoint, onnx]),
+        ('train again, after changes of the config', again),
     )
-    return '\n'.join(['', *(f'to {what}:\n  mmeffvit {command}' for what, command in rows)])
+    lines = [f'to {what}:\n  mmeffvit {shlex.join(map(str, words))}' for what, words in rows]
+    return '\n'.join(['', *lines])

@@ -1,13 +1,13 @@
 """How a small data set is trained: sizes and rates that follow from its images."""
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from mmengine.device import get_device
 
+from mmeffvit.engine.processes import num_cores, usual_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation.records import Picture
 
@@ -15,15 +15,20 @@ from .base import Base
 
 DIVISOR = 64  # pixels: two cells at the coarsest usual stride
 MIN_SIZE = 64
-BATCH = 16  # on a CPU, of images up to SMALL; fewer of larger ones
-SMALL = 256
-SEEN = {'cpu': 12_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
+BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
+SMALL = 256  # pixels; an accelerator gets half as many larger images
+SEEN = {'cpu': 16_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
+CPU_SIZE = 128  # pixels; a CPU sees fewer larger images, and half as many with a two-stage head
 EPOCHS = (10, 300)  # fewest and most
+AUTO_BATCH = 'auto'
+MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
 VALIDATIONS = 20
 WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
+MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its first factor
 MAX_WARM_UP = 500
 AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
 LAST = 0.15  # of the epochs, without mosaic
+MOSAIC_FROM = 50_000  # images seen from scratch: in fewer, mosaics hide what there is to learn
 PATIENCE = 0.3  # of the epochs
 
 
@@ -33,7 +38,8 @@ class Wishes:
 
     Args:
         image_size: Side of the images in pixels.
-        batch: Batch size.
+        batch: Batch size over all processes; 'auto' for the largest that fits.
+        processes: Processes that train together.
         epochs: Epochs.
         patience: Epochs without a better metric after which training stops; 0 never stops.
         accumulate: Steps whose gradients are added up before an update.
@@ -42,7 +48,8 @@ class Wishes:
     """
 
     image_size: int | None = None
-    batch: int | None = None
+    batch: int | str | None = None
+    processes: int | None = None
     epochs: int | None = None
     patience: int | None = None
     accumulate: int = 1
@@ -58,9 +65,10 @@ class Wishes:
         size = self.image_size
         if size is not None and (size < MIN_SIZE or size % 32):
             raise UserError(f'--image-size is {size}; give a multiple of 32 from {MIN_SIZE} on')
-        for name, lowest in (('batch', 1), ('epochs', 1), ('patience', 0), ('accumulate', 1)):
+        lowest_of = dict(batch=1, processes=1, epochs=1, patience=0, accumulate=1)
+        for name, lowest in lowest_of.items():
             value = getattr(self, name)
-            if value is not None and value < lowest:
+            if isinstance(value, int) and value < lowest:
                 raise UserError(f'--{name} is {value}; give {lowest} or more')
         if self.freeze is not None and self.freeze < 0:
             raise UserError(f'--freeze is {self.freeze}; give 0 for the stem or a number of stages')
@@ -72,8 +80,9 @@ class Recipe:
 
     Args:
         image_size: Side of the images in pixels.
-        batch: Batch size.
-        iterations: Steps in an epoch.
+        batch: Batch size of each process.
+        processes: Processes that train together.
+        iterations: Steps in an epoch; incomplete batches are left out.
         epochs: Epochs.
         val_every: Epochs between validations.
         patience: Validations without a better metric after which training stops; 0 never stops.
@@ -81,11 +90,13 @@ class Recipe:
         warm_up: Steps in which it rises.
         ema_momentum: Share of the new weights in the average.
         last_epochs: Epochs without mosaic at the end.
+        from_scratch: Nothing is pretrained.
         workers: Processes that read images.
     """
 
     image_size: int
     batch: int
+    processes: int
     iterations: int
     epochs: int
     val_every: int
@@ -95,31 +106,43 @@ class Recipe:
     ema_momentum: float
     last_epochs: int
     workers: int
+    from_scratch: bool = False
+
+    @property
+    def has_mosaic(self) -> bool:
+        seen = self.epochs * self.iterations * self.batch * self.processes
+        return not self.from_scratch or seen >= MOSAIC_FROM
 
 
-def make_recipe(base: Base, pictures: Sequence[Picture], wishes: Wishes) -> Recipe:
+def make_recipe(
+    base: Base, pictures: Sequence[Picture], wishes: Wishes, *, from_scratch: bool = False
+) -> Recipe:
     """The numbers for a model and its training images."""
     count = len(pictures)
     size = wishes.image_size or fit_size(base, pictures)
-    batch = wishes.batch or default_batch(size, count)
-    iterations = math.ceil(count / batch)
-    seen = SEEN['cpu' if get_device() == 'cpu' else 'accelerator']
-    epochs = wishes.epochs or min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
+    batch = wishes.batch or default_batch(size, count, wishes.processes or 1)
+    if batch > count:
+        raise UserError(f'--batch is {batch} and there are {count} images to train on')
+    processes = fit_processes(wishes.processes, batch)
+    iterations = count // batch
+    epochs = wishes.epochs or fit_epochs(base, size, count)
     val_every = max(1, round(epochs / VALIDATIONS))
     patience = math.ceil(PATIENCE * epochs) if wishes.patience is None else wishes.patience
     total = epochs * iterations
     return Recipe(
         image_size=size,
-        batch=batch,
+        batch=batch // processes,
+        processes=processes,
         iterations=iterations,
         epochs=epochs,
         val_every=val_every,
         patience=math.ceil(patience / val_every),
-        rate=fit_rate(base, batch * wishes.accumulate),
-        warm_up=max(1, min(MAX_WARM_UP, round(WARM_UP * total))),
+        rate=fit_rate(base, batch * wishes.accumulate, from_scratch=from_scratch),
+        warm_up=fit_warm_up(total),
         ema_momentum=float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}'),
         last_epochs=max(1, round(LAST * epochs)),
-        workers=min(2 if get_device() == 'cpu' else 8, len(os.sched_getaffinity(0))),
+        workers=fit_workers(processes),
+        from_scratch=from_scratch,
     )
 
 
@@ -129,17 +152,70 @@ def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
     return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR)))
 
 
-def default_batch(size: int, count: int) -> int:
-    """Batch size: at least four iterations in an epoch of a small set."""
-    batch = BATCH if size <= SMALL else BATCH // 2
-    return max(2, min(batch, count // 4))
+def fit_epochs(base: Base, size: int, count: int) -> int:
+    """Epochs: fewer, the more images there are, and on a CPU the longer a step takes."""
+    seen = SEEN[device_kind()]
+    if device_kind() == 'cpu':
+        stages = 2 if 'roi_head' in base.config.model else 1
+        seen = seen / stages * min(1.0, CPU_SIZE / size)
+    return min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
 
 
-def fit_rate(base: Base, batch: int) -> float:
+def fit_warm_up(total: int) -> int:
+    """Steps of ``total`` in which the learning rate rises; none in a run of a few."""
+    if total < 2 * MIN_WARM_UP:
+        return 0
+    return max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total)))
+
+
+def default_batch(size: int, count: int, processes: int) -> int:
+    """Batch size: at least four iterations in an epoch of a small set, two images a process."""
+    batch = BATCH[device_kind()]
+    if device_kind() == 'accelerator' and size > SMALL:
+        batch //= 2
+    batch = min(batch * processes if device_kind() == 'accelerator' else batch, count // 4)
+    return max(2, batch // processes) * processes
+
+
+def device_kind() -> str:
+    return 'cpu' if get_device() == 'cpu' else 'accelerator'
+
+
+def batch_limit(count: int, processes: int) -> int:
+    """The largest batch size of a process that --batch auto tries."""
+    largest = MAX_BATCH[device_kind()] * processes
+    return max(2, min(largest, count // 4) // processes)
+
+
+def fit_processes(wanted: int | None, batch: int) -> int:
+    """The number of processes that share a batch.
+
+    Raises:
+        UserError: If as many as wanted cannot share it.
+    """
+    if wanted is None:
+        usual = usual_processes()
+        return usual if batch % usual == 0 and batch // usual > 1 else 1
+    if batch % wanted:
+        raise UserError(f'--processes is {wanted}, which cannot share a batch of {batch} equally')
+    return wanted
+
+
+def fit_workers(processes: int) -> int:
+    """Processes that read images for each that trains: from the cores that are left, up to 8."""
+    if get_device() != 'cpu':
+        return max(1, min(8, num_cores() // processes))
+    return min(2, max(0, num_cores() - processes) // processes)
+
+
+def fit_rate(base: Base, batch: int, *, from_scratch: bool = False) -> float:
     """The learning rate of the base, scaled to another batch size.
 
     With the batch size for SGD, with its square root for adaptive optimizers (arXiv:2205.10287).
+    From scratch, adaptive optimizers keep that of the base: few steps have far to go, and there is
+    nothing to forget.
     """
     ratio = batch / base.batch_size
     power = 1.0 if base.optimizer['type'] == 'SGD' else 0.5
-    return float(f'{base.optimizer["lr"] * ratio**power:.2g}')
+    factor = max(1.0, ratio**power) if from_scratch and power < 1.0 else ratio**power
+    return float(f'{base.optimizer["lr"] * factor:.2g}')

@@ -7,9 +7,11 @@ from typing import Any
 
 from mmengine.device import get_device
 
+from mmeffvit.config.load import load_config
 from mmeffvit.deploy.formats import format_of
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation.masks import find as find_label_maps
 from mmeffvit.preparation.prepare import PrepareOptions, prepare
@@ -17,7 +19,8 @@ from mmeffvit.utils.files import check_output, write_file
 
 from .base import Base
 from .finish import finish
-from .recipe import Wishes, make_recipe
+from .fit_batch import largest_batch
+from .recipe import AUTO_BATCH, Recipe, Wishes, batch_limit, fit_rate, make_recipe
 from .weights import AUTO, find_start
 from .write_config import config_text
 
@@ -37,6 +40,7 @@ class FinetuneOptions:
         wishes: Sizes and lengths that were asked for.
         weights: See :func:`mmeffvit.finetuning.weights.find_start`.
         amp: Mixed precision; None where there is an accelerator.
+        compile: Compile training steps with torch.compile.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
         export: Endings of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
@@ -50,6 +54,7 @@ class FinetuneOptions:
     wishes: Wishes = field(default_factory=Wishes)
     weights: str = AUTO
     amp: bool | None = None
+    compile: bool = False
     resume: str | None = None
     export: Sequence[str] | None = None
     seed: int = 0
@@ -85,10 +90,20 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         )
     if not options.resume:
         write_run(path, base, folder, config, options)
-    amp = get_device() != 'cpu' if options.amp is None else options.amp
-    run = RunOptions(folder / 'run', options.cfg_options, seed=options.seed)
-    train(str(config), run, amp=amp, resume=options.resume)
+    cfg_options = dict(options.cfg_options, **(dict(compile=True) if options.compile else {}))
+    run = RunOptions(folder / 'run', cfg_options, seed=options.seed)
+    processes = load_config(config).get('processes', 1)
+    if processes == 1:
+        train(str(config), run, amp=uses_amp(options), resume=options.resume)
+    else:
+        flags = ['--amp'] if uses_amp(options) else []
+        flags += ['--resume', options.resume] if options.resume else []
+        train_in_processes(processes, str(config), run, flags=flags)
     return finish(config, folder, export, options.cfg_options)
+
+
+def uses_amp(options: FinetuneOptions) -> bool:
+    return get_device() != 'cpu' if options.amp is None else options.amp
 
 
 def exportable(endings: Sequence[str] | None) -> list[str]:
@@ -135,11 +150,35 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
     start = find_start(base, options.weights)
     if wishes.freeze is not None and start.is_scratch:
         raise UserError(f'--freeze would keep what the backbone starts from: {start.what}')
-    recipe = make_recipe(base, data.splits['train'], wishes)
-    write_file(config, config_text(base, data, splits, recipe, wishes, start, folder))
+    pictures = data.splits['train']
+
+    def write(wishes: Wishes) -> Recipe:
+        recipe = make_recipe(base, pictures, wishes, from_scratch=start.is_scratch)
+        write_file(config, config_text(base, data, splits, recipe, wishes, start, folder))
+        return recipe
+
+    if wishes.batch == AUTO_BATCH:
+        processes = write(replace(wishes, batch=None)).processes
+        limit = batch_limit(len(pictures), processes)
+        size = largest_batch(config, limit, processes, amp=uses_amp(options))
+        wishes = replace(wishes, batch=size * processes, processes=processes)
+    recipe = write(wishes)
+    processes = f' in {recipe.processes} processes' if recipe.processes > 1 else ''
     print(
         f'{base.name} from {start.what}\n{recipe.epochs} epochs of {recipe.iterations} steps, '
-        f'batch size {recipe.batch}, {recipe.image_size} pixels, learning rate {recipe.rate:g}\n'
-        f'config: {config}',
+        f'batch size {recipe.batch * recipe.processes}{processes}, {recipe.image_size} pixels, '
+        f'learning rate {recipe.rate:g}\nconfig: {config}',
         flush=True,
     )
+    if recipe.from_scratch:
+        print(from_scratch_notice(base, recipe), flush=True)
+
+
+def from_scratch_notice(base: Base, recipe: Recipe) -> str:
+    """What is done where nothing is pretrained."""
+    changes = ['all layers and norms are trained']
+    if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
+        changes.append('the learning rate is that of the base, not lowered for the batch size')
+    if base.last_pipeline and not recipe.has_mosaic:
+        changes.append('there is no mosaic')
+    return f'from scratch: {"; ".join(changes)}. More --epochs help more than anything else'

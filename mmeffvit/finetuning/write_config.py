@@ -5,7 +5,7 @@ from typing import Any
 
 from mmengine.device import get_device
 
-from mmeffvit.config.datasets import without_reduction
+from mmeffvit.config.datasets import settings_of, without_reduction
 from mmeffvit.preparation.records import DataSet
 from mmeffvit.preparation.write import Split, classes_of_maps
 from mmeffvit.utils.resources import resource_dir
@@ -16,6 +16,7 @@ from .recipe import Recipe, Wishes
 from .weights import Start
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
+MILD = (0.9, 1.1)  # of the image size, that objects are resized by from scratch
 FLOOR = 0.02  # of the learning rate, that it ends at
 
 
@@ -46,7 +47,7 @@ def config_text(
         f'"""{base.name} on {data.root.name}: {len(classes)} classes, {counts}.',
         '',
         'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
-        '`mmeffvit train THIS_FILE`.',
+        f'`mmeffvit train THIS_FILE{processes_option(recipe.processes)}`.',
         '"""',
         '',
         f"_base_ = ['{{{{$MMEFFVIT_CONFIGS:{resource_dir('configs')}}}}}/{base.name}.py']",
@@ -74,15 +75,25 @@ def pipelines(base: Base, recipe: Recipe) -> list[str]:
         f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
         else f'# for {base.image_size} pixels, as in the base',
-        assign('train_pipeline', change(scaled(base.train_pipeline, factor))),
+        assign('train_pipeline', change(scaled(first_pipeline(base, recipe), factor))),
     ]
-    if base.last_pipeline:
+    if base.last_pipeline and recipe.has_mosaic:
         lines.append(assign('last_pipeline', scaled(base.last_pipeline, factor)))
     lines += [assign('test_pipeline', change(scaled(base.test_pipeline, factor))), '']
     if 'tta_pipeline' in base.config:
         tta = change(scaled(base.config.to_dict()['tta_pipeline'], factor))
         lines.insert(-1, assign('tta_pipeline', tta))
     return lines
+
+
+def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
+    """What training starts with: that of the base, or from scratch one that is easier to learn."""
+    if recipe.has_mosaic or not base.last_pipeline:
+        return base.train_pipeline
+    pipeline = base.last_pipeline
+    for resize in settings_of(pipeline, 'RandomResize'):
+        resize['ratio_range'] = MILD
+    return pipeline
 
 
 def detection_data(
@@ -108,10 +119,13 @@ def detection_data(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
         )
     loader = dict(batch_size=Code('batch'), num_workers=recipe.workers, persistent_workers=False)
+    # a last batch of one image would be too small for batch norms
+    sampler = base.config.train_dataloader.get('batch_sampler')
+    complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
     tested = 'test' if 'test' in splits else 'val'
     lines = [
-        assign('batch', recipe.batch),
-        assign('train_dataloader', dict(**loader, dataset=train)),
+        *batch_lines(recipe),
+        assign('train_dataloader', dict(**loader, **complete, dataset=train)),
     ]
     for name, split in (('val', 'val'), ('test', tested)):
         if name == 'test' and tested == 'val':
@@ -156,7 +170,7 @@ def segmentation_data(
         dataset=dataset('val', 'test_pipeline'),
     )
     lines = [
-        assign('batch', recipe.batch),
+        *batch_lines(recipe),
         assign('train_dataloader', train),
         assign('val_dataloader', tests),
     ]
@@ -166,6 +180,17 @@ def segmentation_data(
         *lines,
         assign('test_dataloader', {**tests, 'dataset': dataset('test', 'test_pipeline')}),
     ]
+
+
+def batch_lines(recipe: Recipe) -> list[str]:
+    if recipe.processes == 1:
+        return [assign('batch', recipe.batch)]
+    return [assign('processes', recipe.processes), f'batch = {recipe.batch}  # of each process']
+
+
+def processes_option(processes: int) -> str:
+    """The option of `mmeffvit train` for as many processes."""
+    return f' --processes {processes}' if processes > 1 else ''
 
 
 def below(images: Path, root: Path) -> str:
@@ -198,14 +223,17 @@ def model_part(base: Base, recipe: Recipe, wishes: Wishes, start: Start) -> list
 def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
-    rise = dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=Code('warm_up'))
+    # in epochs where there are any: their length depends on --balance and on the processes
+    start, end = ('warm_up / iterations', 'epochs') if by_epoch else ('warm_up', f'epochs{unit}')
+    unit_of = dict(convert_to_iter_based=True) if by_epoch else dict(by_epoch=False)
+    rise = dict(type='LinearLR', start_factor=0.01, begin=0, end=Code(start), **unit_of)
     fall = dict(
         type='CosineAnnealingLR',
-        by_epoch=False,
-        begin=Code('warm_up'),
-        end=Code('epochs * iterations'),
-        T_max=Code('epochs * iterations - warm_up'),
+        begin=Code(start),
+        end=Code(end),
+        T_max=Code(f'{end} - {start}'),
         eta_min=Code(f'{FLOOR} * rate'),
+        **unit_of,
     )
     lines = [
         f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
@@ -214,7 +242,7 @@ def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
         f'warm_up = {recipe.warm_up}  # iterations',
         assign('rate', recipe.rate),
         assign('optim_wrapper', optimizer(wishes)),
-        assign('param_scheduler', [rise, fall]),
+        assign('param_scheduler', [rise, fall] if recipe.warm_up else [fall]),
     ]
     loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
     loop['val_interval'] = Code(f'{recipe.val_every}{unit}')
@@ -263,5 +291,6 @@ def hooks(base: Base, recipe: Recipe) -> list[dict]:
         patience=recipe.patience,  # validations
         min_delta=0.0,
     )
-    wanted = ((average, True), (switch, base.last_pipeline), (stop, recipe.patience))
+    has_switch = base.last_pipeline and recipe.has_mosaic
+    wanted = ((average, True), (switch, has_switch), (stop, recipe.patience))
     return [hook for hook, is_wanted in wanted if is_wanted]

@@ -21,10 +21,14 @@ def lines_of_code(config: str) -> int:
 
 
 def tool_commands(page: Path) -> list[list[str]]:
-    """The arguments of all commands of a page that run our tools, starting with the tool."""
+    """The arguments of all commands of a page that are ours, starting with what is run.
+
+    That is a tool, as 'tools/train.py', or a command of `mmeffvit`, as 'mmeffvit train'.
+    """
     text = '\n'.join(code_blocks(page, 'bash')).replace('\\\n', ' ')
-    found = re.findall(r'^\.venv/bin/python (tools/.*)$', text, re.MULTILINE)
-    return [shlex.split(command) for command in found]
+    found = re.findall(r'^\.venv/bin/(?:python (tools/.*)|(mmeffvit .*))$', text, re.MULTILINE)
+    split = [shlex.split(tool or command) for tool, command in found]
+    return [[' '.join(w[:2]), *w[2:]] if w[0] == 'mmeffvit' else w for w in split]
 
 
 class Workplace:
@@ -56,5 +60,8 @@ class Workplace:
             command = [argument.replace(old, new) for argument in command]
         if options:
             command = [*command, '--cfg-options', *options]
-        code = run_script(command)
+        name, *arguments = command
+        own = name.removeprefix('mmeffvit ')
+        script = [name] if own == name else [str(ROOT / 'mmeffvit' / '__main__.py'), own]
+        code = run_script([*script, *arguments])
         assert code == 0, f'{shlex.join(command)} ended with code {code}'

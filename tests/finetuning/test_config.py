@@ -1,9 +1,13 @@
 """The config that is written for a data set: any model of ours, sizes and rates that follow."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from mmengine.config import Config
+from mmengine.optim import OptimWrapper
+from mmengine.registry import PARAM_SCHEDULERS
 
 from mmeffvit.checks.run import mentions
 from mmeffvit.config.datasets import datasets_of, eval_shape, settings_of
@@ -32,7 +36,7 @@ def write(
     pictures = [Picture(folder / 'set' / f'{i}.jpg', size=(90, 120)) for i in range(count)]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
     split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
-    recipe = make_recipe(base, pictures, wishes)
+    recipe = make_recipe(base, pictures, wishes, from_scratch=start.is_scratch)
     text = config_text(base, data, dict(train=split, val=split), recipe, wishes, start, folder)
     assert max(map(len, text.splitlines())) <= 100 + len(str(folder))
     path = folder / f'{name}.py'
@@ -70,8 +74,36 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
     loop = config.train_cfg
     assert loop.get('max_iters', total) == total
     assert loop.get('max_epochs', config.epochs) == config.epochs
-    assert config.param_scheduler[-1]['end'] == total
+    assert peak_and_end(config) == pytest.approx((config.rate, 0.02 * config.rate), rel=0.05)
     assert config.default_hooks.checkpoint.save_best == base.metric
+
+
+def peak_and_end(config: Config) -> tuple[float, float]:
+    """The highest and the last learning rate of a run."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    wrapper = OptimWrapper(torch.optim.SGD([weight], lr=config.rate))
+    schedulers = []
+    for settings in config.to_dict()['param_scheduler']:
+        kind = PARAM_SCHEDULERS.get(settings.pop('type'))
+        if settings.pop('convert_to_iter_based', False):
+            kind = partial(kind.build_iter_from_epoch, epoch_length=config.iterations)
+        schedulers.append(kind(wrapper, **settings))
+    rates = []
+    for _ in range(config.epochs * config.iterations):
+        rates.append(wrapper.param_groups[0]['lr'])
+        wrapper.optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    return max(rates), rates[-1]
+
+
+@pytest.mark.parametrize('count', [2, 4, 20, 800])
+def test_short_runs_reach_the_learning_rate_too(count, tmp_path):
+    for epochs in (1, 3):
+        config = write(tmp_path, 'rtmdet_swiftformer_xs', Wishes(epochs=epochs), count=count)
+        peak, end = peak_and_end(config)
+        assert peak == pytest.approx(config.rate, rel=0.02)
+        assert end < 0.6 * peak or epochs == 1
 
 
 def with_class_counts(settings: object) -> list[dict]:
@@ -83,11 +115,15 @@ def with_class_counts(settings: object) -> list[dict]:
 
 def test_wishes_are_in_the_config(tmp_path):
     wishes = Wishes(
-        image_size=256, batch=4, epochs=40, patience=7, accumulate=2, freeze=1, balance=True
-    )
+        image_size=256, batch=4, epochs=40, patience=7, accumulate=2, freeze=1, balance=True,
+        processes=2,
+    )  # fmt: skip
     start = Start('x', keeps_backbone=True)
     config = write(tmp_path, 'rtmdet_swiftformer_xs', wishes, start)
-    assert config.train_dataloader.batch_size == 4
+    assert config.train_dataloader.batch_size == 2  # of each process
+    assert config.processes == 2
+    assert config.iterations == 20
+    assert config.train_dataloader.drop_last
     assert config.train_cfg.max_epochs == 40
     assert config.train_cfg.val_interval == 2
     assert config.optim_wrapper.accumulative_counts == 2
@@ -101,6 +137,26 @@ def test_wishes_are_in_the_config(tmp_path):
     assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
     never = write(tmp_path, 'rtmdet_swiftformer_xs', Wishes(patience=0))
     assert 'EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+
+
+def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp_path):
+    name = 'rtmdet_swiftformer_xs'
+    base = Base.of(name)
+    scratch = write(tmp_path, name, Wishes(batch=8))
+    assert not list(settings_of(scratch.train_pipeline, 'CachedMosaic'))
+    (resize,) = settings_of(scratch.train_pipeline, 'RandomResize')
+    assert resize['ratio_range'] == (0.9, 1.1)
+    assert 'PipelineSwitchHook' not in {hook['type'] for hook in scratch.custom_hooks}
+    assert scratch.rate == base.optimizer['lr']
+    long = write(tmp_path, name, Wishes(batch=8, epochs=1000))
+    started = write(tmp_path, name, Wishes(batch=8), Start('x', keeps_backbone=True))
+    for config in (long, started):
+        assert list(settings_of(config.train_pipeline, 'CachedMosaic'))
+        assert 'PipelineSwitchHook' in {hook['type'] for hook in config.custom_hooks}
+    assert started.rate == fit_rate(base, 8) < scratch.rate
+    assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
+    sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
+    assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
 
 
 def test_the_learning_rate_follows_the_batch_size():
@@ -128,10 +184,22 @@ def test_fewer_images_get_more_epochs_and_smaller_batches():
         make_recipe(base, [Picture(Path('x'), size=(64, 64))] * count, Wishes())
         for count in (12, 10_000)
     )
-    assert (few.epochs, few.batch) == (300, 3)
-    assert (many.epochs, many.batch) == (10, 16)
+    assert (few.epochs, few.batch * few.processes) == (300, 3)
+    assert (many.epochs, many.batch * many.processes) == (10, 8)
     assert few.warm_up < few.epochs * few.iterations / 5
     assert many.warm_up == 500
+
+
+def test_processes_share_a_batch_equally():
+    base, pictures = Base.of('rtmdet_swiftformer_xs'), [Picture(Path('x'), size=(64, 64))] * 20
+    recipe = make_recipe(base, pictures, Wishes(batch=6, processes=3))
+    assert (recipe.batch, recipe.processes, recipe.iterations) == (2, 3, 3)
+    assert make_recipe(base, pictures, Wishes(batch=3)).processes == 1
+    assert make_recipe(base, pictures, Wishes(processes=2)).batch == 2  # 20 / 4, a multiple of 2
+    with pytest.raises(UserError, match='--processes is 4, which cannot share a batch of 6'):
+        make_recipe(base, pictures, Wishes(batch=6, processes=4))
+    with pytest.raises(UserError, match='--batch is 32 and there are 20 images'):
+        make_recipe(base, pictures, Wishes(batch=32))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +208,7 @@ def test_fewer_images_get_more_epochs_and_smaller_batches():
         (dict(image_size=100), '--image-size is 100; give a multiple of 32'),
         (dict(image_size=32), 'from 64 on'),
         (dict(batch=0), '--batch is 0; give 1 or more'),
+        (dict(processes=0), '--processes is 0; give 1 or more'),
         (dict(epochs=0), '--epochs is 0'),
         (dict(patience=-1), '--patience is -1; give 0 or more'),
         (dict(freeze=-1), '--freeze is -1'),

@@ -1,28 +1,33 @@
 """One command: from a folder in YOLO form to a config, a checkpoint, pictures and an ONNX file."""
 
 import re
+import shlex
 
 import cv2
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 
+from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import ShapesSpec
-from tests.conftest import run_tool_here
+from mmeffvit.errors import UserError
+from mmeffvit.finetuning import fit_batch
+from tests.conftest import run_command_here, run_tool_here
 from tests.preparation.sets import files_in, polygon_line, write_maps, write_yolo
 
-NEXT = r'mmeffvit predict .*\.pth PHOTOS\n.*\n  mmeffvit quantize .*\n.*\n  mmeffvit train '
-FAST = ('--epochs', 1, '--weights', 'none')
+FAST = ('--epochs', 1, '--weights', 'none', '--processes', 1)
 SPEC = ShapesSpec(side=64, max_objects=2)
 
 
 @pytest.mark.slow
-def test_a_folder_becomes_a_model_in_one_command(tmp_path):
+def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     root = write_yolo(tmp_path / 'bolts', 12, 4, spec=SPEC)
     before = files_in(root)
     work_dir = tmp_path / 'work'
-    run = run_tool_here('train', root, '--work-dir', work_dir, '--export', '.onnx', *FAST)
+    options = ('--export', '.onnx', *FAST, '--processes', 2, '--batch', 'auto')
+    run = run_tool_here('train', root, '--work-dir', work_dir, *options)
     assert run.returncode == 0, run.stdout
     assert files_in(root) == before
     assert f'{root}: YOLO, 4 classes' in run.stdout
@@ -34,12 +39,24 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path):
     assert sheet.shape == (28 + 2 * (384 + 6), 3 * (2 * 384 + 6), 3)
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
-    assert re.search(NEXT, run.stdout)
+    assert re.search(
+        r'--batch auto: 2 images take 0\.\d GiB of .* for each of 2 processes', run.stdout
+    )
+    assert 'from scratch: all layers and norms are trained; the learning rate is' in run.stdout
+    for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
+        pasted = run_command_here(*shlex.split(command))
+        assert pasted.returncode == 0, pasted.stdout
+    assert len(list((work_dir / 'predictions').iterdir())) == 4
+    assert (result / 'int8.onnx').is_file()
+    assert list((work_dir / 'run2').glob('best_coco_bbox_mAP_epoch_1.pth'))
     session = onnxruntime.InferenceSession(str(result / 'model.onnx'))
     image = cv2.imread(str(root / 'images/val/val_0.png'))[..., ::-1].transpose(2, 0, 1)[None]
     boxes = session.run(['boxes'], {'images': np.ascontiguousarray(image, np.float32)})[0]
     assert boxes.shape[-1] == 4
     config = work_dir / 'rtmdet_swiftformer_xs.py'
+    monkeypatch.setattr(fit_batch, 'free_memory', lambda: -1)
+    with pytest.raises(UserError, match='two images do not fit'):
+        fit_batch.largest_batch(config, 4, 1)
     assert load_config(config).model.backbone.init_cfg is None
     again = run_tool_here('train', root, '--work-dir', work_dir, *FAST)
     assert again.returncode == 2
@@ -47,13 +64,10 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path):
     for tool in ('check_config', 'check_dataset'):
         checked = run_tool_here(tool, config)
         assert checked.returncode == 0, checked.stdout
-    alone = run_tool_here('train', config, '--work-dir', tmp_path / 'alone')
-    assert alone.returncode == 0, alone.stdout
-    assert list((tmp_path / 'alone').glob('best_coco_bbox_mAP_epoch_1.pth'))
 
 
 @pytest.mark.slow
-def test_a_run_is_resumed_from_its_config(tmp_path):
+def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
     arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
     early = run_tool_here(*arguments, '--resume')
@@ -62,7 +76,20 @@ def test_a_run_is_resumed_from_its_config(tmp_path):
     assert run_tool_here(*arguments).returncode == 0
     resumed = run_tool_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
     assert resumed.returncode == 0, resumed.stdout
-    assert (tmp_path / 'work' / 'run' / 'epoch_2.pth').is_file()
+    bare = tmp_path / 'bare.pth'
+    torch.save(load_torch_file(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
+    changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
+    started = run_tool_here(
+        'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--processes', 1,
+        '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
+    )  # fmt: skip
+    assert started.returncode == 0, started.stdout
+    assert 'CachedMosaic' in (tmp_path / 'next' / 'rtmdet_swiftformer_xs.py').read_text()
+    assert 'Switch pipeline now!' in started.stdout
+    run = tmp_path / 'next' / 'run'
+    assert (run / 'epoch_2.pth').is_file()
+    assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_1\.pth\n', started.stdout)
 
 
 @pytest.mark.slow
@@ -89,7 +116,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
     run = run_tool_here(
         'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
-        *FAST, '--image-size', 64, '--balance', '--export', 'none',
+        *FAST, '--image-size', 64, '--balance', '--accumulate', 2, '--export', 'none',
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert '\n  mask AP ' in run.stdout
@@ -100,7 +127,11 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
     ('arguments', 'words'),
     [
         (('data', '--model', 'rtmdet_swiftformer'), 'did you mean rtmdet_swiftformer_xs'),
-        (('data', '--launcher', 'pytorch'), 'for which --launcher does nothing'),
+        (('data', '--launcher', 'pytorch'), '--launcher does nothing: --processes N starts'),
+        (('data', '--batch', 'large'), "'large' is no number and not `auto`"),
+        (('data', '--amp'), '--amp needs an accelerator'),
+        (('data', '--compile'), '--compile needs an accelerator'),
+        (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze would keep what the backbone'),
         (('data', '--export', '.tflite'), 'model.tflite'),
         (('data', '--image-size', 100), '--image-size is 100'),

@@ -12,12 +12,15 @@ import torch
 
 import mmeffvit
 from mmeffvit.backbones import SwiftFormer
+from mmeffvit.checkpoints.read import load_torch_file
 from mmeffvit.cli.export import make_parser as export_parser
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
+from mmeffvit.finetuning import weights as start
 from mmeffvit.inference.model import load_predictor
 from mmeffvit.zoo import metafile, read_models, weights
 from tests.conftest import run_python, run_tool_here
+from tests.preparation.sets import write_yolo
 from tests.released import cvnets, files
 
 NAME = 'ssdlite_mobilevitv2_050'
@@ -52,7 +55,7 @@ def released(server, tmp_path, monkeypatch):
 def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None:
     models = dict(metafile.read_models())
     models[name] = dataclasses.replace(models[name], **fields)
-    for module in (metafile, weights):
+    for module in (metafile, weights, start):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
 
 
@@ -92,6 +95,26 @@ def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, t
     assert found.names[0] == predictor.classes[found.labels[0]]
     done = run_tool_here('predict', NAME, picture, '--out', tmp_path / 'found.json')
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_a_folder_is_trained_from_released_weights(released, tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 4, 2)
+    short = ('--epochs', 1, '--batch', 4, '--processes', 1, '--image-size', 96, '--export', 'none')
+    command = ('train', root, '--model', NAME, '--work-dir', tmp_path / 'work', '--freeze', 1)
+    run = run_tool_here(*command, *short)
+    assert run.returncode == 0, run.stdout
+    assert 'license: Apple sample code license' in run.stdout
+    assert f'{NAME} from the released {NAME}' in run.stdout
+    assert 'from scratch' not in run.stdout
+    assert '340 tensors loaded' in run.stdout
+    assert '12 start fresh for other classes' in run.stdout
+    trained = load_torch_file(tmp_path / 'work' / 'run' / 'epoch_1.pth')['state_dict']
+    start = mmeffvit.get_model(NAME, pretrained=True).state_dict()
+    moved = {key for key in start if key in trained and not torch.equal(start[key], trained[key])}
+    assert not [key for key in moved if key.startswith(('backbone.stem', 'backbone.stages.0'))]
+    assert [key for key in moved if key.startswith('backbone.stages.4')]
+    assert f"load_from = '{released}'" in (tmp_path / 'work' / f'{NAME}.py').read_text()
 
 
 def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):

@@ -51,7 +51,8 @@ class DenseGraph(DetectionGraph):
             scores, classes = scores.softmax(-1)[..., :-1], classes - 1
         best, pairs = ops.topk(scores.flatten(1), self.test_cfg.nms_pre)
         best = above(best, self.test_cfg.get('score_thr', 0))
-        index = pairs // classes
+        # coremltools divides integers as floats, which it does not take as an index
+        index = (pairs // classes).int().long()
         return self.decode(priors, ops.gather(rows(deltas, 4), index), index), best, pairs % classes
 
     def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:

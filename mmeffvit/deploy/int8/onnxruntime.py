@@ -55,6 +55,8 @@ class OnnxQuantizer:
                 str(path), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
+            rename_numbered(self.float_model)
+            onnx.save(self.float_model, simplified)
             self.ranges = calibrate(simplified, images)
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
@@ -127,6 +129,21 @@ def save(model: Any, path: Path, metadata: Mapping[str, str]) -> None:
     onnx = require('onnx', PURPOSE)
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.save(model, path)
+
+
+def rename_numbered(model: Any) -> None:
+    """Rename constants whose names end in a digit, in place.
+
+    onnxruntime names its copy of a shared constant by a digit more, without a look at the names of
+    other tensors: a copy of ``val_3`` may become ``val_38``, which exists.
+    """
+    renamed = {}
+    for constant in model.graph.initializer:
+        if constant.name[-1:].isdigit():
+            renamed[constant.name] = constant.name = f'{constant.name}_constant'
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = renamed.get(name, name)
 
 
 def calibrate(path: Path, images: Iterable[NDArray]) -> Any:

@@ -304,3 +304,30 @@ def test_noise_of_a_tenth_of_the_values_is_20_decibels():
     measures = agreement([{'map': values}], [{'map': 1.1 * values}])
     assert measures['map: lowest cosine similarity'] == pytest.approx(1)
     assert measures['map: signal-to-noise ratio, dB'] == pytest.approx(20, abs=1e-4)
+
+
+def test_copies_of_a_shared_constant_get_names_of_their_own(tmp_path):
+    """Without a rename, the copy of ``val_3`` would be ``val_30``, as another tensor is called."""
+    make, numpy = onnx.helper, onnx.numpy_helper
+    weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
+    constants = dict(first=weight, second=weight[::-1].copy(), val_3=np.ones(3, np.float32))
+    nodes = [
+        make.make_node('Conv', ['images', 'first', 'val_3'], ['val_30'], 'one'),
+        make.make_node('Conv', ['val_30', 'second', 'val_3'], ['maps'], 'two'),
+    ]
+    ends = [
+        make.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, 8, 8))
+        for name in ('images', 'maps')
+    ]
+    initializers = [numpy.from_array(value, name) for name, value in constants.items()]
+    graph = make.make_graph(nodes, 'shared', ends[:1], ends[1:], initializers)
+    path = tmp_path / 'shared.onnx'
+    onnx.save(
+        make.make_model(graph, opset_imports=[make.make_opsetid('', 20)], ir_version=10), path
+    )
+    images = [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
+    quantizer = OnnxQuantizer(path, images)
+    assert quantizer.nodes == ['one', 'two']
+    found = run_onnx(quantizer.quantized(quantizer.nodes).SerializeToString(), images[0])['maps']
+    expected = run_onnx(path, images[0])['maps']
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())

@@ -1,0 +1,135 @@
+"""The largest batch size that there is memory for, measured by training on the data itself."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import DATASETS
+from mmengine.runner import Runner
+
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.load import open_config
+from mmeffvit.errors import UserError
+
+SHARE = 0.8  # of the free memory; sizes of images and numbers of objects differ between batches
+SMALLEST = 2  # batch norms need two images where maps end at 1 x 1
+GIB = 2**30
+
+
+def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = False) -> int:
+    """The largest power of two, up to ``limit``, whose training step fits in the free memory.
+
+    Each size is tried by a step with the config's own images, model and optimizer. On a CPU memory
+    that runs out would end this process, so a size is only tried if the ones before say that it
+    fits.
+
+    Args:
+        config_path: The config.
+        limit: Largest size of one process.
+        processes: Processes that share the memory of a CPU.
+        amp: Mixed precision.
+
+    Raises:
+        UserError: If not even two images fit, or the device cannot be measured.
+    """
+    device = get_device()
+    if device not in ('cpu', 'cuda'):
+        raise UserError(f'--batch auto measures CPUs and CUDA devices, not {device}: give a number')
+    config = open_config(config_path, {})
+    free = free_memory() / processes if device == 'cpu' else torch.cuda.mem_get_info()[0]
+    free *= SHARE
+    with isolated(config.default_scope), measuring(device) as peak:
+        found = list(fitting_sizes(make_step(config, device, amp), peak, free, limit))
+    if not found:
+        raise UserError(
+            f'two images do not fit in {free / GIB:.1f} GiB: try a smaller --image-size'
+        )
+    size, used = found[-1]
+    print(
+        f'--batch auto: {size} images take {used / GIB:.1f} GiB of {free / GIB:.1f} GiB'
+        + (f' for each of {processes} processes' if processes > 1 else ''),
+        flush=True,
+    )
+    return size
+
+
+def fitting_sizes(
+    step: Callable[[int], None], peak: Callable[[], int], free: float, limit: int
+) -> Iterator[tuple[int, int]]:
+    """Sizes that fit and the bytes that they take, from small to large."""
+    tried: list[tuple[int, int]] = []
+    size = SMALLEST
+    while size <= limit and predicted(tried, size) <= free:
+        try:
+            step(size)
+        except torch.OutOfMemoryError:
+            return
+        tried.append((size, peak()))
+        if tried[-1][1] > free:
+            return
+        yield tried[-1]
+        size *= 2
+
+
+def predicted(tried: list[tuple[int, int]], size: int) -> float:
+    """The memory of a size, in a straight line through the last two."""
+    if len(tried) < 2:
+        return 0.0
+    (first, low), (second, high) = tried[-2:]
+    return high + (high - low) / (second - first) * (size - second)
+
+
+def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
+    """A function that trains for one step on as many images as it is given."""
+    model = build_model(own_model_config(config)).to(device).train()
+    settings = dict(config.optim_wrapper, **(dict(type='AmpOptimWrapper') if amp else {}))
+    optimizer = build_optim_wrapper(model, settings)
+    dataset = DATASETS.build(config.train_dataloader.dataset)
+    collate = config.train_dataloader.get('collate_fn', dict(type='pseudo_collate'))
+
+    def step(size: int) -> None:
+        loader = Runner.build_dataloader(
+            dict(
+                dataset=dataset,
+                sampler=dict(type='DefaultSampler', shuffle=False),
+                batch_size=size,
+                num_workers=0,
+                collate_fn=collate,
+            )
+        )
+        model.train_step(next(iter(loader)), optimizer)
+
+    return step
+
+
+@contextmanager
+def measuring(device: str) -> Iterator[Callable[[], int]]:
+    """A function that says how many bytes more than at the start were in use at most."""
+    if device == 'cuda':
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_reserved()
+        yield lambda: torch.cuda.max_memory_reserved() - before
+        torch.cuda.empty_cache()
+        return
+    Path('/proc/self/clear_refs').write_text('5')  # the peak starts again from what is in use
+    before = status('VmRSS')
+    yield lambda: status('VmHWM') - before
+
+
+def status(name: str, path: str = '/proc/self/status') -> int:
+    """A number of bytes that the kernel reports."""
+    line = next(line for line in Path(path).read_text().splitlines() if line.startswith(name + ':'))
+    return int(line.split()[1]) * 1024
+
+
+def free_memory() -> int:
+    """Bytes of memory that this process may still take: of the machine, and of its container."""
+    free = status('MemAvailable', '/proc/meminfo')
+    limit, current = (Path('/sys/fs/cgroup', f'memory.{name}') for name in ('max', 'current'))
+    if limit.is_file() and (text := limit.read_text().strip()) != 'max':
+        free = min(free, int(text) - int(current.read_text()))
+    return free

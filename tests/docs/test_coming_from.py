@@ -1,0 +1,48 @@
+"""The page for users of other libraries: our commands and calls on it exist as they are written."""
+
+import ast
+import re
+import shlex
+
+import pytest
+
+import mmeffvit
+from mmeffvit.cli.main import import_command
+from tests.conftest import ROOT
+
+PAGE = (ROOT / 'docs' / 'coming-from.md').read_text()
+CODE = re.findall(r'`(mmeffvit[ .][^`]+)`', PAGE)
+COMMANDS = sorted({code for code in CODE if code.startswith('mmeffvit ')})
+CALLS = sorted({code for code in CODE if code.startswith('mmeffvit.') and 'Predictor' not in code})
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_commands_of_the_page_are_parsed(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # parsers check that outputs can be written
+    _, name, *arguments = shlex.split(command)
+    required = {'CONFIG': 'a.py', 'CHECKPOINT': 'a.pth'}
+    import_command(name).make_parser().parse_args([required.get(a, a) for a in arguments])
+
+
+@pytest.mark.parametrize('call', [call for call in CALLS if 'pretrained' not in call])
+def test_calls_of_the_page_run(call, tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    torch.save(mmeffvit.get_model('swiftformer_xs').state_dict(), 'xs.pth')
+    assert eval(call, dict(mmeffvit=mmeffvit))
+
+
+def test_every_row_has_two_columns_and_names_of_ours_exist():
+    rows = [line for line in PAGE.splitlines() if line.startswith('| ')]
+    assert len(rows) > 50
+    for row in rows:
+        assert len(re.split(r'(?<!\\)\|', row)) == 4, row
+    for name in re.findall(r'--model (\w+)', PAGE):
+        assert name in mmeffvit.list_models()
+    for call in CALLS:
+        node = ast.parse(call, mode='eval').body
+        assert isinstance(node, ast.Call)
+        assert hasattr(mmeffvit, node.func.attr)
+    backbone = mmeffvit.get_model('swiftformer_xs')
+    assert len(backbone.channels) == len(backbone.strides) == 4
