@@ -1,4 +1,4 @@
-"""Make an exported ONNX file int8, calibrated on a folder of images, and compare the two."""
+"""Make an exported file int8, calibrated on a folder of images, and compare the two."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from .arguments import new_parser, output_file, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8.onnx')
     add = parser.add_argument
-    add('model', metavar='MODEL.onnx', help='written by tools/export.py')
+    add('model', metavar='MODEL', help='.onnx or .tflite, written by tools/export.py')
     add('images', metavar='IMAGES', help='folder of images like those to come')
-    add('out', type=output_file, metavar='OUT.onnx', help='file to write')
+    add('out', type=output_file, metavar='OUT', help='file to write, in the same format')
     add('--samples', type=int, default=64, metavar='N', help='images to calibrate on at most')
     add(
         '--exclude',

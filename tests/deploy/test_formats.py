@@ -26,6 +26,8 @@ PACKAGES = {
     '.xml': 'openvino',
     '.pte': 'executorch',
     '.mlpackage': 'coremltools',
+    '.tflite': 'litert_torch',
+    '.param': 'pnnx',
 }
 SIZES = ExportOptions(shape=tiny.SIZE, batch=1)
 
@@ -130,7 +132,6 @@ def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
     ('name', 'options', 'complaint'),
     [
         ('model.txt', {}, "'.txt'"),
-        ('model.tflite', {}, "'.tflite'; choose from .onnx"),
         ('model.onnx', dict(shape=(16, 64)), '32 pixels'),
         ('model.onnx', dict(batch=0), 'starts at 1'),
         ('model.onnx', dict(opset=9), '18 to 23'),
