@@ -25,6 +25,7 @@ from .sensitivity import IMAGES, measure, sensitive
 
 HELD_OUT = 32  # maximum number of images for the comparison
 ROUNDS = 10  # of the timing
+LITERT = '.tflite'
 NOTE = 'quantization'  # key of the metadata
 
 
@@ -80,9 +81,9 @@ def quantize(
     """Quantize an ONNX file to int8, compare it with the float file, and write it.
 
     Args:
-        model: An ONNX file of the export.
+        model: An ONNX or LiteRT file of the export.
         folder: Images for calibration and for the comparison.
-        out: The ONNX file; it is written atomically.
+        out: The file, in the format of ``model``; it is written atomically.
         samples: Maximum number of calibration images; a third of the folder is always held out.
         exclude: 'auto' keeps the parts in float that are measured to be most sensitive, 'none'
             keeps none; otherwise names of nodes to keep in float.
@@ -93,13 +94,20 @@ def quantize(
         UserError: If an argument or the file is invalid, there are too few images, no node can be
             quantized, or a name is unknown.
     """
-    model, out = Path(model), check_output(out, '.onnx')
+    model = Path(model)
+    out = check_output(out, LITERT if model.suffix == LITERT else '.onnx')
     check_size(size, '--size')
     if not 0 <= score_thr <= 1:
         raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
     with readable(model):
         if out.exists() and out.samefile(model):
             raise UserError(f'{str(out)!r} is the float file itself: choose another name')
+    if model.suffix == LITERT:
+        from .litert import quantize_litert  # which uses parts of this module
+
+        options = dict(samples=samples, exclude=exclude, score_thr=score_thr, size=size)
+        return quantize_litert(model, folder, out, **options)
+    with readable(model):
         reference = open_session(model)
     check_input(reference, model)
     calibration, held_out = divide(find_images(folder), samples)
