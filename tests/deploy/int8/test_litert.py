@@ -53,7 +53,22 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
         quantize(float_file, tmp_path, tmp_path / 'int8.onnx')
 
 
+def int8_operators(content: bytes) -> list[str]:
+    """Names of the operators with an int8 output."""
+    from ai_edge_litert.tools import flatbuffer_utils
+
+    model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
+    (graph,) = model.subgraphs
+    return sorted(
+        flatbuffer_utils.opcode_to_name(model, operator.opcodeIndex)
+        for operator in graph.operators
+        if flatbuffer_utils.type_to_name(graph.tensors[operator.outputs[0]].type) == 'INT8'
+    )
+
+
 class DeadChannel(nn.Module):
+    """A convolution with two channels without weights, SiLU, and another product."""
+
     output_names = ('out',)
 
     def __init__(self) -> None:
@@ -63,15 +78,18 @@ class DeadChannel(nn.Module):
         nn.init.constant_(self.conv.bias, 50.0)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        return (self.conv(images).exp().log1p(),)
+        x = self.conv(images)
+        return (x * x.sigmoid() * x,)
 
 
-def test_channels_without_weights_keep_their_bias(tmp_path):
+def test_channels_without_weights_keep_their_bias_and_only_products_of_silu_are_int8(tmp_path):
     graph, images = DeadChannel().eval(), tiny.images() / 255
     out = tmp_path / 'model.tflite'
     to_litert(graph, images, out, {})
     content, count = int8_litert(out.read_bytes(), [images.numpy()])
     assert count == 1
+    assert int8_operators(content) == ['CONV_2D', 'LOGISTIC', 'MUL', 'QUANTIZE']
+    assert census(out).operators['MUL'] == 2
     out.write_bytes(content)
     with torch.no_grad():
         (expected,) = graph(images)
