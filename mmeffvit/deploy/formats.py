@@ -267,7 +267,7 @@ def remaining_steps(exported: nn.Module) -> str:
         return 'its boxes are candidates before NMS'
     if 'boxes' in exported.output_names:
         return 'its boxes are those of all priors, before NMS'
-    return 'its logits are to be resized and compared'
+    return 'its logits have the resolution of the head, and the application takes their argmax'
 
 
 def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: Images) -> Outputs:

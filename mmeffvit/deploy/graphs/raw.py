@@ -22,6 +22,9 @@ SELECTS_INSIDE = (
 class RawGraph(nn.Module):
     """A graph without its last steps.
 
+    ``finish(*values, size=...)`` of a subclass returns the outputs of the whole graph from those of
+    this one, for images of that size.
+
     Args:
         graph: The whole graph.
 
@@ -36,10 +39,6 @@ class RawGraph(nn.Module):
         self.whole = graph
         self.task = graph.task
         self.preprocessing = graph.preprocessing
-
-    def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        """The outputs of the whole graph from those of this one; ``size`` is that of the images."""
-        raise NotImplementedError
 
 
 class RawBoxes(RawGraph):
