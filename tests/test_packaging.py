@@ -59,6 +59,8 @@ def test_only_torch_and_mmengine_are_required(wheel):
         'openvino',
         'executorch',
         'coreml',
+        'litert',
+        'ncnn',
         'docs',
         'completion',
     }

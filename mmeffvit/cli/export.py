@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
+from mmeffvit.deploy.formats import FORMATS
 
 from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
 
@@ -16,7 +17,7 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, MODEL)
     add_checkpoint(parser)
-    add('out', type=output_file, metavar='FILE', help='.onnx, .xml, .pte or .mlpackage')
+    add('out', type=output_file, metavar='FILE', help=', '.join(FORMATS))
     add(
         '--shape',
         type=int,
@@ -28,7 +29,7 @@ def make_parser() -> ArgumentParser:
     add('--backbone-only', action='store_true', help='give the maps of the backbone')
     add('--image', type=Path, help="image to compare on; by default one of the config's data")
     add('--opset', type=int, default=20, help='18 to 23 (default: %(default)s)')
-    add('--half', action='store_true', help='float16, in .xml and .mlpackage')
+    add('--half', action='store_true', help='float16, in .xml, .mlpackage and .param')
     return parser
 
 

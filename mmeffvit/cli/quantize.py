@@ -1,4 +1,4 @@
-"""Quantize an exported ONNX file to int8 on a folder of images, and compare the two."""
+"""Quantize an exported file to int8 on a folder of images, and compare the two."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -14,13 +14,14 @@ from .arguments import new_parser, output_file, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8')
     add = parser.add_argument
-    add('model', metavar='MODEL.onnx', help='written by tools/export.py')
+    add('model', metavar='MODEL', help='.onnx or .tflite, written by tools/export.py')
     add('images', metavar='IMAGES', help='folder of images like those to come')
     add(
         'out',
         type=output_file,
         metavar='OUT',
-        help='.onnx for ONNX Runtime, .xml for OpenVINO; without a suffix the faster of the two',
+        help='of an .onnx: .onnx for ONNX Runtime, .xml for OpenVINO, without a suffix the faster '
+        'of the two; of a .tflite: .tflite',
     )
     add('--samples', type=int, default=64, metavar='N', help='images to calibrate on at most')
     add(

@@ -81,7 +81,7 @@ def add_wishes(group: Any) -> None:
         '--export',
         nargs='+',
         metavar='.ENDING',
-        help='.onnx (default) .xml .pte .mlpackage; or none',
+        help='.onnx (default) .xml .pte .mlpackage .tflite .param; or none',
     )
     add_reading(group)
 

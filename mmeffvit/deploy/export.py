@@ -111,13 +111,11 @@ def check_options(out: Path, options: ToolOptions) -> None:
         raise UserError(f'--opset is {options.opset}; choose 18 to 23')
     if options.image is not None and not options.image.is_file():
         raise UserError(f'--image {str(options.image)!r} does not exist')
-    format_of(out, options.sizes, half=options.half)
+    kind = format_of(out, options.sizes, half=options.half)
     check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
-    weights = out.with_suffix('.bin')  # written with an .xml
-    if out.suffix == '.xml' and weights.exists() and not out.exists():
-        raise UserError(
-            f'{weights} would be overwritten by the weights of {out}: choose another name'
-        )
+    for other in map(out.with_suffix, kind.companions):
+        if other.exists() and not out.exists():
+            raise UserError(f'{other} would be overwritten with {out}: choose another name')
 
 
 def graph_of(predictor: LoadedModel, options: ToolOptions) -> Graph:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
@@ -30,11 +31,14 @@ from .compare import (
     run_graph,
 )
 from .graphs.base import Graph
-from .onnx.export import ExportOptions, describe_file, export_graph
+from .graphs.raw import without_selection
+from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .runtimes.coreml import run_coreml, to_coreml
 from .runtimes.executorch import run_executorch, to_executorch
 from .runtimes.fixed_size import before_nms
+from .runtimes.litert import LiteRT, to_litert
+from .runtimes.ncnn import run_ncnn, to_ncnn
 from .runtimes.openvino import run_openvino, to_openvino
 
 DEFAULT_SIZE = (256, 320)  # of the noise for comparing files with dynamic sizes
@@ -51,7 +55,10 @@ class Format:
             file for the user.
         run: Returns the outputs of the file for images, or None where it cannot run.
         fixed: Whether it needs batch size 1 and a fixed size; detectors return candidates then.
+        raw: Whether detectors return all boxes, and segmentors logits: see
+            :mod:`mmeffvit.deploy.graphs.raw`.
         half: Whether half precision is supported.
+        companions: Suffixes of files written next to it.
     """
 
     what: str
@@ -59,7 +66,15 @@ class Format:
     write: Callable[[Graph, Path, ExportOptions, Mapping[str, str], bool], str]
     run: Callable[[Path, Images, Graph], Outputs | None]
     fixed: bool = False
+    raw: bool = False
     half: bool = False
+    companions: tuple[str, ...] = ()
+
+    def exported(self, graph: Graph, options: ExportOptions) -> nn.Module:
+        """The part of ``graph`` that a file contains."""
+        if self.raw:
+            return without_selection(graph, options.shape)
+        return before_nms(graph) if self.fixed and 'boxes' in graph.output_names else graph
 
 
 def _write_onnx(
@@ -91,6 +106,29 @@ def _write_coreml(
     return 'it runs on macOS only'
 
 
+def phone_metadata(graph: Graph, layout: str) -> dict[str, str]:
+    """Metadata of a graph in a format without opsets, and with its own layout of the input."""
+    described = {**model_metadata(graph, OPSET), 'input_layout': layout}
+    del described['opset']
+    return described
+
+
+def _write_litert(
+    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
+) -> str:
+    metadata = {**phone_metadata(graph, 'BHWC float32'), **metadata}
+    return str(to_litert(graph, torch.from_numpy(noise(options)), path, metadata))
+
+
+def _write_ncnn(
+    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
+) -> str:
+    metadata = {**phone_metadata(graph, 'CHW float32'), **metadata}
+    layers = to_ncnn(graph, torch.from_numpy(noise(options)), path, metadata, half=half)
+    kept = ' and '.join(path.with_suffix(suffix).name for suffix in ('.bin', '.json'))
+    return f'{layers.total()} layers; weights and metadata in {kept}'
+
+
 def _run_executorch(path: Path, images: Images, graph: Graph) -> Outputs:
     values = run_executorch(path, torch.from_numpy(images))
     return {name: value.numpy() for name, value in zip(graph.output_names, values, strict=True)}
@@ -109,6 +147,7 @@ FORMATS = {
         _write_openvino,
         lambda path, images, graph: run_openvino(path, images),
         half=True,
+        companions=('.bin',),
     ),
     '.pte': Format(
         'ExecuTorch with XNNPACK, for a fixed image size',
@@ -125,6 +164,24 @@ FORMATS = {
         fixed=True,
         half=True,
     ),
+    '.tflite': Format(
+        'LiteRT (TensorFlow Lite), for a fixed image size',
+        ('litert_torch', 'ai_edge_litert'),
+        _write_litert,
+        lambda path, images, graph: LiteRT(path)(images),
+        fixed=True,
+        raw=True,
+    ),
+    '.param': Format(
+        'ncnn, for a fixed image size',
+        ('pnnx', 'ncnn'),
+        _write_ncnn,
+        lambda path, images, graph: run_ncnn(path, images, graph.output_names),
+        fixed=True,
+        raw=True,
+        half=True,
+        companions=('.bin', '.json'),
+    ),
 }
 
 
@@ -140,7 +197,8 @@ def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Forma
         raise UserError(f'{out} has the suffix {out.suffix!r}; choose from {choices}')
     kind = FORMATS[out.suffix]
     if half and not kind.half:
-        raise UserError(f'{out.suffix} is written in float32 only; use .xml or .mlpackage')
+        halves = ', '.join(suffix for suffix, kind in FORMATS.items() if kind.half)
+        raise UserError(f'{out.suffix} is written in float32 only; use {halves}')
     if kind.fixed and options.shape is None:
         raise UserError(f'{out.suffix} needs a fixed image size; give --shape HEIGHT WIDTH')
     if kind.fixed and (options.batch or 1) != 1:
@@ -163,15 +221,16 @@ def write(
     """Write a graph in the format given by the suffix of ``out``, if its outputs are as expected.
 
     ExecuTorch and Core ML have no NMS: a detector's program for them returns its candidates, see
-    :func:`mmeffvit.deploy.runtimes.fixed_size.before_nms`; they are compared after the graph's own
-    NMS.
+    :func:`mmeffvit.deploy.runtimes.fixed_size.before_nms`. Files for LiteRT and ncnn end with the
+    network, see :mod:`mmeffvit.deploy.graphs.raw`. They are compared after the graph's own last
+    steps.
 
     Args:
         graph: The graph to export.
         out: The file; it is written atomically.
-        options: Image and batch size; ExecuTorch and Core ML need a fixed size and batch size 1.
+        options: Image and batch size; only ``.onnx`` and ``.xml`` support dynamic ones.
         metadata: Metadata of the file, if the format supports it: not in ``.pte``.
-        half: float16 weights in ``.xml``, float16 arithmetic in ``.mlpackage``.
+        half: float16 weights in ``.xml`` and ``.param``, float16 arithmetic in ``.mlpackage``.
         expect: The expected outputs, by default those of the graph.
         image: Name and image for the comparison, (H, W, 3) uint8 RGB; by default noise.
 
@@ -184,8 +243,7 @@ def write(
     out = Path(out)
     kind = format_of(out, options, half=half)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
-    detects = kind.fixed and 'boxes' in graph.output_names
-    exported = before_nms(graph) if detects else graph
+    exported = kind.exported(graph, options)
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     with atomic_output(out) as path:
         notes = kind.write(exported, path, options, metadata or {}, half)
@@ -198,13 +256,22 @@ def write(
         )
         check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
-    if detects:
-        notes = f'its boxes are candidates before NMS; {notes}'
+    if exported is not graph:
+        notes = f'{remaining_steps(exported)}; {notes}'
     return report(f'{out}: {size / 2**20:.1f} MiB, {kind.what}; {notes}', errors, name)
 
 
+def remaining_steps(exported: nn.Module) -> str:
+    """What the application has to do with the outputs of a part of a graph."""
+    if 'labels' in exported.output_names:
+        return 'its boxes are candidates before NMS'
+    if 'boxes' in exported.output_names:
+        return 'its boxes are those of all priors, before NMS'
+    return 'its logits have the resolution of the head, and the application takes their argmax'
+
+
 def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: Images) -> Outputs:
-    """Outputs of a file, after the graph's NMS if the file has none.
+    """Outputs of a file, after the last steps of the graph that the file does not have.
 
     If the file cannot run here, the outputs of the exported graph.
     """
@@ -213,9 +280,9 @@ def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: 
         found = run_graph(exported, images)
     if exported is graph:
         return found
-    candidates = [torch.from_numpy(found[name]) for name in graph.output_names]
+    parts = [torch.from_numpy(found[name]) for name in exported.output_names]
     with torch.no_grad():
-        values = graph.suppress(*candidates, tuple(images.shape[2:]))
+        values = exported.finish(*parts, size=tuple(images.shape[2:]))
     return {name: value.numpy() for name, value in zip(graph.output_names, values, strict=True)}
 
 

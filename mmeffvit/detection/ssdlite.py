@@ -112,6 +112,8 @@ class SSDLiteHead(SSDHead):
         ValueError: If the lists do not have one entry per level.
     """
 
+    is_sorted = False  # whether the channels of a predictor are boxes, then scores
+
     def __init__(
         self,
         num_classes: int,
@@ -159,10 +161,26 @@ class SSDLiteHead(SSDHead):
         ):
             # float32 in mixed precision too: mmdet creates anchors in the type of the scores
             both = predictor(x).float()
-            both = both.unflatten(1, (num_anchors, -1))  # (B, anchors, 4 + classes, H, W)
-            boxes.append(both[:, :, :4].flatten(1, 2))
-            scores.append(both[:, :, 4:].flatten(1, 2))
+            if self.is_sorted:
+                box, score = both[:, : num_anchors * 4], both[:, num_anchors * 4 :]
+            else:  # (B, anchors, 4 + classes, H, W)
+                both = both.unflatten(1, (num_anchors, -1))
+                box, score = both[:, :, :4].flatten(1, 2), both[:, :, 4:].flatten(1, 2)
+            boxes.append(box)
+            scores.append(score)
         return scores, boxes
+
+    @torch.no_grad()
+    def folded(self) -> 'SSDLiteHead':
+        """Sort the channels into boxes and scores, so that maps are split without a fifth axis."""
+        for predictor, num_anchors in zip(self.predictors, self.num_base_priors, strict=True):
+            conv = predictor[-1]
+            order = torch.arange(conv.out_channels).view(num_anchors, -1)
+            order = torch.cat([order[:, :4].flatten(), order[:, 4:].flatten()])
+            conv.weight.copy_(conv.weight[order])
+            conv.bias.copy_(conv.bias[order])
+        self.is_sorted = True
+        return self
 
     def get_anchors(
         self,

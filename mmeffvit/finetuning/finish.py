@@ -11,6 +11,7 @@ from mmengine.runner import Runner
 
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
+from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.engine.launch import RunOptions, evaluate
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.resume import latest_checkpoint
@@ -22,7 +23,6 @@ from mmeffvit.visualization.error_curves import analyze_and_print
 from mmeffvit.visualization.per_class import report_per_class
 
 SHEET_SIDE = 384  # pixels of the longer side of an image on the contact sheet
-FIXED = ('.pte', '.mlpackage')  # formats for images of one size
 
 
 def finish(
@@ -114,8 +114,8 @@ def jobs_of(
         path = result / f'model{ending}'
         shape = tuple(dataset[0]['inputs'].shape[1:])
         options = ToolOptions(
-            shape=shape if ending in FIXED else None,
-            batch=1 if ending in FIXED else None,
+            shape=shape if FORMATS[ending].fixed else None,
+            batch=1 if FORMATS[ending].fixed else None,
             image=image_of(runner),
             cfg_options=cfg_options,
         )

@@ -1,4 +1,4 @@
-"""IoU of boxes, and matching of the objects of two predictions."""
+"""IoU and NMS of boxes, and matching of the objects of two predictions."""
 
 from collections.abc import Mapping
 
@@ -39,3 +39,21 @@ def match_objects(
             pairs.append((int(row), column))
             overlaps[:, column] = 0
     return pairs
+
+
+def post_process(
+    boxes: NDArray, scores: NDArray, threshold: float = 0.3, iou_threshold: float = 0.6
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Objects of the boxes (N, 4) and scores (N, classes) of all priors, the best first."""
+    prior, label = np.nonzero(scores > threshold)
+    order = np.argsort(-scores[prior, label], kind='stable')
+    prior, label, kept = prior[order], label[order], []
+    boxes, scores = boxes[prior], scores[prior, label]
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    for i, box in enumerate(boxes):
+        same = [j for j in kept if label[j] == label[i]]
+        sides = np.minimum(box[2:], boxes[same, 2:]) - np.maximum(box[:2], boxes[same, :2])
+        overlap = sides.clip(0).prod(axis=1)
+        if (overlap <= iou_threshold * (area[i] + area[same] - overlap)).all():
+            kept.append(i)
+    return boxes[kept], scores[kept], label[kept]

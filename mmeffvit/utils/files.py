@@ -31,7 +31,7 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
     """
     out = Path(path).expanduser()
     if suffixes and out.suffix not in suffixes:
-        raise UserError(f'output {str(path)!r} must end in {" or ".join(suffixes)}')
+        raise UserError(f'output {str(path)!r} must end in {" or ".join(filter(None, suffixes))}')
     try:
         if os.path.lexists(out) and not (out.is_dir() if folder else out.is_file()):
             kind = 'folder' if out.is_dir() else 'file' if out.is_file() else 'device or dead link'

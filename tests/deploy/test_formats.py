@@ -1,5 +1,6 @@
 """Files of every format agree with the original model, or are not written."""
 
+import json
 import re
 import sys
 from functools import partial
@@ -26,6 +27,8 @@ PACKAGES = {
     '.xml': 'openvino',
     '.pte': 'executorch',
     '.mlpackage': 'coremltools',
+    '.tflite': 'litert_torch',
+    '.param': 'pnnx',
 }
 SIZES = ExportOptions(shape=tiny.SIZE, batch=1)
 
@@ -96,6 +99,23 @@ def test_candidates_agree_with_the_original_detector_after_nms(trained, picture,
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
 
+def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
+    for package in ('pnnx', 'ncnn'):
+        pytest.importorskip(package)
+    options = ToolOptions(shape=(96, 128), image=picture)
+    out = tmp_path / 'model.param'
+    said = export_model(*map(str, trained), out, options)
+    assert 'its boxes are those of all priors, before NMS' in said
+    assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
+    metadata = json.loads((tmp_path / 'model.json').read_text())
+    assert json.loads(metadata['classes']) == list(models.CLASSES)
+    assert 0 < float(metadata['iou_threshold']) < 1
+    check_options(out, options)  # it may be written again
+    out.unlink()
+    with pytest.raises(UserError, match=r'model\.bin would be overwritten with .*model\.param'):
+        check_options(out, options)
+
+
 def test_half_precision_has_limits_of_its_own(tmp_path):
     pytest.importorskip('openvino')
     said = write(tiny.graph(), tmp_path / 'model.xml', SIZES, half=True)
@@ -130,7 +150,6 @@ def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
     ('name', 'options', 'complaint'),
     [
         ('model.txt', {}, "'.txt'"),
-        ('model.tflite', {}, "'.tflite'; choose from .onnx"),
         ('model.onnx', dict(shape=(16, 64)), '32 pixels'),
         ('model.onnx', dict(batch=0), 'starts at 1'),
         ('model.onnx', dict(opset=9), '18 to 23'),

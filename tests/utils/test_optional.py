@@ -9,6 +9,8 @@ from mmeffvit.utils import optional
 from mmeffvit.utils.optional import INSTALL_COMMANDS, require
 from tests.conftest import ROOT
 
+EXTRAS = ['det', 'seg', 'onnx', 'openvino', 'executorch', 'coreml', 'litert', 'ncnn']
+
 
 @pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))
 def test_a_missing_package_is_reported_with_an_install_command(monkeypatch, package):
@@ -23,7 +25,7 @@ def test_a_missing_package_is_reported_with_an_install_command(monkeypatch, pack
         require(package, 'Such a job')
 
 
-@pytest.mark.parametrize('extra', ['det', 'seg', 'onnx', 'openvino', 'executorch', 'coreml'])
+@pytest.mark.parametrize('extra', EXTRAS)
 def test_every_extra_in_an_install_command_exists(extra):
     assert f"pip install 'mmeffvit[{extra}]'" in INSTALL_COMMANDS.values()
     assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()

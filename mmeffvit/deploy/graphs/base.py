@@ -66,6 +66,12 @@ class Preprocessing:
             **values,
         )
 
+    def padded(self, size: tuple[int, int]) -> tuple[int, int]:
+        """H and W of images of ``size`` after padding, the next multiples of the divisor."""
+        divisor = self.size_divisor  # the dividend is positive: ONNX rounds quotients toward zero
+        height, width = ((side + divisor - 1) // divisor * divisor for side in size)
+        return height, width
+
 
 class Normalize(nn.Module):
     """``(x - mean) / std`` per channel, then padding at the bottom and on the right.
@@ -93,8 +99,7 @@ class Normalize(nn.Module):
             x = x / self.std
         if how.size_divisor == 1:
             return x
-        divisor = how.size_divisor  # the dividend is positive: ONNX rounds quotients toward zero
-        height, width = ((side + divisor - 1) // divisor * divisor for side in x.shape[2:])
+        height, width = how.padded((x.shape[2], x.shape[3]))
         padding = (0, width - x.shape[3], 0, height - x.shape[2])
         return F.pad(x, padding, value=how.pad_value)
 

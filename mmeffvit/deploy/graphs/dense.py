@@ -1,10 +1,15 @@
 """Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
 from . import ops
 from .base import DetectionGraph, Preprocessing
+
+Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, 4), priors (N, ...)
+Candidates = tuple[Tensor, Tensor, Tensor]  # boxes (B, K, 4), scores (B, K), labels (B, K)
 
 
 class DenseGraph(DetectionGraph):
@@ -21,39 +26,40 @@ class DenseGraph(DetectionGraph):
         super().__init__(model, Preprocessing.of(model.data_preprocessor))
         self.head = self.network.bbox_head
         self.test_cfg = self.head.test_cfg
+        self.clips_candidates = self.head.bbox_coder.clip_border
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        scores, deltas = self.head(self.network.extract_feat(x))
-        return self.suppress(*self.candidates(scores, deltas, size), size)
+        return self.suppress(*self.candidates(x, size), size)
 
-    def candidates(
-        self, scores: list[Tensor], deltas: list[Tensor], size: tuple[int, int]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Pre-NMS boxes (B, N, 4), scores and labels (B, N) of all levels."""
+    def candidates(self, x: Tensor, size: tuple[int, int]) -> Candidates:
+        """Pre-NMS objects of all levels."""
+        levels = []
+        for scores, deltas, priors in self.levels(x):
+            best, index, labels = self.select(scores)
+            levels.append((self.decode(priors, ops.gather(deltas, index), index), best, labels))
+        boxes, best, labels = (torch.cat(part, dim=1) for part in zip(*levels, strict=True))
+        return ops.clip(boxes, size) if self.clips_candidates else boxes, best, labels
+
+    def levels(self, x: Tensor) -> Iterator[Level]:
+        """The predictions from which candidates are selected together: each level on its own."""
+        scores, deltas = self.head(self.network.extract_feat(x))
         grids = [tuple(level.shape[2:]) for level in scores]
         generator = self.head.prior_generator
         priors = generator.grid_priors(grids, dtype=scores[0].dtype, device=scores[0].device)
-        levels = [self.level(*each) for each in zip(scores, deltas, priors, strict=True)]
-        boxes, best, labels = (torch.cat(part, dim=1) for part in zip(*levels, strict=True))
-        if self.head.bbox_coder.clip_border:
-            boxes = ops.clip(boxes, size)
-        return boxes, best, labels
+        for score, delta, prior in zip(scores, deltas, priors, strict=True):
+            logits = rows(score, self.head.cls_out_channels)
+            probabilities = (
+                logits.sigmoid() if self.head.use_sigmoid_cls else logits.softmax(-1)[..., :-1]
+            )
+            yield probabilities, rows(delta, 4), prior
 
-    def level(
-        self, scores: Tensor, deltas: Tensor, priors: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The candidates of one level."""
-        classes = self.head.cls_out_channels
-        scores = rows(scores, classes)
-        if self.head.use_sigmoid_cls:
-            scores = scores.sigmoid()
-        else:
-            scores, classes = scores.softmax(-1)[..., :-1], classes - 1
+    def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores, indices of priors, and labels, (B, K) each, of the best pairs of both."""
         best, pairs = ops.topk(scores.flatten(1), self.test_cfg.nms_pre)
         best = above(best, self.test_cfg.get('score_thr', 0))
         # coremltools divides integers as floats, which it does not take as an index
-        index = (pairs // classes).int().long()
-        return self.decode(priors, ops.gather(rows(deltas, 4), index), index), best, pairs % classes
+        index = (pairs // scores.shape[2]).int().long()
+        return best, index, pairs % scores.shape[2]
 
     def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:
         """Boxes (B, K, 4) of the priors at ``index`` (B, K)."""
@@ -77,7 +83,11 @@ class SSDLiteGraph(DenseGraph):
         model: A detector with :class:`mmeffvit.detection.SSDLiteHead`.
     """
 
-    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.clips_candidates = False
+
+    def levels(self, x: Tensor) -> Iterator[Level]:
         scores, deltas = self.head(self.network.extract_feat(x))
         grids = [tuple(level.shape[2:]) for level in scores]
         # anchors are in normalized coordinates of the network's input, including padding
@@ -85,7 +95,16 @@ class SSDLiteGraph(DenseGraph):
         priors = torch.cat([priors[:, 0::2] * x.shape[3], priors[:, 1::2] * x.shape[2]], dim=1)[
             :, [0, 2, 1, 3]
         ]
-        return self.suppress(*self.best_of_classes(scores, deltas, priors), size)
+        channels = self.head.cls_out_channels
+        logits = torch.cat([rows(level, channels) for level in scores], dim=1)
+        joined = torch.cat([rows(level, 4) for level in deltas], dim=1)
+        yield logits.softmax(-1)[..., :-1], joined, priors
+
+    def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        best, anchors = ops.topk(scores, self.test_cfg.nms_pre)
+        best = above(best, self.test_cfg.score_thr)  # (B, K, classes)
+        labels = torch.arange(scores.shape[2], device=best.device).expand_as(best)
+        return best.flatten(1), anchors.flatten(1), labels.flatten(1)
 
     def suppress(
         self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
@@ -93,24 +112,10 @@ class SSDLiteGraph(DenseGraph):
         boxes, found, labels = super().suppress(boxes, scores, labels, size)
         return ops.clip(boxes, size), found, labels
 
-    def best_of_classes(
-        self, scores: list[Tensor], deltas: list[Tensor], priors: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Boxes (B, N, 4), scores and labels (B, N) of the best anchors of every class."""
-        channels = self.head.cls_out_channels
-        joined = torch.cat([rows(level, channels) for level in scores], dim=1)
-        best, anchors = ops.topk(joined.softmax(-1)[..., :-1], self.test_cfg.nms_pre)
-        best = above(best, self.test_cfg.score_thr)  # (B, K, classes)
-        labels = torch.arange(channels - 1, device=best.device).expand_as(best)
-        index = anchors.flatten(1)
-        deltas = ops.gather(torch.cat([rows(level, 4) for level in deltas], dim=1), index)
-        return self.decode(priors, deltas, index), best.flatten(1), labels.flatten(1)
-
 
 def rows(level: Tensor, channels: int) -> Tensor:
     """A map (B, A * channels, H, W) as one row per prior: (B, H * W * A, channels)."""
-    level = level.permute(0, 2, 3, 1)  # (B, H, W, A * channels)
-    return level.unflatten(3, (-1, channels)).flatten(1, 3)
+    return level.permute(0, 2, 3, 1).reshape(level.shape[0], -1, channels)
 
 
 def above(scores: Tensor, threshold: float) -> Tensor:

@@ -35,15 +35,24 @@ class SegmentorGraph(Graph):
         super().__init__(model, Preprocessing.of(model.data_preprocessor))
 
     def logits(self, x: Tensor) -> Tensor:
-        """(B, 3, H', W') -> (B, channels, H', W'), resized as in mmseg."""
-        head = self.network.decode_head
-        logits = head(self.network.extract_feat(x))
-        return F.interpolate(logits, x.shape[2:], mode='bilinear', align_corners=head.align_corners)
+        """(B, 3, H', W') -> (B, channels, h, w), at the resolution of the head."""
+        return self.network.decode_head(self.network.extract_feat(x))
 
-    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        logits = self.logits(x)
+    def label_map(self, logits: Tensor, padded: tuple[int, int], size: tuple[int, int]) -> Tensor:
+        """(B, channels, h, w) -> (B, H, W), resized as in mmseg.
+
+        Args:
+            logits: Logits at any resolution.
+            padded: H' and W' of the padded images.
+            size: H and W of the images.
+        """
+        head = self.network.decode_head
+        logits = F.interpolate(logits, padded, mode='bilinear', align_corners=head.align_corners)
         if self.preprocessing.size_divisor > 1:
             logits = logits[:, :, : size[0], : size[1]]
         if logits.shape[1] > 1:
-            return (logits.argmax(dim=1),)
-        return ((logits[:, 0].sigmoid() > self.network.decode_head.threshold).long(),)
+            return logits.argmax(dim=1)
+        return (logits[:, 0].sigmoid() > head.threshold).long()
+
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return (self.label_map(self.logits(x), x.shape[2:], size),)

@@ -8,18 +8,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.agreement import agreement
+from mmeffvit.deploy.agreement import OBJECTS, agreement
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.deploy.predictor.sessions import Session, open_model
 from mmeffvit.deploy.predictor.validation import check_size, readable
 from mmeffvit.errors import UserError
+from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import has_int8_dot_product
 
+from .litert import LiteRTQuantizer
 from .onnxruntime import OnnxQuantizer
 from .openvino import OpenVINOQuantizer
 from .route import Attempt, Route
@@ -30,7 +33,10 @@ NOTE = 'quantization'  # key of the metadata
 ROUTES: dict[str, Callable[[Path, Sequence[NDArray]], Route]] = {
     '.onnx': OnnxQuantizer,
     '.xml': OpenVINOQuantizer,
+    '.tflite': LiteRTQuantizer,
 }
+# which files can be made of a file
+TARGETS = {'.onnx': ('.onnx', '.xml'), '.tflite': ('.tflite',)}
 # lowest agreement of a file that is written, by measure
 MINIMA = {
     'matched objects': 0.9,
@@ -45,7 +51,7 @@ class Trial:
     """A quantized model and how well it agrees with the float file.
 
     Args:
-        suffix: Of the file: ``.onnx`` or ``.xml``.
+        suffix: Of the file.
         runtime: Name of its runtime.
         attempt: The model.
         measures: Its agreement.
@@ -121,10 +127,10 @@ def quantize(
     """Quantize an ONNX file to int8, and write it if it agrees with the float file and is faster.
 
     Args:
-        model: An ONNX file of the export.
+        model: An ONNX or LiteRT file of the export.
         folder: Images for calibration and for the comparison.
-        out: The file, written atomically: ``.onnx`` for ONNX Runtime, ``.xml`` for OpenVINO, or
-            without a suffix the faster of the two.
+        out: The file, written atomically. Of an ONNX file: ``.onnx`` for ONNX Runtime, ``.xml``
+            for OpenVINO, or without a suffix the faster of the two; of a LiteRT file: ``.tflite``.
         samples: Maximum number of calibration images; a third of the folder is always held out.
         exclude: 'auto' keeps the most sensitive layers in float where that is needed to agree,
             'none' keeps none; otherwise names of layers to keep in float.
@@ -138,16 +144,21 @@ def quantize(
         UserError: If an argument or the file is invalid, there are too few images, no layer can be
             quantized, a name is unknown, or no int8 file agrees and is faster.
     """
-    model, out = Path(model), _checked_output(Path(out), Path(model), size, score_thr)
+    model = Path(model)
+    if not 0 <= score_thr <= 1:
+        raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
+    check_size(size, '--size')
+    out, suffixes = targets(model, Path(out))
     reference = open_model(model)
     calibration, held_out = divide(find_images(folder), samples)
     read = reader_of(reference.shape, reference.metadata, size)
     images = [read(path) for path in held_out]
-    expected = [reference.run(image) for image in images]
+    finish = partial(with_objects, metadata=reference.metadata)
+    expected = [finish(reference.run(image), score_thr=score_thr) for image in images]
     inputs = [read(path) for path in calibration]
     single = open_model(model, threads=1)
     trials: list[Trial] = []
-    for suffix in [out.suffix] if out.suffix else ROUTES:
+    for suffix in suffixes:
         with readable(model):  # user errors of images pass through
             route = ROUTES[suffix](model, inputs)
         if not route.nodes:
@@ -155,7 +166,9 @@ def quantize(
                 f'{model} has no convolution or matrix product with a weight to quantize'
             )
         for attempt in attempts(route, exclude):
-            found = [attempt.open(0).run(image) for image in images]
+            session = attempt.open(0)
+            # an object whose score only drops below the threshold is not lost
+            found = [finish(session.run(image), score_thr=score_thr / 2) for image in images]
             measures = agreement(expected, found, score_thr)
             times = milliseconds([single, attempt.open(1)], images[0])
             trials.append(Trial(suffix, route.runtime, attempt, measures, times))
@@ -163,7 +176,7 @@ def quantize(
             if agrees(measures, min_agreement):
                 break
     chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
-    target = out if out.suffix else out.with_name(out.name + chosen.suffix)
+    target = out.with_suffix(chosen.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
     with atomic_output(target) as path:
         chosen.attempt.save(path, {**reference.metadata, NOTE: json.dumps(note)})
@@ -172,16 +185,33 @@ def quantize(
     return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
 
 
-def _checked_output(out: Path, model: Path, size: tuple[int, int] | None, score_thr: float) -> Path:
-    check_size(size, '--size')
-    if not 0 <= score_thr <= 1:
-        raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
-    check_output(out)  # an existing folder is never meant, not even without the suffix
-    for suffix in [out.suffix] if out.suffix else ROUTES:
-        path = check_output(out if out.suffix else out.with_name(out.name + suffix), *ROUTES)
+def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:
+    """The checked output, and the suffixes of the files to choose from.
+
+    Raises:
+        UserError: If the model is not one to quantize, or the output cannot be written.
+    """
+    if model.suffix not in TARGETS:
+        raise UserError(f'{str(model)!r} must end in {" or ".join(TARGETS)}')
+    choices = TARGETS[model.suffix]
+    out = check_output(out, *choices, *(('',) if len(choices) > 1 else ()))
+    suffixes = (out.suffix,) if out.suffix else choices
+    for suffix in suffixes:
+        path = check_output(out.with_suffix(suffix))
         if path.exists() and model.exists() and path.samefile(model):
             raise UserError(f'{str(path)!r} is the float file itself: choose another name')
-    return out
+    return out, suffixes
+
+
+def with_objects(
+    outputs: Mapping[str, NDArray], metadata: Mapping[str, str], score_thr: float
+) -> Mapping[str, NDArray]:
+    """Outputs of a detector after NMS, if its file has none; others are returned unchanged."""
+    if set(outputs) != {'boxes', 'scores'}:
+        return outputs
+    iou_threshold = float(metadata.get('iou_threshold', 0.5))
+    found = post_process(outputs['boxes'][0], outputs['scores'][0], score_thr, iou_threshold)
+    return {name: value[None] for name, value in zip(OBJECTS, found, strict=True)}
 
 
 def attempts(route: Route, exclude: Sequence[str]) -> Iterator[Attempt]:

@@ -51,6 +51,8 @@ def config_metadata(
         'score_threshold': str(test_cfg.get('score_thr', 0.0)),
         'mask_threshold': str(test_cfg.get('mask_thr_binary', 0.5)),
     }
+    if 'nms' in test_cfg:
+        described['iou_threshold'] = str(test_cfg['nms'].get('iou_threshold', 0.5))
     for key in ('classes', 'palette'):
         if dataset_meta.get(key) is not None:
             described[key] = json.dumps(plain(dataset_meta[key]))

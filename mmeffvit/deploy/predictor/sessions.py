@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.runtimes.litert import LiteRT, read_metadata
 from mmeffvit.deploy.runtimes.openvino import (
     METADATA,
     compile_openvino,
@@ -40,7 +41,7 @@ class Session:
 
 
 def open_model(path: str | os.PathLike, threads: int = 0) -> Session:
-    """Load ``.onnx`` with ONNX Runtime, and ``.xml`` with OpenVINO.
+    """Load ``.onnx`` with ONNX Runtime, ``.xml`` with OpenVINO, and ``.tflite`` with LiteRT.
 
     Args:
         path: The file.
@@ -51,7 +52,9 @@ def open_model(path: str | os.PathLike, threads: int = 0) -> Session:
     """
     path = Path(path)
     with readable(path):
-        if path.suffix == '.xml':
+        if path.suffix == '.tflite':
+            session = open_litert(path, threads)
+        elif path.suffix == '.xml':
             session = open_openvino(read_openvino(path), threads)
         else:
             session = open_onnx(path, threads)
@@ -87,6 +90,13 @@ def open_openvino(model: Any, threads: int = 0) -> Session:
         {name: str(value) for name, value in given.items()},
         partial(_run_openvino, compiled),
     )
+
+
+def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
+    """Load a LiteRT file, with its metadata, or its bytes, without."""
+    runner = LiteRT(model, threads=threads or os.cpu_count() or 1)
+    metadata = {} if isinstance(model, bytes) else read_metadata(model)
+    return Session(runner.shape, runner.outputs, metadata, runner)
 
 
 def _run_openvino(compiled: Any, images: NDArray) -> dict[str, NDArray]:

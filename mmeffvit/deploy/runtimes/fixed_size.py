@@ -2,12 +2,16 @@
 
 import copy
 from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
+from mmeffvit.deploy.graphs.raw import SELECTS_INSIDE
 from mmeffvit.errors import UserError
 from mmeffvit.utils.quiet import quiet
 
@@ -20,7 +24,7 @@ ELEMENTWISE = (ATEN.mul.Tensor, ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.relu.defa
 
 
 def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedProgram:
-    """Trace ``graph`` at the size of ``example``, without no-op resizes.
+    """Trace ``graph`` at the size of ``example``, without no-ops.
 
     Args:
         graph: Maps images to a tuple of tensors, in eval mode.
@@ -40,8 +44,64 @@ def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedPro
             f'{runtime} has no kernel for {", ".join(foreign)}; export the backbone only '
             '(--backbone-only), or use .onnx or .xml, whose runtimes have one'
         )
-    remove_idle_resizes(program)
+    remove_idle(program)
     return program
+
+
+def fixed_module(graph: nn.Module, example: Tensor, runtime: str) -> GraphModule:
+    """``graph`` at the size of ``example`` as a module whose constants are computed in advance.
+
+    Position biases, masks of patches, pooling matrices and priors depend on the size only.
+
+    Args:
+        graph: Maps images to a tuple of tensors, in eval mode.
+        example: Images (B, 3, H, W).
+        runtime: Name of the runtime, for messages.
+
+    Raises:
+        UserError: See :func:`export_fixed`.
+    """
+    module = export_fixed(graph, example, runtime).module()
+    for node in list(module.graph.nodes):
+        if node.op == 'call_module' and not node.users:  # checks of the size
+            module.graph.erase_node(node)
+    resize_cells(module)
+    fold_constants(module)
+    return module
+
+
+def resize_cells(module: GraphModule) -> None:
+    """Replace expansions of maps of one cell by resizes, in place.
+
+    LiteRT expands them in another layout of the axes, which fails.
+    """
+    for node in list(calls(module)):
+        if node.target is ATEN.expand.default and shape_of(node.args[0])[2:] == (1, 1):
+            node.target = ATEN.upsample_nearest2d.vec
+            node.args = (node.args[0], list(shape_of(node)[2:]), None)
+
+
+@torch.no_grad()
+def fold_constants(module: GraphModule) -> None:
+    """Compute what does not depend on the input, in place."""
+    values: dict[Node, Any] = {}
+    for node in list(module.graph.nodes):
+        if node.op == 'get_attr':
+            values[node] = attrgetter(node.target)(module)
+        elif node.op == 'call_function' and all(n in values for n in node.all_input_nodes):
+            args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+            values[node] = node.target(*args, **kwargs)
+    for node, value in values.items():
+        kept = isinstance(value, Tensor) and any(user not in values for user in node.users)
+        if node.op == 'call_function' and kept:
+            name = f'constant_{node.name}'
+            module.register_buffer(name, value.contiguous())
+            with module.graph.inserting_before(node):
+                constant = module.graph.get_attr(name)
+            constant.meta.update(node.meta)
+            node.replace_all_uses_with(constant)
+    module.graph.eliminate_dead_code()
+    module.recompile()
 
 
 def before_nms(graph: nn.Module) -> nn.Module:
@@ -54,16 +114,14 @@ def before_nms(graph: nn.Module) -> nn.Module:
         UserError: If NMS is not the last step of the graph.
     """
     if not hasattr(graph, 'suppress'):
-        raise UserError(
-            f'{type(graph).__name__} selects regions inside the network, for which only .onnx and '
-            '.xml have operators; use one of these, or the backbone only (--backbone-only)'
-        )
-    graph = copy.copy(graph)
-    graph.suppress = lambda boxes, scores, labels, size: (boxes, scores, labels)
-    return graph
+        raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
+    candidates = copy.copy(graph)
+    candidates.suppress = lambda boxes, scores, labels, size: (boxes, scores, labels)
+    candidates.finish = graph.suppress
+    return candidates
 
 
-def calls(program: ExportedProgram) -> Iterator[Node]:
+def calls(program: ExportedProgram | GraphModule) -> Iterator[Node]:
     return (node for node in program.graph.nodes if node.op == 'call_function')
 
 
@@ -77,11 +135,15 @@ def shape_of(node: Node) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
-def remove_idle_resizes(program: ExportedProgram) -> None:
-    """Remove resizes that do not change the size, which graphs for any size have many of."""
+def remove_idle(program: ExportedProgram) -> None:
+    """Remove resizes that do not change the size, and pooling windows of one pixel.
+
+    Graphs for any size have many of these resizes; the windows make ONNX Runtime faster only.
+    """
     for node in list(calls(program)):
-        idle = node.target in RESIZES and shape_of(node) == shape_of(node.args[0])
-        if idle and not any(user.op == 'output' for user in node.users):
+        same = node.target in RESIZES and shape_of(node) == shape_of(node.args[0])
+        one = node.target is ATEN.max_pool2d.default and set(node.args[1]) == {1}
+        if (same or one) and not any(user.op == 'output' for user in node.users):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
     program.graph_module.recompile()

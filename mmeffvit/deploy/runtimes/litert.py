@@ -1,0 +1,188 @@
+"""LiteRT, formerly TensorFlow Lite, the runtime of Android phones, through litert-torch."""
+
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
+
+from .fixed_size import fixed_module
+
+INPUT = 'images'
+METADATA = 'metadata.json'  # in the ZIP archive at the end of the file
+LABELS = 'labels.txt'
+MAX_RANK = 4  # of the tensors of a GPU delegate
+
+# Operators of LiteRT's GPU delegate: NewOperationParser in tflite/delegates/gpu/common/
+# model_builder.cc of google-ai-edge/LiteRT, at 34ec5ba.
+GPU_OPERATORS = frozenset(
+    """
+    ABS ADD ADD_N AVERAGE_POOL_2D BATCH_MATMUL CAST CONCATENATION CONV_2D COS CUMSUM DENSIFY
+    DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD
+    FULLY_CONNECTED GATHER GELU GREATER GREATER_EQUAL HARD_SWISH LEAKY_RELU LESS LESS_EQUAL LOG
+    LOGICAL_AND LOGISTIC LSTM MAXIMUM MAX_POOL_2D MEAN MINIMUM MIRROR_PAD MUL NEG NOT_EQUAL ONE_HOT
+    PACK PAD PADV2 POW PRELU QUANTIZE REDUCE_MAX REDUCE_MIN REDUCE_PROD RELU RELU6 RELU_0_TO_1
+    RELU_N1_TO_1 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RSQRT SELECT SELECT_V2 SIGN SIN
+    SLICE SOFTMAX SPACE_TO_DEPTH SPLIT SPLIT_V SQRT SQUARE SQUARED_DIFFERENCE STRIDED_SLICE SUB SUM
+    TANH TILE TRANSPOSE TRANSPOSE_CONV UNPACK
+    """.split()  # noqa: SIM905
+)
+
+
+class ChannelsLast(nn.Module):
+    """A module with images and maps as (B, H, W, C), and its outputs by name."""
+
+    def __init__(self, module: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.module = module
+        self.names = names
+        self.training = False  # an exported module rejects eval()
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        values = self.module(images.permute(0, 3, 1, 2))
+        return {
+            name: value.permute(0, 2, 3, 1) if value.ndim == 4 else value
+            for name, value in zip(self.names, values, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class Census:
+    """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU.
+
+    Args:
+        operators: Number of operators by name; custom operators, such as TensorFlow's (flex), are
+            named as in the file.
+        refused: The part of them that is not in :data:`GPU_OPERATORS`, or has a tensor with more
+            than four axes.
+    """
+
+    operators: Mapping[str, int]
+    refused: Mapping[str, int]
+
+    def __str__(self) -> str:
+        total, refused = sum(self.operators.values()), sum(self.refused.values())
+        left = ', '.join(f'{count} {name}' for name, count in sorted(self.refused.items()))
+        return f'a GPU delegate takes {total - refused} of {total} operators; others: {left or 0}'
+
+
+def to_litert(
+    graph: nn.Module, example: Tensor, out: str | os.PathLike, metadata: Mapping[str, str]
+) -> Census:
+    """Convert a graph with a fixed input size to LiteRT.
+
+    The input is called ``images``, (1, H, W, 3); maps are (1, H, W, C). The metadata are appended
+    as a ZIP archive, as in TensorFlow Lite's metadata: ``zipfile`` or ``unzip`` reads
+    ``metadata.json`` and, for a model with classes, ``labels.txt``.
+
+    Args:
+        graph: Maps images to a tuple of tensors, in eval mode, with ``output_names``.
+        example: Images (1, 3, H, W) of the size of the file.
+        out: Path that ends in ``.tflite``.
+        metadata: Strings by name.
+
+    Raises:
+        UserError: If litert-torch is not installed, or an operator cannot be converted.
+    """
+    tools = require('litert_torch', 'Writing .tflite')
+    module = ChannelsLast(fixed_module(graph, example, 'LiteRT'), graph.output_names)
+    images = example.permute(0, 2, 3, 1).contiguous()
+    try:
+        with torch.no_grad(), quiet():
+            model = tools.convert(module, sample_kwargs={INPUT: images})
+    except Exception as error:  # classes of litert_torch, torch, jax and MLIR
+        reason = ' '.join(str(error).split())
+        raise UserError(f'the model cannot be converted to LiteRT: {reason:.300}') from error
+    write_litert(out, model.model_content(), metadata)
+    return census(out)
+
+
+def write_litert(out: str | os.PathLike, model: bytes, metadata: Mapping[str, str]) -> None:
+    """Write a model with its metadata."""
+    Path(out).write_bytes(model)
+    with zipfile.ZipFile(out, 'a') as archive:
+        archive.writestr(METADATA, json.dumps(dict(metadata)))
+        if 'classes' in metadata:
+            archive.writestr(LABELS, '\n'.join(json.loads(metadata['classes'])))
+
+
+def read_metadata(path: str | os.PathLike) -> dict[str, str]:
+    """The metadata of a file."""
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read(METADATA))
+
+
+def census(path: str | os.PathLike) -> Census:
+    """Count the operators of a file."""
+    schema = require('ai_edge_litert.schema_py_generated', 'Reading .tflite')
+    codes = {code: name for name, code in vars(schema.BuiltinOperator).items() if name.isupper()}
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(Path(path).read_bytes()))
+    operators: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            code = model.operatorCodes[operator.opcodeIndex]
+            name = code.customCode or codes[max(code.builtinCode, code.deprecatedBuiltinCode)]
+            name = name.decode() if isinstance(name, bytes) else name
+            tensors = (*operator.inputs, *operator.outputs)
+            rank = max(len(graph.tensors[i].shape) for i in tensors if i >= 0)
+            operators[name] += 1
+            if name not in GPU_OPERATORS or rank > MAX_RANK:
+                refused[name if rank <= MAX_RANK else f'{name} with {rank} axes'] += 1
+    return Census(operators, refused)
+
+
+class LiteRT:
+    """A file, or its bytes, run by LiteRT on the CPU.
+
+    Args:
+        model: The file or its content.
+        threads: Number of threads.
+
+    Attributes:
+        shape: Shape of the images, (1, 3, H, W).
+        outputs: Names of the outputs.
+
+    Raises:
+        UserError: If LiteRT is not installed.
+    """
+
+    def __init__(self, model: str | os.PathLike | bytes, *, threads: int = 1) -> None:
+        tools = require('ai_edge_litert.interpreter', 'Reading .tflite')
+        given = (
+            dict(model_content=model) if isinstance(model, bytes) else dict(model_path=str(model))
+        )
+        with quiet():
+            self.runner = tools.Interpreter(**given, num_threads=threads).get_signature_runner()
+        size = self.runner.get_input_details()[INPUT]['shape']
+        self.shape = tuple(int(size[axis]) for axis in (0, 3, 1, 2))
+        self.outputs = tuple(self.runner.get_output_details())
+
+    def __call__(self, images: NDArray) -> dict[str, NDArray]:
+        """Outputs by name for images (1, 3, H, W); maps are (1, C, h, w) as in torch.
+
+        Raises:
+            UserError: If the images are not of the file's size, or a kernel rejects its inputs.
+        """
+        if images.shape != self.shape:
+            raise UserError(f'the file takes images of {self.shape}, not {images.shape}')
+        try:
+            outputs = self.runner(**{INPUT: np.ascontiguousarray(images.transpose(0, 2, 3, 1))})
+        except RuntimeError as error:
+            reason = ' '.join(str(error).split())
+            raise UserError(f'LiteRT cannot run the file: {reason}') from error
+        return {
+            name: value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
+            for name, value in outputs.items()
+        }
