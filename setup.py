@@ -71,6 +71,7 @@ setup(
         ],
         'onnx': ['onnx>=1.16', 'onnxscript>=0.5', 'onnxruntime>=1.20'],
         'openvino': ['openvino>=2024.4'],
+        'int8': ['nncf>=3', 'openvino>=2024.4', 'onnx>=1.16', 'onnxruntime>=1.20'],
         'executorch': ['executorch>=1.0'],
         'coreml': ['coremltools>=9'],
         'litert': ['litert-torch>=0.10,<0.11'],

@@ -57,6 +57,7 @@ def test_only_torch_and_mmengine_are_required(wheel):
         'hub',
         'onnx',
         'openvino',
+        'int8',
         'executorch',
         'coreml',
         'litert',

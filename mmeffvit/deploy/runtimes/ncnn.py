@@ -183,7 +183,9 @@ def run_ncnn(
     if net.load_param(str(path)) or net.load_model(str(Path(path).with_suffix('.bin'))):
         raise UserError(f'ncnn cannot read {path} and its .bin')
     extractor = net.create_extractor()
-    extractor.input(INPUT, ncnn.Mat(np.ascontiguousarray(images[0])))
+    # a Mat borrows the memory of the array; its clone owns its own
+    image = np.ascontiguousarray(images[0])
+    extractor.input(INPUT, ncnn.Mat(image).clone())
     outputs = {}
     for name in names:
         status, value = extractor.extract(name)
