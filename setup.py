@@ -48,6 +48,7 @@ def requirement(package: str, official: str, versions: str) -> str:
 namespace: dict[str, str] = {}
 exec((ROOT / 'mmeffvit' / 'version.py').read_text(), namespace)
 
+TRAINING = ['torch>=2.6', requirement('mmengine', 'mmengine', '>=0.10.0')]
 MMCV = requirement('mmcv', 'mmcv', '>=2.0.0,<2.2.0')
 setup(
     name='mmeffvit',
@@ -60,15 +61,19 @@ setup(
     packages=find_packages(include=['mmeffvit', 'mmeffvit.*']),
     cmdclass={'build_py': BuildWithConfigs},
     entry_points={'console_scripts': ['mmeffvit = mmeffvit.cli.main:main']},
-    install_requires=['torch>=2.6', requirement('mmengine', 'mmengine', '>=0.10.0')],
+    # none, since exported files run without torch; OpenMMLab's packages do not require it either
+    install_requires=[],
     extras_require={
-        'det': [MMCV, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
+        'backbones': TRAINING,
+        'det': [*TRAINING, MMCV, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
         'seg': [
+            *TRAINING,
             MMCV,
             requirement('mmseg', 'mmsegmentation', '>=1.2.0,<2'),
             'ftfy',
             'regex',
         ],
+        'predict': ['numpy', 'onnxruntime>=1.20', 'opencv-python-headless', 'pillow'],
         'onnx': ['onnx>=1.16', 'onnxscript>=0.5', 'onnxruntime>=1.20'],
         'openvino': ['openvino>=2024.4'],
         'int8': ['nncf>=3', 'openvino>=2024.4', 'onnx>=1.16', 'onnxruntime>=1.20'],

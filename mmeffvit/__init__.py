@@ -2,18 +2,22 @@
 
 Importing this registers the backbones in mmengine's root registry, and makes mmengine load
 checkpoints with a safe reader that executes no code in them. It imports neither mmdet nor mmseg,
-nor mmcv's operators.
+nor mmcv's operators. Where torch and mmengine are not installed, exported files still run:
+:class:`mmeffvit.deploy.OnnxPredictor`.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from . import backbones
-from .engine.checkpoint_loader import guard_checkpoints
 from .utils.resources import resource_dir
 from .version import __version__
 
-guard_checkpoints()
+if find_spec('torch') and find_spec('mmengine'):
+    from . import backbones
+    from .engine.checkpoint_loader import guard_checkpoints
+
+    guard_checkpoints()
 
 # names that are imported on first use
 LAZY = {

@@ -41,20 +41,27 @@ def test_the_wheel_holds_the_package_and_nothing_else_at_top_level(wheel):
 
 
 @pytest.mark.slow
-def test_only_torch_and_mmengine_are_required(wheel):
+def test_nothing_is_required_and_extras_are_complete(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = [n for n in archive.namelist() if n.endswith('/METADATA')]
     lines = archive.read(name).decode().splitlines()
-    required = [line for line in lines if line.startswith('Requires-Dist') and 'extra' not in line]
-    assert [re.match(r'Requires-Dist: ([\w-]+)', line)[1] for line in required] == [
-        'torch',
-        'mmengine',
-    ]
+    required = [line for line in lines if line.startswith('Requires-Dist')]
+    assert all('extra ==' in line for line in required)
+    for extra, needed in {
+        'backbones': {'torch', 'mmengine'},
+        'det': {'torch', 'mmengine', 'mmcv', 'mmdet'},
+        'predict': {'numpy', 'onnxruntime', 'opencv-python-headless', 'pillow'},
+    }.items():
+        found = [line for line in required if f"extra == '{extra}'" in line.replace('"', "'")]
+        names = {re.match(r'Requires-Dist: ([\w-]+)', line)[1] for line in found}
+        assert {name.removesuffix('-lite') for name in names} == needed
     extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
     assert extras == {
         'det',
         'seg',
         'hub',
+        'backbones',
+        'predict',
         'onnx',
         'openvino',
         'int8',

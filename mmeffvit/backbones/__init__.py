@@ -6,12 +6,20 @@ from pkgutil import iter_modules
 from mmeffvit.registry import MODELS
 
 from .base import Backbone
-from .efficientformerv2 import EfficientFormerV2
+from .efficientformerv2 import EfficientFormerV2, EfficientFormerV2MobiAtt
 from .mobilevitv2 import MobileViTv2
 from .shvit import SHViT
 from .swiftformer import SwiftFormer
 
-__all__ = ['Backbone', 'EfficientFormerV2', 'MobileViTv2', 'SHViT', 'SwiftFormer', 'families']
+__all__ = [
+    'Backbone',
+    'EfficientFormerV2',
+    'EfficientFormerV2MobiAtt',
+    'MobileViTv2',
+    'SHViT',
+    'SwiftFormer',
+    'families',
+]
 
 for _module in iter_modules(__path__):  # so that a new family needs no edit here
     import_module(f'{__name__}.{_module.name}')

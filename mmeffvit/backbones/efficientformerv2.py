@@ -28,6 +28,7 @@ NUM_HEADS = 8
 # queries and keys, values: channels of all heads together
 BLOCK_WIDTHS = (256, 1024)
 DOWNSAMPLING_WIDTHS = (128, 512)
+MOBILE_ATTENTION = dict(head_channels=4, kernel='sigmoid', normalizer='token', competition=True)
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ class AttentionChoice:
     downsampling: str
     resolution: tuple[int, int]
     resize_matrix: bool
-    normalizer: str
-    competition: bool
+    mobile_attention: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         for name, value in (('attention', self.blocks), ('downsampling', self.downsampling)):
@@ -78,11 +78,14 @@ class AttentionChoice:
                 raise ValueError(f'{name} is {value!r}; choose one of {ATTENTIONS}')
         if min(self.resolution) < 1:
             raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
-        mobile = 'mobile' in (self.blocks, self.downsampling)
-        if not mobile and (self.normalizer, self.competition) != ('token', True):
+        changed = {k: v for k, v in self.mobile_attention.items() if v != MOBILE_ATTENTION[k]}
+        if changed and 'mobile' not in (self.blocks, self.downsampling):
+            given = ', '.join(f'{name} is {value!r}' for name, value in changed.items())
+            raise ValueError(f"{given}: this applies to attention='mobile' only")
+        width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
+        if width % self.mobile().head_channels:
             raise ValueError(
-                f'normalizer is {self.normalizer!r} and competition {self.competition}: they apply '
-                "to attention='mobile' only"
+                f'head_channels is {self.mobile().head_channels}; choose a divisor of {width}'
             )
 
     def table_size(self, stride: int) -> tuple[int, int]:
@@ -116,7 +119,7 @@ class AttentionChoice:
         return TalkingHeadsAttention(NUM_HEADS, table_size, **options)
 
     def mobile(self) -> MobileAttention:
-        return MobileAttention(normalizer=self.normalizer, competition=self.competition)
+        return MobileAttention(**self.mobile_attention)
 
 
 class FeedForward(nn.Module):
@@ -247,7 +250,9 @@ class EfficientFormerV2(Backbone):
         attention: 'local_global' or 'mobile', in the blocks.
         downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
             stage; the paper replaces attention in blocks, so this keeps its own by default.
-        normalizer: 'token' or 'head', for Mobile-Attention.
+        head_channels: Query channels of a head of Mobile-Attention, a divisor of 256.
+        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention.
+        normalizer: 'token' or 'head', of Mobile-Attention.
         competition: Whether the heads of Mobile-Attention compete.
         resolution: Height and width, in pixels, that the bias tables are built for, or one number
             for both. The tables of released weights, for 224, are resized on loading.
@@ -276,6 +281,8 @@ class EfficientFormerV2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         attention: str = 'local_global',
         downsampling: str = 'local_global',
+        head_channels: int = 4,
+        kernel: str = 'sigmoid',
         normalizer: str = 'token',
         competition: bool = True,
         resolution: int | tuple[int, int] = 224,
@@ -286,9 +293,13 @@ class EfficientFormerV2(Backbone):
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
-        choice = AttentionChoice(
-            attention, downsampling, (height, width), resize_matrix, normalizer, competition
+        mobile = dict(
+            head_channels=head_channels,
+            kernel=kernel,
+            normalizer=normalizer,
+            competition=competition,
         )
+        choice = AttentionChoice(attention, downsampling, (height, width), resize_matrix, mobile)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=[
@@ -310,3 +321,18 @@ class EfficientFormerV2(Backbone):
                 if table.shape != module.table.shape and side**2 == table.shape[-1]:
                     adapted[f'{name}.table'] = resize_table(table, (side, side), module.table_size)
         return adapted
+
+
+@register_backbone
+class EfficientFormerV2MobiAtt(EfficientFormerV2):
+    """EfficientFormerV2 with Mobile-Attention in its blocks (ICML 2024).
+
+    The same as :class:`EfficientFormerV2` with ``attention='mobile'``, under a name of its own.
+
+    Args:
+        arch: As for :class:`EfficientFormerV2`.
+        options: Its other arguments.
+    """
+
+    def __init__(self, arch: str | Mapping[str, Any] = 's0', **options: Any) -> None:
+        super().__init__(arch, **{'attention': 'mobile', **options})

@@ -23,7 +23,8 @@ def make_parser() -> ArgumentParser:
     add(
         '--checkpoint',
         metavar='FILE',
-        help='of a run with the config, or released weights of the backbone (default: random)',
+        help='of a run with the config, or released weights of the model or its backbone (default: '
+        'those of a saved or released model, otherwise random)',
     )
     add(
         '--out',

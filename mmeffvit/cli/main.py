@@ -7,6 +7,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from types import ModuleType
 
 from mmeffvit.version import __version__
 
@@ -16,8 +17,8 @@ COMMANDS = {  # the module in this folder, and what it does
     'train': ('train', 'train a model'),
     'test': ('test', 'evaluate a checkpoint'),
     'predict': ('predict', 'run a checkpoint on images and videos'),
-    'export': ('export', 'write ONNX, OpenVINO, ExecuTorch or Core ML files'),
-    'quantize': ('quantize', 'make an int8 file of an ONNX file'),
+    'export': ('export', 'write a file for another runtime'),
+    'quantize': ('quantize', 'make an int8 file of an exported one'),
     'browse': ('browse', 'draw what training is fed'),
     'check': ('check', 'find faults of a config and of its data'),
     'complexity': ('complexity', 'count parameters and multiply-adds'),
@@ -32,6 +33,8 @@ COMMANDS = {  # the module in this folder, and what it does
     'demo': ('demo', 'train on generated shapes in minutes, and show the result'),
     'doctor': ('doctor', 'versions, what works here, and cures'),
 }
+
+NEEDED = ('torch', 'mmengine')  # not for running exported files
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -55,10 +58,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         close = get_close_matches(name, COMMANDS, 1)
         hint = f'did you mean {close[0]!r}?' if close else f'choose one of {", ".join(COMMANDS)}'
         parser.error(f'there is no command {name!r}; {hint}')
-    import_command(name).main(rest, prog=f'mmeffvit {name}')
+    try:
+        command = import_command(name)
+    except ModuleNotFoundError as error:
+        if error.name not in NEEDED:  # a bug
+            raise
+        parser.error(
+            f'`mmeffvit {name}` needs {error.name}, which is not installed: '
+            "`pip install 'mmeffvit[det,seg]'`"
+        )
+    command.main(rest, prog=f'mmeffvit {name}')
 
 
-def import_command(name: str):
+def import_command(name: str) -> ModuleType:
     return import_module(f'{__package__}.{COMMANDS[name][0]}')
 
 

@@ -17,6 +17,7 @@ INSTALL_COMMANDS = {  # by package
     'onnxruntime': "pip install 'mmeffvit[onnx]'",
     'onnxscript': "pip install 'mmeffvit[onnx]'",
     'openvino': "pip install 'mmeffvit[openvino]'",
+    'nncf': "pip install 'mmeffvit[int8]'",
     'executorch': "pip install 'mmeffvit[executorch]'",
     'coremltools': "pip install 'mmeffvit[coreml]'",
     'litert_torch': "pip install 'mmeffvit[litert]'",

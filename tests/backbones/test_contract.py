@@ -14,7 +14,6 @@ from mmeffvit.backbones import families
 
 ARCHS = {name: tuple(cls.variants) for name, cls in families().items()} | {
     'MobileViTv2 restored': ('050',),
-    'EfficientFormerV2-MobiAtt': ('s0', 's1', 's2', 'l'),
 }
 EFV2_TINY = dict(
     channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narrow=((0, 1), (1, 2))
@@ -25,7 +24,7 @@ TINY = {name: archs[0] for name, archs in ARCHS.items()} | {  # for a new family
     'MobileViTv2': 0.125,
     'MobileViTv2 restored': 0.125,
     'EfficientFormerV2': EFV2_TINY,
-    'EfficientFormerV2-MobiAtt': EFV2_TINY,
+    'EfficientFormerV2MobiAtt': EFV2_TINY,
 }
 CASES = [(family, arch) for family, archs in ARCHS.items() for arch in archs]
 SMALLEST = [(family, archs[0]) for family, archs in ARCHS.items()]
@@ -33,15 +32,13 @@ TINIEST = list(TINY.items())
 # variants of a family by arguments
 FORMS = {
     'MobileViTv2 restored': dict(type='MobileViTv2', odd_size='restore'),
-    'EfficientFormerV2-MobiAtt': dict(
-        type='EfficientFormerV2', attention='mobile', downsampling='mobile'
-    ),
+    'EfficientFormerV2MobiAtt': dict(downsampling='mobile'),
 }
 # the other families have no random layers
 STOCHASTIC = {
     'SwiftFormer': dict(drop_path_rate=0.3),
     'EfficientFormerV2': dict(drop_path_rate=0.3),
-    'EfficientFormerV2-MobiAtt': dict(drop_path_rate=0.3),
+    'EfficientFormerV2MobiAtt': dict(drop_path_rate=0.3),
 }
 # what an image's sides must be multiples of to share one exported graph, 1 for any; a map of one
 # row or column has a graph of its own

@@ -10,6 +10,7 @@ from mmeffvit.backbones.efficientformerv2 import VARIANTS
 from mmeffvit.layers.attention import MobileAttention, TalkingHeadsAttention
 from mmeffvit.layers.position_bias import PositionBias
 from mmeffvit.layers.regularization import DropPath, LayerScale
+from mmeffvit.registry import MODELS
 from tests.backbones.parity import (
     GRADIENT_SIZE,
     assert_same_gradients,
@@ -191,7 +192,10 @@ def test_the_output_of_mobile_attention_does_not_grow_with_the_image():
         (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
         (dict(attention='mobile', normalizer='x'), "normalizer is 'x'; choose one of"),
         (dict(normalizer='head'), "normalizer is 'head' .* attention='mobile' only"),
-        (dict(competition=False), "competition False: they apply to attention='mobile' only"),
+        (dict(competition=False), "competition is False: this applies to attention='mobile' only"),
+        (dict(kernel='cosine_sigmoid', head_channels=8), "head_channels is 8, kernel is 'cosine_"),
+        (dict(attention='mobile', head_channels=3), 'head_channels is 3; choose a divisor of 256'),
+        (dict(downsampling='mobile', head_channels=256), 'choose a divisor of 128'),
         (dict(resolution=0), r'resolution is \(0, 0\)'),
         (dict(arch=dict(TINY, attended=(3, 0))), 'got EfficientFormerV2Arch'),
         (dict(arch=dict(TINY, depths=(1, 1, 2))), 'got EfficientFormerV2Arch'),
@@ -220,3 +224,18 @@ def test_large_inputs_stay_finite_in_autocast(attention, dtype):
         maps = model(1e4 * torch.randn(2, 3, 64, 64))
     assert max(map(float, scores)) > torch.finfo(torch.float16).max
     assert all(feature.isfinite().all() for feature in maps)
+
+
+def test_mobile_attention_has_a_name_of_its_own_with_all_arguments():
+    options = dict(arch=TINY, head_channels=8, kernel='cosine_sigmoid', normalizer='head')
+    named = MODELS.build(dict(type='mmeffvit.EfficientFormerV2MobiAtt', **options))
+    plain = MODELS.build(dict(type='mmeffvit.EfficientFormerV2', attention='mobile', **options))
+    layers = [m for m in named.modules() if isinstance(m, MobileAttention)]
+    assert layers
+    assert all((m.head_channels, m.kernel, m.normalizer) == (8, 'cosine_sigmoid', 'head')
+               for m in layers)  # fmt: skip
+    plain.load_state_dict(named.state_dict())
+    x = torch.randn(1, 3, 64, 96)
+    with torch.no_grad():
+        for one, other in zip(named.eval()(x), plain.eval()(x), strict=True):
+            assert one.equal(other)

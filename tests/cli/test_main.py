@@ -71,3 +71,14 @@ def test_the_shell_completes_commands_and_options(line, choices, tmp_path):
     }  # fmt: skip
     run_python(PROGRAM, env=env)
     assert (tmp_path / 'choices').read_text().split('\n') == choices
+
+
+def test_a_command_without_torch_says_what_to_install():
+    code = (
+        "import sys; sys.modules['mmengine'] = sys.modules['torch'] = None\n"
+        "from mmeffvit.cli.main import main; main(['doctor'])"
+    )
+    result = run_python('-c', code)
+    assert result.returncode == 2
+    assert '`mmeffvit doctor` needs mmengine, which is not installed' in result.stdout
+    assert 'Traceback' not in result.stdout

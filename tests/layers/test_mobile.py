@@ -32,7 +32,10 @@ def golden_input() -> torch.Tensor:
 def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
     """Equations 5 to 7 token by token and head by head, with the file's small constant."""
     eps, heads = 1e-6, query.shape[1] // layer.head_channels
-    q, k = (m.flatten(2).sigmoid().unflatten(1, (heads, -1)) for m in (query, key))  # (B, M, D, N)
+    q, k = (m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key))  # (B, M, D, N)
+    if layer.kernel == 'cosine_sigmoid':
+        q, k = (m / m.square().sum(2, keepdim=True).sqrt() for m in (q, k))
+    q, k = 1 / (1 + (-q).exp()), 1 / (1 + (-k).exp())
     v = value.flatten(2).unflatten(1, (heads, -1))
     num_tokens = q.shape[-1]
     incoming = torch.einsum('bhdn,bdn->bhn', q + eps, k.sum(1) + eps)
@@ -72,12 +75,24 @@ def test_recorded_weights_are_met():
 
 @pytest.mark.parametrize('competition', [True, False])
 @pytest.mark.parametrize('normalizer', ['token', 'head'])
-def test_attention_equals_its_equations(normalizer, competition):
-    layer = MobileAttention(4, normalizer=normalizer, competition=competition)
+@pytest.mark.parametrize('kernel', ['sigmoid', 'cosine_sigmoid'])
+def test_attention_equals_its_equations(kernel, normalizer, competition):
+    layer = MobileAttention(4, kernel=kernel, normalizer=normalizer, competition=competition)
     query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
     value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
     expected = naive(layer, query, key, value)
     torch.testing.assert_close(layer(query, key, value), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_features_of_the_printed_kernel_are_bounded_and_ignore_the_length():
+    layer = MobileAttention(4, kernel='cosine_sigmoid')
+    x = torch.randn(1, 3, 4, 50) * 100
+    features = layer.phi(x)
+    low, high = torch.tensor([-1.0, 1.0]).sigmoid()
+    assert low <= features.min() < 0.35
+    assert 0.65 < features.max() <= high
+    torch.testing.assert_close(layer.phi(x / 7), features)
+    assert layer.phi(torch.zeros(1, 3, 4, 2)).eq(0.5).all()
 
 
 def test_competition_changes_the_output_and_its_weights_have_mean_one():
@@ -103,6 +118,7 @@ def test_half_precision_stays_finite_over_many_tokens(dtype, offset):
 @pytest.mark.parametrize(
     ('options', 'named'),
     [
+        (dict(kernel='relu'), r"'relu'; choose one of \('sigmoid', 'cosine_sigmoid'\)"),
         (dict(normalizer='row'), r"'row'; choose one of \('token', 'head'\)"),
         (dict(head_channels=0), '0; it starts at 1'),
     ],

@@ -9,7 +9,7 @@ from mmeffvit.utils import optional
 from mmeffvit.utils.optional import INSTALL_COMMANDS, require
 from tests.conftest import ROOT
 
-EXTRAS = ['det', 'seg', 'onnx', 'openvino', 'executorch', 'coreml', 'litert', 'ncnn']
+EXTRAS = ['det', 'seg', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
 
 
 @pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))

@@ -7,6 +7,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 
+import cv2
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +20,7 @@ from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import weights as start
 from mmeffvit.inference.model import load_predictor
+from mmeffvit.visualization.attention.run import visualize_attention
 from mmeffvit.zoo import metafile, read_models, weights
 from tests.conftest import run_python, run_tool_here
 from tests.preparation.sets import write_yolo
@@ -194,3 +197,13 @@ def test_importing_the_package_stays_cheap():
     heavy = ('mmdet', 'mmseg', 'mmcv', 'mmeffvit.zoo', 'mmeffvit.inference')
     code = f'import sys, mmeffvit; print([name for name in {heavy} if name in sys.modules])'
     assert run_python('-c', code).stdout.strip() == '[]'
+
+
+def test_attention_is_drawn_with_released_weights(released, tmp_path, capsys):
+    photo = tmp_path / 'photo.png'
+    cv2.imwrite(str(photo), np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
+    written = visualize_attention(NAME, [str(photo)], tmp_path / 'out', layers=['*stages.4*'])
+    said = ''.join(capsys.readouterr())
+    assert 'license' in said
+    assert 'random' not in said
+    assert {path.suffix for path in written} == {'.png', '.npz'}

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.runtimes.litert import LiteRT, read_metadata
+from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
 from mmeffvit.deploy.runtimes.openvino import (
     METADATA,
     compile_openvino,

@@ -98,5 +98,5 @@ def run_executorch(path: str | os.PathLike, images: Tensor) -> tuple[Tensor, ...
     size = tuple(method.metadata.input_tensor_meta(0).sizes())
     if size != tuple(images.shape):
         raise UserError(f'{path} takes images of shape {size}, not {tuple(images.shape)}')
-    # the outputs share the memory of the method, which the next call overwrites
-    return tuple(output.clone() for output in method.execute([images]))
+    # the runtime ignores strides; its outputs share memory that the next call overwrites
+    return tuple(output.clone() for output in method.execute([images.contiguous()]))

@@ -1,16 +1,12 @@
 """LiteRT, formerly TensorFlow Lite, the runtime of Android phones, through litert-torch."""
 
-import json
 import os
-import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
@@ -18,10 +14,8 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .fixed_size import fixed_module
+from .litert_file import INPUT, write_litert
 
-INPUT = 'images'
-METADATA = 'metadata.json'  # in the ZIP archive at the end of the file
-LABELS = 'labels.txt'
 MAX_RANK = 4  # of the tensors of a GPU delegate
 
 # Operators of LiteRT's GPU delegate: NewOperationParser in tflite/delegates/gpu/common/
@@ -108,21 +102,6 @@ def to_litert(
     return census(out)
 
 
-def write_litert(out: str | os.PathLike, model: bytes, metadata: Mapping[str, str]) -> None:
-    """Write a model with its metadata."""
-    Path(out).write_bytes(model)
-    with zipfile.ZipFile(out, 'a') as archive:
-        archive.writestr(METADATA, json.dumps(dict(metadata)))
-        if 'classes' in metadata:
-            archive.writestr(LABELS, '\n'.join(json.loads(metadata['classes'])))
-
-
-def read_metadata(path: str | os.PathLike) -> dict[str, str]:
-    """The metadata of a file."""
-    with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read(METADATA))
-
-
 def census(path: str | os.PathLike) -> Census:
     """Count the operators of a file."""
     schema = require('ai_edge_litert.schema_py_generated', 'Reading .tflite')
@@ -141,48 +120,3 @@ def census(path: str | os.PathLike) -> Census:
             if name not in GPU_OPERATORS or rank > MAX_RANK:
                 refused[name if rank <= MAX_RANK else f'{name} with {rank} axes'] += 1
     return Census(operators, refused)
-
-
-class LiteRT:
-    """A file, or its bytes, run by LiteRT on the CPU.
-
-    Args:
-        model: The file or its content.
-        threads: Number of threads.
-
-    Attributes:
-        shape: Shape of the images, (1, 3, H, W).
-        outputs: Names of the outputs.
-
-    Raises:
-        UserError: If LiteRT is not installed.
-    """
-
-    def __init__(self, model: str | os.PathLike | bytes, *, threads: int = 1) -> None:
-        tools = require('ai_edge_litert.interpreter', 'Reading .tflite')
-        given = (
-            dict(model_content=model) if isinstance(model, bytes) else dict(model_path=str(model))
-        )
-        with quiet():
-            self.runner = tools.Interpreter(**given, num_threads=threads).get_signature_runner()
-        size = self.runner.get_input_details()[INPUT]['shape']
-        self.shape = tuple(int(size[axis]) for axis in (0, 3, 1, 2))
-        self.outputs = tuple(self.runner.get_output_details())
-
-    def __call__(self, images: NDArray) -> dict[str, NDArray]:
-        """Outputs by name for images (1, 3, H, W); maps are (1, C, h, w) as in torch.
-
-        Raises:
-            UserError: If the images are not of the file's size, or a kernel rejects its inputs.
-        """
-        if images.shape != self.shape:
-            raise UserError(f'the file takes images of {self.shape}, not {images.shape}')
-        try:
-            outputs = self.runner(**{INPUT: np.ascontiguousarray(images.transpose(0, 2, 3, 1))})
-        except RuntimeError as error:
-            reason = ' '.join(str(error).split())
-            raise UserError(f'LiteRT cannot run the file: {reason}') from error
-        return {
-            name: value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
-            for name, value in outputs.items()
-        }

@@ -1,10 +1,12 @@
 """Mobile-Attention: linear attention with many small, competing heads (ICML 2024)."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
+KERNELS = ('sigmoid', 'cosine_sigmoid')
 NORMALIZERS = ('token', 'head')
 EPSILON = 1e-6
 CAPTIONS = {
@@ -22,17 +24,23 @@ def flow(first: Tensor, second: Tensor) -> Tensor:
 class MobileAttention(nn.Module):
     """Mobile-Attention: linear attention of sigmoid features, weighted by a competition of heads.
 
-    Equations 5 to 7, with ``Q = sigmoid(q)``, ``K = sigmoid(k)``, h over heads and n over tokens::
+    Equations 5 to 7, with ``Q = Phi(q)``, ``K = Phi(k)``, h over heads and n over tokens::
 
         I  = Q . sum_h(K)         O  = K . sum_h(Q)         what a head receives and gives
         I' = Q . sum_h(K / O)     O' = K . sum_h(Q / I)     the same, the other side normalized
         y  = sigmoid(I') * Q (K^T (N softmax_n(O') * V)) / Z
 
-    As in the authors' code, O' is clipped to [-1, 1] and its softmax is over the tokens and
-    multiplied by their number N, which equation 7 does not specify.
+    The paper and the authors' code differ, and neither can be checked against weights, since none
+    are released. The paper prints ``Phi(x) = sigmoid(x / |x|_2)`` (section 4.1), the code a plain
+    sigmoid. As in the code, O' is clipped to [-1, 1] and its softmax is over the tokens and
+    multiplied by their number N, which equation 7 does not specify. The code's dropout of 0.05 is
+    behind the output projection, which is not part of this layer; EfficientFormerV2 has none.
 
     Args:
-        head_channels: Channels of q and of k in a head; the paper's choice is 4.
+        head_channels: D, channels of q and of k in a head; the paper's choice is 4. The value may
+            have another number: in EfficientFormerV2 with D = 4 it has 16.
+        kernel: Phi. 'sigmoid' is the authors' code. 'cosine_sigmoid' is the paper, with the norm
+            over the D channels of a head, so that Q and K are between 0.27 and 0.73.
         normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
             not grow with N. 'head' is I, as in the authors' code: the output grows with N.
         competition: If False, plain linear attention: ``y = Q (K^T V) / Z``.
@@ -42,19 +50,27 @@ class MobileAttention(nn.Module):
         of D channels; at a cost linear in H W.
 
     Raises:
-        ValueError: If ``normalizer`` is unknown, ``head_channels`` is not positive, or the channels
-            of the input are not divisible into heads.
+        ValueError: If ``kernel`` or ``normalizer`` is unknown, ``head_channels`` is not positive,
+            or the channels of the input are not divisible into heads.
     """
 
     def __init__(
-        self, head_channels: int = 4, *, normalizer: str = 'token', competition: bool = True
+        self,
+        head_channels: int = 4,
+        *,
+        kernel: str = 'sigmoid',
+        normalizer: str = 'token',
+        competition: bool = True,
     ) -> None:
         super().__init__()
+        if kernel not in KERNELS:
+            raise ValueError(f'kernel is {kernel!r}; choose one of {KERNELS}')
         if normalizer not in NORMALIZERS:
             raise ValueError(f'normalizer is {normalizer!r}; choose one of {NORMALIZERS}')
         if head_channels < 1:
             raise ValueError(f'head_channels is {head_channels}; it starts at 1')
         self.head_channels = head_channels
+        self.kernel = kernel
         self.normalizer = normalizer
         self.competition = competition
 
@@ -62,7 +78,7 @@ class MobileAttention(nn.Module):
         heads = self.num_heads(query, value)
         # (B, M, D, N) and (B, M, C / M, N)
         query, key, mixed = (m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key, value))
-        query, key = query.sigmoid(), key.sigmoid()
+        query, key = self.phi(query), self.phi(key)
         if self.competition:
             weights, gate = self.compete(query, key)
             mixed = mixed * weights.unsqueeze(2)
@@ -72,6 +88,10 @@ class MobileAttention(nn.Module):
         if self.competition:
             mixed = mixed * gate.unsqueeze(2)
         return mixed.reshape(value.shape)
+
+    def phi(self, x: Tensor) -> Tensor:
+        """The kernel of queries or keys (B, M, D, N)."""
+        return (F.normalize(x, dim=2) if self.kernel == 'cosine_sigmoid' else x).sigmoid()
 
     def num_heads(self, query: Tensor, value: Tensor) -> int:
         """M; every head has ``head_channels`` query channels and an equal part of the values."""
@@ -110,10 +130,10 @@ class MobileAttention(nn.Module):
         """
         query, key, value = inputs
         heads, size = self.num_heads(query, value), key.shape[2:]
-        rows = rows_of_queries(query.sigmoid(), locate).transpose(1, 2)  # (1, M D, N')
-        rows = rows.unflatten(1, (heads, -1))
+        rows = rows_of_queries(query, locate).transpose(1, 2)  # (1, M D, N')
+        rows = self.phi(rows.unflatten(1, (heads, -1)))
         # (1, M, D, N)
-        queries, keys = (m.flatten(2).unflatten(1, (heads, -1)).sigmoid() for m in (query, key))
+        queries, keys = (self.phi(m.flatten(2).unflatten(1, (heads, -1))) for m in (query, key))
         # average over the queries first: the cost stays linear in N
         shares = (rows * keys.mean(dim=-1, keepdim=True)).sum(dim=2, keepdim=True)  # (1, M, 1, N')
         query_weights = (rows / shares).mean(dim=-1, keepdim=True)  # (1, M, D, 1)
@@ -128,6 +148,6 @@ class MobileAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return (
-            f'head_channels={self.head_channels}, normalizer={self.normalizer!r}, '
-            f'competition={self.competition}'
+            f'head_channels={self.head_channels}, kernel={self.kernel!r}, '
+            f'normalizer={self.normalizer!r}, competition={self.competition}'
         )

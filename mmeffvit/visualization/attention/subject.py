@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from mmeffvit.backbones import Backbone
 from mmeffvit.backbones.base import MIN_SIDE
 from mmeffvit.checkpoints.models import read_model
+from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.checks.run import check_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
@@ -27,6 +28,7 @@ from mmeffvit.config.load import is_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.hub import is_folder, open_model
+from mmeffvit.zoo.weights import weights_of
 
 from .grid import Canvas
 from .overlay import Photograph
@@ -82,8 +84,8 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
 
     Args:
         target: A config file, a saved model, or a backbone such as 'SHViT:s4'.
-        checkpoint: Checkpoint of a run with the config, or released weights of the backbone, or
-            None.
+        checkpoint: Checkpoint of a run with the config, or released weights of the model or of its
+            backbone; by default those of a saved model, or the released ones of a config.
         size: Height and width to resize images to, or None for the original or the config's size.
 
     Raises:
@@ -95,7 +97,15 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
         if config is None:
             yield backbone_subject(target, checkpoint, size)
         else:
-            yield config_subject(config, checkpoint or own, size)
+            yield config_subject(config, checkpoint or own or released_weights(target), size)
+
+
+def released_weights(config: str) -> str | None:
+    """The address of a config's released weights, if there are any."""
+    try:
+        return weights_of(config)
+    except UserError:  # random weights, which the caller is told of
+        return None
 
 
 def config_subject(config: Config, checkpoint: str | None, size: Size | None) -> Subject:
@@ -142,9 +152,9 @@ def load_into(model: nn.Module, checkpoint: str | None) -> str:
     """
     if checkpoint is None:
         return RANDOM
-    path = Path(checkpoint)
+    path = fetch(checkpoint)
     backbone = model if isinstance(model, Backbone) else model.backbone
-    if backbone is not model and path.is_file():
+    if backbone is not model:
         content = read_model(path)
         state = content.get('state_dict', content) if isinstance(content, dict) else {}
         if any(key.removeprefix('module.').startswith('backbone.') for key in state):
@@ -155,7 +165,7 @@ def load_into(model: nn.Module, checkpoint: str | None) -> str:
             f'{checkpoint} is not a checkpoint of a run with this config, and released weights of '
             f'{type(backbone).__name__} are not supported'
         )
-    backbone.load_pretrained(checkpoint)
+    backbone.load_pretrained(path)
     return f'weights: {path.name}'
 
 

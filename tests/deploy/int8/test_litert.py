@@ -13,7 +13,8 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.int8.litert import LiteRTQuantizer, int8_litert
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.runtimes.litert import LiteRT, census, read_metadata, to_litert
+from mmeffvit.deploy.runtimes.litert import census, to_litert
+from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 

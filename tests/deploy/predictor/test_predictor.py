@@ -130,13 +130,26 @@ def test_images_are_resized_as_the_pipeline_of_the_config_does(config_name, shap
         assert ours.content == results['img_shape'][:2]
 
 
-def test_the_predictor_needs_neither_mmdet_nor_mmseg():
-    packages = {'mmdet', 'mmseg', 'mmcv'}
-    code = (
-        'import sys\nfrom mmeffvit.deploy import OnnxPredictor\n'
-        f'print(sorted({packages} & set(sys.modules)))'
-    )
-    assert run_python('-c', code).stdout.strip().endswith('[]')
+def test_files_run_where_neither_torch_nor_mmengine_is_installed(predictors, picture):
+    files = {name: models.file_for_any_size(name) for name in (DETECTOR, SEGMENTOR)}
+    code = f"""
+import sys
+for package in ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'onnx', 'onnxscript', 'openvino'):
+    sys.modules[package] = None  # as if it was not installed
+import mmeffvit
+from mmeffvit.deploy import OnnxPredictor
+(found,) = OnnxPredictor({str(files[DETECTOR])!r})({str(picture)!r})['predictions']
+(labels,) = OnnxPredictor({str(files[SEGMENTOR])!r})({str(picture)!r})['predictions']
+print(len(found['scores']), float(found['scores'].sum()), int(labels['label_map'].sum()))
+"""
+    result = run_python('-c', code)
+    assert result.returncode == 0, result.stdout
+    count, scores, total = map(float, result.stdout.split()[-3:])
+    (found,) = predictors[DETECTOR](str(picture))['predictions']
+    (labels,) = predictors[SEGMENTOR](str(picture))['predictions']
+    assert count == len(found['scores']) > 0
+    assert scores == pytest.approx(float(found['scores'].sum()))
+    assert total == labels['label_map'].sum()
 
 
 NAMES = ('a/1.png', 'b/1.png', '2.png', '2.jpg', '2.jpg.png')

@@ -4,10 +4,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.runtimes.coreml import shapes_of, to_coreml
-from mmeffvit.deploy.runtimes.fixed_size import calls, export_fixed, lower_rank, shape_of
+from mmeffvit.deploy.runtimes.fixed_size import (
+    before_nms,
+    calls,
+    export_fixed,
+    lower_rank,
+    shape_of,
+)
 from mmeffvit.errors import UserError
-from tests.deploy import tiny
+from tests.deploy import models, tiny
 
 # the third stage is the first with attention
 MOBILEVITV2 = dict(
@@ -43,6 +50,21 @@ def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
     ]
     assert max(ranks) == 5
     assert sum(operation.type == 'conv' for operation in operations) >= 10
+
+
+@pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'retinanet_swiftformer_l1'])
+def test_a_detector_converts_with_its_candidates(name, tmp_path):
+    tools = pytest.importorskip('coremltools')
+    out = tmp_path / 'model.mlpackage'
+    graph = before_nms(make_graph(models.tiny(name)))
+    images = torch.zeros(1, 3, 96, 128)
+    to_coreml(graph, images, out, metadata={})
+    shapes = shapes_of(tools.models.MLModel(str(out), skip_model_load=True))
+    with torch.no_grad():
+        expected = dict(zip(graph.output_names, graph(images), strict=True))
+    assert {key: shapes[key] for key in expected} == {
+        key: tuple(value.shape) for key, value in expected.items()
+    }
 
 
 def test_reducing_the_rank_changes_no_value():

@@ -32,6 +32,9 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
         expected = graph(images)
     for one, other in zip(expected, run_executorch(out, images), strict=True):
         assert largest_error(one.numpy(), other.numpy()) < 1e-4
+    permuted = images.contiguous(memory_format=torch.channels_last)  # other strides
+    for one, other in zip(expected, run_executorch(out, permuted), strict=True):
+        assert largest_error(one.numpy(), other.numpy()) < 1e-4
     with pytest.raises(UserError, match=r'takes images of shape \(1, 3, 64, 96\)'):
         run_executorch(out, torch.zeros(1, 3, 32, 32))
 
