@@ -7,8 +7,11 @@ import logging
 import os
 import random
 import runpy
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -93,19 +96,33 @@ def ade_shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _no_handler_of_ended_children() -> Iterator[None]:
+    """Remove torch's handler of SIGCHLD, which outlives the loaders of a training in this process.
+
+    OpenVINO's int8 kernels turn on AMX, whose registers enlarge the frame of every signal, and a
+    later subprocess ended this one when its signal came.
+    """
+    yield
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
 def run_python(
     *arguments: object, env: dict | None = None, cwd: Path = ROOT, timeout: float = 600
 ) -> subprocess.CompletedProcess[str]:
     """Run Python in a subprocess; its output is text in ``stdout``."""
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        cwd=cwd,
-        env={'OMP_NUM_THREADS': '2', **os.environ, **(env or {})},
-    )
+    # not a pipe: loader processes of a killed run may survive it, and would keep it open
+    with tempfile.TemporaryFile('w+') as output:
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            cwd=cwd,
+            env={'OMP_NUM_THREADS': '2', **os.environ, **(env or {})},
+        )
+        output.seek(0)
+        return subprocess.CompletedProcess(done.args, done.returncode, output.read())
 
 
 def run_tool(name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:

@@ -171,7 +171,10 @@ def require_heads(content: Any, checkpoint: object) -> None:
     Raises:
         CheckpointError: If there is nothing but a backbone.
     """
-    tensors, outside = strip_prefixes(weights_in(content))
+    weights = weights_in(content)
+    if not all(isinstance(key, str) for key in weights):
+        return  # reported when they are matched with the model's
+    tensors, outside = strip_prefixes(weights)
     if recognize(tensors, BACKBONE_LAYOUTS) and not outside:
         raise CheckpointError(
             f'{checkpoint} holds a backbone alone: the neck and the heads of the model are '

@@ -37,7 +37,8 @@ from .onnx.metadata import model_metadata
 from .runtimes.coreml import run_coreml, to_coreml
 from .runtimes.executorch import run_executorch, to_executorch
 from .runtimes.fixed_size import before_nms
-from .runtimes.litert import LiteRT, to_litert
+from .runtimes.litert import to_litert
+from .runtimes.litert_file import LiteRT
 from .runtimes.ncnn import run_ncnn, to_ncnn
 from .runtimes.openvino import run_openvino, to_openvino
 

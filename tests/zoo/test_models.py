@@ -96,7 +96,9 @@ def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, t
     assert (tmp_path / 'out' / 'p.png').is_file()
     assert found.boxes.shape == (len(found), 4)
     assert found.names[0] == predictor.classes[found.labels[0]]
-    done = run_tool_here('predict', NAME, picture, '--out', tmp_path / 'found.json')
+    done = run_tool_here(
+        'predict', NAME, picture, '--out', tmp_path / 'found.json', '--out-dir', tmp_path / 'out'
+    )
     assert done.returncode == 0, done.stdout
 
 

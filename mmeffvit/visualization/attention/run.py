@@ -59,9 +59,7 @@ def visualize_attention(
     with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)
         if subject.remark == RANDOM:
-            print(
-                'no --checkpoint: the weights are random, and so is what they attend to'
-            )
+            print('no --checkpoint: the weights are random, and so is what they attend to')
         for path in paths:
             photograph, readings = read_photograph(subject, path, query, layers)
             if query is not None and not any(reading.queried for reading in readings.values()):

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.runtimes.litert import GPU_OPERATORS, LABELS, census, to_litert
-from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
+from mmeffvit.deploy.runtimes.litert import GPU_OPERATORS, census, to_litert
+from mmeffvit.deploy.runtimes.litert_file import LABELS, LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import post_process
 from tests.deploy import models, tiny
