@@ -108,6 +108,24 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f'{path.stem}.partial-{secrets.token_hex(4)}{path.suffix}')
 
 
+_locks: set[int] = set()  # descriptors of the locks that this process holds
+
+
+def _drop_inherited_locks() -> None:
+    """Give up the parent's locks in a forked process, such as one that loads data.
+
+    It may survive a parent that is killed, whose locks it would go on holding.
+    """
+    for descriptor in _locks:
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, descriptor)  # rather than closed: its number must not be used again
+        os.close(null)
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_drop_inherited_locks)
+
+
 @contextmanager
 def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
     """Lock ``folder`` for this process; the system releases the lock when the process ends.
@@ -134,7 +152,11 @@ def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f'{job} (process {os.getpid()} on {os.uname().nodename})')
         lock.flush()
-        yield
+        _locks.add(lock.fileno())
+        try:
+            yield
+        finally:
+            _locks.discard(lock.fileno())
 
 
 def remove_partial(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from mmeffvit.utils.files import (
     remove_partial,
     write_file,
 )
+from tests.conftest import run_python
 
 
 def test_files_are_renamed_together_when_complete(tmp_path):
@@ -144,3 +146,25 @@ def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     assert PARTIAL in ''.join(path.name for path in tmp_path.iterdir())
     remove_partial(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['.partial', 'epoch_1.pth']
+
+
+def test_a_forked_process_that_survives_holds_no_lock(tmp_path):
+    code = f"""
+import os, time
+from pathlib import Path
+from mmeffvit.utils.files import locked
+with locked(Path({str(tmp_path)!r}), 'a training run'):
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    print(child, flush=True)
+    os._exit(0)
+"""
+    survivor = int(run_python('-c', code).stdout)
+    try:
+        os.kill(survivor, 0)  # it is there
+        with locked(tmp_path, 'another run'):
+            assert 'another run' in (tmp_path / '.mmeffvit-lock').read_text()
+    finally:
+        os.kill(survivor, signal.SIGKILL)
