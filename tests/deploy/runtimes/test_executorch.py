@@ -18,6 +18,9 @@ from mmeffvit.deploy.runtimes.fixed_size import (
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 
+# first, like long tests: its compiler is a subprocess, see _no_handler_of_ended_children
+pytestmark = pytest.mark.slow
+
 
 def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     pytest.importorskip('executorch')
