@@ -191,7 +191,7 @@ def test_the_output_of_mobile_attention_does_not_grow_with_the_image():
         ),
         (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
         (dict(attention='mobile', normalizer='x'), "normalizer is 'x'; choose one of"),
-        (dict(normalizer='head'), "normalizer is 'head' .* attention='mobile' only"),
+        (dict(normalizer='head'), "normalizer is 'head': .* attention='mobile' only"),
         (dict(competition=False), "competition is False: this applies to attention='mobile' only"),
         (dict(kernel='cosine_sigmoid', head_channels=8), "head_channels is 8, kernel is 'cosine_"),
         (dict(attention='mobile', head_channels=3), 'head_channels is 3; choose a divisor of 256'),
