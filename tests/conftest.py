@@ -7,11 +7,9 @@ import logging
 import os
 import random
 import runpy
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -94,17 +92,6 @@ def ade_shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp('data') / 'ade'
     generate_ade20k(folder, ShapesSpec(num_train=2, num_val=1, side=120))
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _no_handler_of_ended_children() -> Iterator[None]:
-    """Remove torch's handler of SIGCHLD, which outlives the loaders of a training in this process.
-
-    OpenVINO's int8 kernels turn on AMX, whose registers enlarge the frame of every signal, and a
-    later subprocess ended this one when its signal came.
-    """
-    yield
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def run_python(

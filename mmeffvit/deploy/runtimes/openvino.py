@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -61,7 +62,21 @@ def read_openvino(path: str | os.PathLike) -> Any:
     Raises:
         UserError: If openvino is not installed.
     """
-    return require('openvino', 'Reading .xml').Core().read_model(str(path))
+    return core().read_model(str(path))
+
+
+@cache
+def core() -> Any:
+    """The runtime, which all models of a process share.
+
+    On CPUs with AMX, each ``Core`` replaces the signal stack of the process, and gives back the
+    previous one when it ends. If cores do not end in reverse order, that stack is gone (OpenVINO
+    2026.4), and the next signal ends the process.
+
+    Raises:
+        UserError: If openvino is not installed.
+    """
+    return require('openvino', 'Running OpenVINO').Core()
 
 
 def compile_openvino(model: Any, threads: int = 0) -> Any:
@@ -71,12 +86,11 @@ def compile_openvino(model: Any, threads: int = 0) -> Any:
         model: The model.
         threads: Number of threads; 0 for OpenVINO's default.
     """
-    openvino = require('openvino', 'Running OpenVINO')
     # CPUs with bfloat16 support would use it
     settings = {'INFERENCE_PRECISION_HINT': 'f32'}
     if threads:
         settings |= {'INFERENCE_NUM_THREADS': threads, 'NUM_STREAMS': 1}
-    return openvino.compile_model(model, 'CPU', settings)
+    return core().compile_model(model, 'CPU', settings)
 
 
 def run_compiled(compiled: Any, images: NDArray) -> dict[str, NDArray]:
