@@ -1,5 +1,6 @@
 """The file formats of the export, by suffix."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -28,13 +29,13 @@ from .compare import (
     compare,
     expect_graph,
     make_batches,
-    run_graph,
 )
 from .graphs.base import Graph
-from .graphs.raw import without_selection
+from .graphs.raw import RawGraph, VisionBoxes, for_vision, whole, without_selection
 from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .runtimes.coreml import run_coreml, to_coreml
+from .runtimes.coreml_image import NMS_OUTPUTS
 from .runtimes.executorch import run_executorch, to_executorch
 from .runtimes.fixed_size import before_nms
 from .runtimes.litert import to_litert
@@ -54,10 +55,9 @@ class Format:
         packages: Required packages.
         write: Writes a graph, with metadata and optionally in half precision; returns notes on the
             file for the user.
-        run: Returns the outputs of the file for images, or None where it cannot run.
-        fixed: Whether it needs batch size 1 and a fixed size; detectors return candidates then.
-        raw: Whether detectors return all boxes, and segmentors logits: see
-            :mod:`mmeffvit.deploy.graphs.raw`.
+        run: Returns the outputs of the file for images.
+        part: The part of a graph that a file contains, for images of a size.
+        fixed: Whether it needs batch size 1 and a fixed size.
         half: Whether half precision is supported.
         companions: Suffixes of files written next to it.
     """
@@ -65,17 +65,11 @@ class Format:
     what: str
     packages: tuple[str, ...]
     write: Callable[[Graph, Path, ExportOptions, Mapping[str, str], bool], str]
-    run: Callable[[Path, Images, Graph], Outputs | None]
+    run: Callable[[Path, Images, Graph], Outputs]
+    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = whole
     fixed: bool = False
-    raw: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
-
-    def exported(self, graph: Graph, options: ExportOptions) -> nn.Module:
-        """The part of ``graph`` that a file contains."""
-        if self.raw:
-            return without_selection(graph, options.shape)
-        return before_nms(graph) if self.fixed and 'boxes' in graph.output_names else graph
 
 
 def _write_onnx(
@@ -103,6 +97,10 @@ def _write_coreml(
     graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
 ) -> str:
     metadata = {**model_metadata(graph, options.opset), **metadata}
+    if isinstance(graph, RawGraph):
+        metadata['input_layout'] = 'image'
+    if isinstance(graph, VisionBoxes):
+        metadata['outputs'] = json.dumps(NMS_OUTPUTS)
     to_coreml(graph, torch.from_numpy(noise(options)), path, metadata=metadata, half=half)
     return 'it runs on macOS only'
 
@@ -155,13 +153,15 @@ FORMATS = {
         ('executorch',),
         _write_executorch,
         _run_executorch,
+        before_nms,
         fixed=True,
     ),
     '.mlpackage': Format(
         'Core ML, for a fixed image size',
         ('coremltools',),
         _write_coreml,
-        lambda path, images, graph: run_coreml(path, images),
+        run_coreml,
+        for_vision,
         fixed=True,
         half=True,
     ),
@@ -170,16 +170,16 @@ FORMATS = {
         ('litert_torch', 'ai_edge_litert'),
         _write_litert,
         lambda path, images, graph: LiteRT(path)(images),
+        without_selection,
         fixed=True,
-        raw=True,
     ),
     '.param': Format(
         'ncnn, for a fixed image size',
         ('pnnx', 'ncnn'),
         _write_ncnn,
         lambda path, images, graph: run_ncnn(path, images, graph.output_names),
+        without_selection,
         fixed=True,
-        raw=True,
         half=True,
         companions=('.bin', '.json'),
     ),
@@ -221,10 +221,10 @@ def write(
 ) -> str:
     """Write a graph in the format given by the suffix of ``out``, if its outputs are as expected.
 
-    ExecuTorch and Core ML have no NMS: a detector's program for them returns its candidates, see
+    ExecuTorch has no NMS: a detector's program for it returns its candidates, see
     :func:`mmeffvit.deploy.runtimes.fixed_size.before_nms`. Files for LiteRT and ncnn end with the
-    network, see :mod:`mmeffvit.deploy.graphs.raw`. They are compared after the graph's own last
-    steps.
+    network, those for Core ML with its own NMS, see :mod:`mmeffvit.deploy.graphs.raw`. They are
+    compared after the graph's own last steps.
 
     Args:
         graph: The graph to export.
@@ -244,7 +244,7 @@ def write(
     out = Path(out)
     kind = format_of(out, options, half=half)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
-    exported = kind.exported(graph, options)
+    exported = kind.part(graph, options.shape)
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     with atomic_output(out) as path:
         notes = kind.write(exported, path, options, metadata or {}, half)
@@ -264,6 +264,10 @@ def write(
 
 def remaining_steps(exported: nn.Module) -> str:
     """What the application has to do with the outputs of a part of a graph."""
+    if 'raw_confidence' in exported.output_names:
+        return 'Core ML finds the objects, with the thresholds of the config'
+    if 'label_map' in exported.output_names:
+        return 'its label map has the size of the image'
     if 'labels' in exported.output_names:
         return 'its boxes are candidates before NMS'
     if 'boxes' in exported.output_names:
@@ -272,13 +276,8 @@ def remaining_steps(exported: nn.Module) -> str:
 
 
 def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: Images) -> Outputs:
-    """Outputs of a file, after the last steps of the graph that the file does not have.
-
-    If the file cannot run here, the outputs of the exported graph.
-    """
+    """Outputs of a file, after the last steps of the graph that the file does not have."""
     found = kind.run(path, images, exported)
-    if found is None:
-        found = run_graph(exported, images)
     if exported is graph:
         return found
     parts = [torch.from_numpy(found[name]) for name in exported.output_names]

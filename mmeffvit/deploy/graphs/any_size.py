@@ -58,7 +58,7 @@ def pooling(cells: int | None, side: int, like: Tensor) -> Tensor:
     cell = torch.arange(cells, device=like.device)[:, None]
     start, end = cell * side // cells, ((cell + 1) * side + cells - 1) // cells
     row = torch.arange(side, device=like.device)
-    inside = ((row >= start) & (row < end)).to(like.dtype)
+    inside = torch.logical_and(row >= start, row < end).to(like.dtype)
     return inside / (end - start).to(like.dtype)
 
 

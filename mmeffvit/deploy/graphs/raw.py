@@ -67,9 +67,8 @@ class RawBoxes(RawGraph):
         every = torch.arange(len(joined), device=images.device)
         boxes = self.whole.decode(joined, torch.cat(deltas, dim=1), every[None])
         if self.whole.clips_candidates:
-            height, width = images.shape[2:]
-            limits = boxes.new_tensor((width, height, width, height))
-            boxes = torch.minimum(boxes.relu(), limits)
+            size = (images.shape[2], images.shape[3])
+            boxes = torch.minimum(boxes.relu(), sides_of(boxes, size))
         return boxes, torch.cat(scores, dim=1)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
@@ -81,6 +80,46 @@ class RawBoxes(RawGraph):
             levels.append((chosen, best, labels))
         candidates = (torch.cat(part, dim=1) for part in zip(*levels, strict=True))
         return self.whole.suppress(*candidates, size)
+
+
+class VisionBoxes(RawBoxes):
+    """All boxes of a dense detector, as the NMS of Core ML takes them.
+
+    Shape:
+        images (1, 3, H, W) -> raw_confidence (N, classes), in [0, 1]; raw_coordinates (N, 4): x and
+        y of the center, width and height in normalized coordinates.
+    """
+
+    output_names = ('raw_confidence', 'raw_coordinates')
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        boxes, scores = super().forward(images)
+        corners = boxes[0] / sides_of(boxes, (images.shape[2], images.shape[3]))
+        start, end = corners[:, :2], corners[:, 2:]
+        return scores[0], torch.cat([(start + end) / 2, end - start], dim=1)
+
+    def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        confidence, coordinates = values
+        center, half = coordinates[:, :2], coordinates[:, 2:] / 2
+        boxes = torch.cat([center - half, center + half], dim=1) * sides_of(coordinates, size)
+        return super().finish(boxes[None], confidence[None], size=size)
+
+
+class VisionLabelMap(RawGraph):
+    """The label map of one image.
+
+    Shape:
+        images (1, 3, H, W) -> label_map (H, W), int64.
+    """
+
+    output_names = ('label_map',)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        (label_map,) = self.whole(images)
+        return (label_map[0],)
+
+    def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return (values[0][None],)
 
 
 class RawLogits(RawGraph):
@@ -99,6 +138,17 @@ class RawLogits(RawGraph):
         return (self.whole.label_map(*values, self.whole.preprocessing.padded(size), size),)
 
 
+def sides_of(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Width, height, width and height, for the four coordinates of boxes."""
+    height, width = size
+    return boxes.new_tensor((width, height, width, height))
+
+
+def whole(graph: Graph, size: tuple[int, int] | None) -> Graph:
+    """The graph itself."""
+    return graph
+
+
 def without_selection(graph: Graph, size: tuple[int, int]) -> Graph | RawGraph:
     """The graph without NMS and without argmax; backbones are returned unchanged.
 
@@ -109,10 +159,29 @@ def without_selection(graph: Graph, size: tuple[int, int]) -> Graph | RawGraph:
     Raises:
         UserError: If it selects objects inside the network.
     """
+    return _by_task(graph, size, RawBoxes, RawLogits)
+
+
+def for_vision(graph: Graph, size: tuple[int, int]) -> Graph | RawGraph:
+    """The graph for Apple's Vision framework: without NMS, and for one image.
+
+    Args:
+        graph: An export graph.
+        size: H and W of the images.
+
+    Raises:
+        UserError: If it selects objects inside the network.
+    """
+    return _by_task(graph, size, VisionBoxes, VisionLabelMap)
+
+
+def _by_task(
+    graph: Graph, size: tuple[int, int], boxes: type[RawBoxes], labels: type[RawGraph]
+) -> Graph | RawGraph:
     if isinstance(graph, DenseGraph):
-        return RawBoxes(graph, size).eval()
+        return boxes(graph, size).eval()
     if isinstance(graph, SegmentorGraph):
-        return RawLogits(graph).eval()
+        return labels(graph).eval()
     if 'boxes' in graph.output_names:
         raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
     return graph

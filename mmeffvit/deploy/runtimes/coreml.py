@@ -7,13 +7,19 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from PIL import Image
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
 
+from mmeffvit.deploy.graphs.raw import RawGraph
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .fixed_size import export_fixed, lower_rank
+from .coreml_image import as_image_model
+from .fixed_size import export_fixed, fixed_module, lower_rank
+
+PRECISION = 'precision'  # of the metadata
 
 
 def to_coreml(
@@ -27,10 +33,12 @@ def to_coreml(
 ) -> None:
     """Convert a graph at one input size to an ML program for iOS 16, macOS 13 or later.
 
-    The saved package is read back, and its inputs and outputs are compared with those of the graph.
+    Detectors and segmentors take an image, backbones an array. The saved package is read back, and
+    its inputs and outputs are compared with those of the graph.
 
     Args:
-        graph: Maps images to a tuple of tensors, in eval mode.
+        graph: Maps images to a tuple of tensors, in eval mode; of detectors and segmentors, what
+            :func:`mmeffvit.deploy.graphs.raw.for_vision` returns.
         example: Images (1, 3, H, W) of the size of the program.
         out: Path that ends in ``.mlpackage``, a folder.
         output_names: Names of the outputs, by default the graph's ``output_names``.
@@ -45,26 +53,44 @@ def to_coreml(
     names = tuple(output_names or graph.output_names)
     program = export_fixed(graph, example, 'Core ML')
     lower_rank(program)
-    model = convert(tools, program, names, half)
-    model.user_defined_metadata.update(metadata or {})
+    image = isinstance(graph, RawGraph)
+    model = convert(tools, program, names, half, example.shape if image else None)
+    if image:
+        model = as_image_model(model, graph, metadata or {})
+    precision = 'float16' if half else 'float32'
+    model.user_defined_metadata.update({**(metadata or {}), PRECISION: precision})
     with quiet():
         model.save(str(out))
     check(out, graph, example, names)
 
 
 def convert(
-    tools: Any, program: torch.export.ExportedProgram, names: Sequence[str], half: bool
+    tools: Any,
+    program: torch.export.ExportedProgram,
+    names: Sequence[str],
+    half: bool,
+    image: tuple[int, ...] | None,
 ) -> Any:
     """Convert a traced program to an ML program.
+
+    Args:
+        tools: coremltools.
+        program: The program.
+        names: Names of its outputs.
+        half: Compute in float16.
+        image: Shape (1, 3, H, W) of an image as input; None for an array.
 
     Raises:
         UserError: If it fails, with the message of coremltools.
     """
     precision = tools.precision.FLOAT16 if half else tools.precision.FLOAT32
+    # the program itself scales the pixels, from 0 to 255
+    kind = image and tools.ImageType('images', image, color_layout=tools.colorlayout.RGB)
     try:
         with quiet():
             return tools.convert(
                 program.run_decompositions({}),
+                inputs=[kind] if kind else None,
                 outputs=[tools.TensorType(name=name) for name in names],
                 convert_to='mlprogram',
                 compute_precision=precision,
@@ -85,33 +111,71 @@ def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Seq
     with torch.no_grad():
         expected = dict(zip(names, graph(example), strict=True))
     with quiet():
-        found = shapes_of(tools.models.MLModel(str(path), skip_model_load=True))
+        package = tools.models.MLModel(str(path), skip_model_load=True)
+    found = shapes_of(before_pipeline(package.get_spec()))
     wanted = {'images': tuple(example.shape)}
     wanted |= {name: tuple(value.shape) for name, value in expected.items()}
     if found != wanted:
         raise UserError(f'the Core ML package has {found}, but the graph {wanted}')
 
 
-def run_coreml(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray] | None:
-    """Outputs of a package by name, or None on other systems than macOS.
+def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> dict[str, NDArray]:
+    """Outputs of a package by name, before NMS; on other systems than macOS those of its graph.
+
+    A package in float16 is emulated there: every value is rounded to float16.
 
     Raises:
         UserError: If coremltools is not installed.
     """
-    if sys.platform != 'darwin':
-        return None
     tools = require('coremltools', 'Reading .mlpackage')
     with quiet():
-        model = tools.models.MLModel(str(path))
-    return model.predict({'images': images})
+        package = tools.models.MLModel(str(path), skip_model_load=True)
+    if sys.platform == 'darwin':
+        return predict(tools, package, images)
+    example = torch.from_numpy(images)
+    with torch.no_grad():
+        if package.user_defined_metadata[PRECISION] == 'float16':
+            values = HalfPrecision(fixed_module(graph, example, 'Core ML')).run(example)
+        else:
+            values = graph(example)
+    return {name: v.numpy() for name, v in zip(graph.output_names, values, strict=True)}
 
 
-def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
-    """Shapes of the inputs and outputs of a package, by name."""
-    description = model.get_spec().description
-    shapes = {
-        feature.name: tuple(feature.type.multiArrayType.shape) for feature in description.input
+def predict(tools: Any, package: Any, images: NDArray) -> dict[str, NDArray]:
+    """Outputs of a package, or of the first model of its pipeline, on macOS."""
+    spec = before_pipeline(package.get_spec())
+    model = tools.models.MLModel(spec, weights_dir=package.weights_dir)
+    given: Any = images
+    if spec.description.input[0].type.WhichOneof('Type') == 'imageType':
+        given = Image.fromarray(images[0].transpose(1, 2, 0).astype('uint8'))
+    return model.predict({'images': given})
+
+
+class HalfPrecision(fx.Interpreter):
+    """Runs a module and rounds weights and values to float16, whose sums are kept in float32."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        return pytree.tree_map_only(Tensor, rounded, super().run_node(n))
+
+
+def rounded(value: Tensor) -> Tensor:
+    return value.half().to(value.dtype) if value.is_floating_point() else value
+
+
+def before_pipeline(spec: Any) -> Any:
+    """The specification of the network: the first model of a pipeline."""
+    return spec.pipeline.models[0] if spec.WhichOneof('Type') == 'pipeline' else spec
+
+
+def shapes_of(spec: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes of the inputs and outputs of a network's specification, by name."""
+    return {
+        feature.name: shape_of_feature(feature.type)
+        for feature in (*spec.description.input, *spec.description.output)
     }
-    for feature in description.output:
-        shapes[feature.name] = tuple(feature.type.multiArrayType.shape)
-    return shapes
+
+
+def shape_of_feature(kind: Any) -> tuple[int, ...]:
+    if kind.WhichOneof('Type') == 'imageType':
+        return (1, 3, kind.imageType.height, kind.imageType.width)
+    return tuple(kind.multiArrayType.shape)

@@ -104,15 +104,21 @@ def fold_constants(module: GraphModule) -> None:
     module.recompile()
 
 
-def before_nms(graph: nn.Module) -> nn.Module:
-    """A detector's graph that returns its candidates before NMS.
+def before_nms(graph: nn.Module, size: tuple[int, int] | None = None) -> nn.Module:
+    """A detector's graph that returns its candidates before NMS; others are returned unchanged.
 
     Boxes (B, N, 4), scores (B, N) and labels (B, N) in the order of the levels; scores of -1 mark
     empty entries. The application has to run class-wise NMS itself.
 
+    Args:
+        graph: An export graph.
+        size: H and W of the images; the candidates are those of any size.
+
     Raises:
-        UserError: If NMS is not the last step of the graph.
+        UserError: If NMS is not the last step of a detector's graph.
     """
+    if 'boxes' not in graph.output_names:
+        return graph
     if not hasattr(graph, 'suppress'):
         raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
     candidates = copy.copy(graph)

@@ -60,7 +60,11 @@ def test_rewritten_programs_give_the_same_without_splits_and_idle_resizes():
         torch.testing.assert_close(one, other)
 
 
-class Suppressed(nn.Module):
+class Selecting(nn.Module):
+    output_names = ('boxes', 'scores', 'labels')
+
+
+class Suppressed(Selecting):
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         boxes = images.flatten(1)[:, :40].view(-1, 10, 4)
         return self.suppress(boxes, boxes[..., 0], boxes[..., 1], images.shape[2:])
@@ -80,5 +84,7 @@ def test_nms_is_refused_with_a_message_and_can_be_disabled():
     candidates = before_nms(Suppressed())
     boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
     assert torch.equal(scores, boxes[..., 0])
-    with pytest.raises(UserError, match='BackboneGraph selects regions'):
-        before_nms(tiny.graph())
+    with pytest.raises(UserError, match='Selecting selects regions'):
+        before_nms(Selecting())
+    backbone = tiny.graph()
+    assert before_nms(backbone) is backbone
