@@ -105,8 +105,9 @@ def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path):
         write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
     model = () if kind == 'maps' else ('--model', 'segformer_swiftformer_xs_ade20k')
     run = run_tool_here(
-        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64
-    )
+        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64,
+        '--export', 'none',
+    )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'segformer_swiftformer_xs_ade20k on parts' in run.stdout
     assert '\n  mIoU ' in run.stdout

@@ -5,7 +5,6 @@ from pathlib import Path
 import cv2
 import pytest
 from mmdet.datasets import CocoDataset
-from mmseg.datasets import ADE20KDataset
 
 from tests.conftest import run_tool_here
 from tests.released import cvnets, efficientformerv2, files, shvit
@@ -40,20 +39,6 @@ def test_an_exported_released_model_agrees(name, shape, folder):
     assert (folder / 'out.onnx').is_file()
     compared = 'fraction of differing pixels' if 'voc12' in name else 'box error in pixels'
     assert compared in done.stdout  # something was found
-
-
-@pytest.mark.slow
-def test_a_segmentor_of_efficientformerv2_is_exported_for_images_of_any_size(folder):
-    name = 'semfpn_efficientformerv2_s2_ade20k'
-    picture = files.save_picture(folder / 'p.png', 160, 128)
-    made = efficientformerv2.RELEASES[name]()
-    network = efficientformerv2.with_random_weights(made, pixels_of(picture, (160, 128)))
-    released = files.save_mmdet2(network, folder / 'seg.pth', ADE20KDataset.METAINFO['classes'])
-    options = ['model.backbone.resize_matrix=True', f'{RESIZE}=(8192,128)']
-    out = ['--image', picture, '--cfg-options', *options]
-    done = run_tool_here('export', name, released, folder / 'out.onnx', *out)
-    assert done.returncode == 0, done.stdout
-    assert 'fraction of differing pixels' in done.stdout
 
 
 def save_detector(name: str, picture: Path, folder: Path) -> Path:

@@ -125,6 +125,15 @@ def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
     assert_agrees(compare(partial(run_onnx, path), expect, [images]))
 
 
+def test_matrices_of_position_biases_are_resized_to_any_size(tmp_path):
+    arch = dict(type='EfficientFormerV2', arch='s0', out_indices=(2,), resize_matrix=True)
+    backbone = randomized(MODELS.build(arch))
+    path = export_backbone(backbone, tmp_path / 'maps.onnx')
+    expect = partial(expect_maps, BackboneGraph(backbone), backbone)
+    batches = [photograph((65, 96)), photograph((128, 64), batch=2)]
+    assert_agrees(compare(partial(run_onnx, path), expect, batches))
+
+
 @pytest.mark.parametrize('family', sorted(FAMILIES))
 def test_a_backbone_with_a_fixed_size_has_no_superfluous_steps(family, tmp_path):
     backbone = MODELS.build(dict(type=family, **FAMILIES[family]))
