@@ -14,7 +14,8 @@ PACKAGE, VERSION = 'onnxruntime-web', '1.30.0'
 CDN = 'https://cdn.jsdelivr.net'
 # what the npm registry says of the archive
 ARCHIVE = (
-    'sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=='
+    'sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZ'
+    'ClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=='
 )
 FILES = {  # of the archive's folder dist, with their hashes for the browser
     'ort.wasm.bundle.min.mjs': (
