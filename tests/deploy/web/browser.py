@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,10 +34,28 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+class Shared(Quiet):
+    """The same with the header of a CDN that lets other pages read its files."""
+
+    def end_headers(self) -> None:
+        self.send_header('Access-Control-Allow-Origin', '*')
+        super().end_headers()
+
+
 @contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """The address of a folder on a static server."""
-    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder))) as server:
+def serve(folder: Path, certificate: Path | None = None) -> Iterator[str]:
+    """The address of a folder on a static server.
+
+    Args:
+        folder: What is served.
+        certificate: That of a CDN, with its key, in one file; None for plain http.
+    """
+    handler = partial(Shared if certificate else Quiet, directory=str(folder))
+    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -1,6 +1,9 @@
 """The page finds in Chromium what the predictor finds in Python, and shows texts as texts."""
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -227,6 +230,43 @@ def test_another_runtime_than_the_recorded_one_is_not_run(tab, write, tmp_path):
     with serve(folder) as address:
         assert tab.open(address) == 'failed'
         assert 'the runtime cannot be loaded' in tab.evaluate('document.body.innerText')
+
+
+def make_certificate(path: Path) -> Path:
+    """A certificate and its key, which no browser trusts."""
+    if not shutil.which('openssl'):
+        pytest.skip('openssl is not installed')
+    command = 'openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout - -out -'
+    path.write_bytes(subprocess.run(command.split(), check=True, capture_output=True).stdout)
+    return path
+
+
+def test_the_runtime_of_the_cdn_runs_and_wasm_takes_over_where_webgpu_fails(
+    runtime_files, picture, tmp_path
+):
+    if not find_chromium():
+        pytest.skip('Chromium is not installed: apt-get install chromium')
+    out, cdn = tmp_path / 'page', tmp_path / 'cdn'
+    page.write_page(red_file(tmp_path / 'model.onnx'), out)
+    folder = cdn / 'npm' / f'{runtime.PACKAGE}@{runtime.VERSION}' / 'dist'
+    folder.mkdir(parents=True)
+    for name, content in runtime_files.items():
+        (folder / name).write_bytes(content + b' ' * (name == runtime.BUILDS['webgpu'][0]))
+    certificate = make_certificate(tmp_path / 'certificate')
+    with serve(out) as address, serve(cdn, certificate) as other:
+        options = (
+            f'--host-resolver-rules=MAP cdn.jsdelivr.net {other.split("/")[2]}',
+            '--ignore-certificate-errors', '--enable-unsafe-webgpu',
+            '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan',
+        )  # fmt: skip
+        with open_tab(tmp_path / 'profile', options) as tab:
+            assert tab.open(f'{address}?runtime=webgpu') == 'ready'
+            said = tab.evaluate("document.getElementById('backend').textContent")
+            assert re.match(
+                r'WASM: WebGPU failed \(the runtime cannot be loaded from https://cdn', said
+            )
+            labels = tab.choose(picture)['prediction']['labelMap']
+            assert np.array_equal(np.reshape(labels, (72, 96)), cv2.imread(str(picture))[..., 2])
 
 
 RESIZES = [

@@ -6,7 +6,7 @@
 
 import {css, colorOf, describe, draw, nameOf} from './drawing.js';
 import {Model} from './model.js';
-import {capture, hasLiveCamera, readFile, startCamera, stopCamera} from './sources.js';
+import {copy, hasLiveCamera, read, readFile, startCamera, stopCamera} from './sources.js';
 
 const SPOKEN_EVERY = 3000; // ms between summaries for screen readers while the camera runs
 
@@ -127,9 +127,10 @@ function endCamera() {
 /** Run the model on a picture or a frame, and show both, unless another one was chosen. */
 async function look(source, mine) {
   const frame = document.createElement('canvas');
-  const result = await model.run(capture(source, frame));
+  copy(source, frame);
+  const result = await model.run(read(frame));
   if (mine !== turn) return;
-  capture(frame, view.picture);
+  copy(frame, view.picture);
   view.stage.hidden = false;
   view.empty.hidden = true;
   shown = result;

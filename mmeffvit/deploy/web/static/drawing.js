@@ -29,8 +29,10 @@ export function draw(overlay, picture, prediction, page, threshold) {
   const objects = prediction.labelMap ? [] : visible(prediction, threshold).reverse(); // best on top
   if (prediction.labelMap || objects.some((found) => found.mask)) {
     const layer = new ImageData(width, height);
-    prediction.labelMap?.forEach((label, i) => paint(layer, i, colorOf(label, page)));
-    for (const found of objects) paintMask(layer, found, page);
+    const pixels = new Uint32Array(layer.data.buffer);
+    const paints = page.palette.map(paintOf);
+    prediction.labelMap?.forEach((label, i) => (pixels[i] = paints[label % paints.length]));
+    for (const {label, mask} of objects) fill(pixels, width, mask, paints[label % paints.length]);
     const canvas = Object.assign(document.createElement('canvas'), {width, height});
     canvas.getContext('2d').putImageData(layer, 0, 0);
     context.drawImage(canvas, 0, 0);
@@ -40,16 +42,15 @@ export function draw(overlay, picture, prediction, page, threshold) {
 
 export const visible = ({objects}, threshold) => objects.filter(({score}) => score >= threshold);
 
-function paint(layer, pixel, color) {
-  layer.data.set(color, 4 * pixel);
-  layer.data[4 * pixel + 3] = 255 * OPACITY;
+/** A translucent color as the four bytes of a pixel. */
+function paintOf([red, green, blue]) {
+  return new Uint32Array(Uint8Array.of(red, green, blue, 255 * OPACITY).buffer)[0];
 }
 
-function paintMask(layer, {label, mask}, page) {
-  const color = colorOf(label, page);
+function fill(pixels, width, mask, paint) {
   for (let y = 0, i = 0; y < mask.height; y++) {
-    const start = (mask.top + y) * layer.width + mask.left;
-    for (let x = 0; x < mask.width; x++) if (mask.inside[i++]) paint(layer, start + x, color);
+    const start = (mask.top + y) * width + mask.left;
+    for (let x = 0; x < mask.width; x++) if (mask.inside[i++]) pixels[start + x] = paint;
   }
 }
 

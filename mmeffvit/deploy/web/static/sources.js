@@ -34,12 +34,15 @@ export function stopCamera(video) {
   for (const track of video.srcObject.getTracks()) track.stop();
 }
 
-/** Draw a picture or a frame of a video into a canvas of its size, and return its pixels. */
-export function capture(source, canvas) {
+/** Draw a picture or a frame of a video into a canvas, which gets its size. */
+export function copy(source, canvas) {
   const width = source.videoWidth ?? source.width;
   const height = source.videoHeight ?? source.height;
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, {width, height});
-  const context = canvas.getContext('2d', {willReadFrequently: true});
-  context.drawImage(source, 0, 0);
-  return context.getImageData(0, 0, width, height);
+  canvas.getContext('2d', {willReadFrequently: true}).drawImage(source, 0, 0);
+}
+
+/** The pixels of a canvas. */
+export function read(canvas) {
+  return canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
 }
