@@ -59,6 +59,7 @@ setup(
     license='Apache-2.0',
     python_requires='>=3.10',
     packages=find_packages(include=['mmeffvit', 'mmeffvit.*']),
+    package_data={'mmeffvit.deploy.web': ['static/*']},
     cmdclass={'build_py': BuildWithConfigs},
     entry_points={'console_scripts': ['mmeffvit = mmeffvit.cli.main:main']},
     # none, since exported files run without torch; OpenMMLab's packages do not require it either

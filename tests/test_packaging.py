@@ -37,6 +37,9 @@ def test_the_wheel_holds_the_package_and_nothing_else_at_top_level(wheel):
     carried = {n.removeprefix('mmeffvit/.mim/') for n in names if n.startswith('mmeffvit/.mim/')}
     metafiles = {str(p.relative_to(ROOT)) for p in (ROOT / 'configs').rglob('*.yml')}
     assert configs | tools | metafiles | {'model-index.yml'} <= carried
+    static = {str(p.relative_to(ROOT)) for p in (ROOT / 'mmeffvit' / 'deploy').rglob('static/*')}
+    assert static
+    assert static <= set(names)
     assert not any('__pycache__' in name or name.startswith('tests') for name in names)
 
 

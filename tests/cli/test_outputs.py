@@ -25,6 +25,7 @@ FOLDERS = {
     'test': ('no.py', 'no.pth', '--show-dir'),
     'train': ('no.py', '--work-dir'),
     'visualize_attention': ('SHViT:s1', 'no.jpg', '--out'),
+    'web': ('no.onnx',),
 }
 
 

@@ -1,0 +1,1 @@
+"""A page that runs an exported model in the browser."""

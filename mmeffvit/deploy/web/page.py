@@ -1,0 +1,148 @@
+"""Write a static page that runs an exported model in the browser."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmeffvit.deploy.predictor.predictor import OnnxPredictor
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output, check_output, partial_name
+from mmeffvit.utils.text import listed
+
+from .runtime import CDN, VERSION, describe_runtime, fetch_runtime
+
+STATIC = Path(__file__).with_name('static')
+MODEL = 'model.onnx'
+PAGE = 'page.json'  # what the scripts know of the model, and the files of the page
+MAX_SIDE = 4096  # pixels: canvases of phones end at 4096 x 4096
+MAX_SIZE = 2**30  # bytes: WebAssembly has 4 GiB for the file, the weights and the maps
+RESAMPLING = (  # what static/resizing.js has
+    ('cv2', 'bilinear'), ('pillow', 'bilinear'), ('pillow', 'bicubic'), ('pillow', 'lanczos'),
+)  # fmt: skip
+
+
+def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool = False) -> str:
+    """Write a folder with a page that runs a model: the scripts, the model and the runtime.
+
+    Args:
+        model: An ONNX file of ``tools/export.py``.
+        out: The folder; an earlier page in it is replaced.
+        bundle: Put the runtime into the folder, taken from the npm registry; by default the page
+            loads it from a public CDN, and checks its hash.
+
+    Returns:
+        What was written, for the user.
+
+    Raises:
+        UserError: If the file was not written by ``tools/export.py`` or cannot run in a browser,
+            the folder contains anything else, or the runtime cannot be fetched.
+    """
+    model, out = Path(model), check_output(out, folder=True).resolve()
+    check_folder(out)
+    page = describe_page(model)
+    files = {path.name: path.read_bytes() for path in sorted(STATIC.iterdir())}
+    files[MODEL] = model.read_bytes()
+    if bundle:
+        files |= fetch_runtime()
+        files['index.html'] = files['index.html'].replace(f' {CDN}'.encode(), b'')
+    page |= dict(runtime=describe_runtime(bundle), files=sorted([*files, PAGE]))
+    files[PAGE] = json.dumps(page, indent=1).encode()
+    write_folder(out, files)
+    size = sum(map(len, files.values())) / 2**20
+    where = 'in it' if bundle else f'from {CDN}'
+    return (
+        f'{out}: {len(files)} files, {size:.1f} MiB; ONNX Runtime Web {VERSION} {where}\n'
+        f'python -m http.server -d {out}'
+    )
+
+
+def describe_page(path: Path) -> dict[str, Any]:
+    """What the scripts need to know of a model, validated.
+
+    Raises:
+        UserError: If it cannot run in a browser.
+    """
+    if path.suffix != '.onnx':
+        raise UserError(f'{path} has the suffix {path.suffix!r}; a browser runs .onnx files')
+    predictor = OnnxPredictor(path)
+    batch, _, *sides = predictor.session.shape
+    fixed = sides if all(isinstance(side, int) for side in sides) else None
+    how = dict(predictor.how)
+    if path.stat().st_size > MAX_SIZE:
+        raise UserError(f'{path} has {path.stat().st_size / 2**30:.1f} GiB; a browser runs files '
+                        f'of up to {MAX_SIZE // 2**30} GiB')  # fmt: skip
+    if isinstance(batch, int) and batch != 1:
+        raise UserError(f'{path} takes batches of {batch} images, and a page shows one: export it '
+                        'with --batch 1 or without --batch')  # fmt: skip
+    largest = max([*(fixed or ()), *(how['scale'] or ()), *(how['pad'] or ())], default=0)
+    if largest > MAX_SIDE:
+        raise UserError(f'{path} takes images with {largest:,} pixels per side; a browser runs '
+                        f'up to {MAX_SIDE:,}: export it with a smaller --shape')  # fmt: skip
+    if (how['backend'], how['interpolation']) not in RESAMPLING:
+        choices = ', '.join(' '.join(pair) for pair in RESAMPLING)
+        raise UserError(f'{path} resizes images with {how["backend"]} {how["interpolation"]}; a '
+                        f'page resizes with one of {choices}')  # fmt: skip
+    how['pad_value'] = rgb(how['pad_value'])
+    return dict(
+        name=path.name,
+        model=MODEL,
+        task=predictor.metadata['task'],
+        classes=predictor.classes,
+        palette=predictor.palette.tolist(),
+        resize=how,
+        fixed=fixed,
+        fill=rgb(predictor.fill),
+        mask_threshold=predictor.mask_threshold,
+        version=VERSION,
+    )
+
+
+def rgb(value: Any) -> list[int]:
+    """The color of the padding for an RGB image, from that for a BGR one."""
+    return np.round(np.broadcast_to(value, 3)[::-1]).astype(np.uint8).tolist()
+
+
+def check_folder(out: Path) -> None:
+    """Check that a folder is absent, empty, or contains an earlier page and nothing else.
+
+    Raises:
+        UserError: If it contains anything else.
+    """
+    found = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    others = found - page_files(out)
+    if others:
+        raise UserError(
+            f'output {str(out)!r} contains {listed(sorted(others), 3)}, not of a page: choose '
+            'another folder; nothing was changed'
+        )
+
+
+def page_files(folder: Path) -> set[str]:
+    """The names of the files of an earlier page."""
+    try:
+        names = json.loads((folder / PAGE).read_bytes())['files']
+        return {name for name in names if (folder / name).is_file()}
+    except (OSError, ValueError, TypeError, KeyError):
+        return set()
+
+
+def write_folder(out: Path, files: dict[str, bytes]) -> None:
+    """Write the files of a folder at once, in place of an earlier page."""
+    aside = out.with_name(partial_name(out.name))
+    try:
+        with atomic_output(out) as partial:
+            partial.mkdir()
+            for name, content in files.items():
+                (partial / name).write_bytes(content)
+            if out.exists():
+                check_folder(out)  # it may have changed since
+                out.rename(aside)
+    except BaseException:
+        if aside.exists() and not out.exists():
+            aside.rename(out)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)

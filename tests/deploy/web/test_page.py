@@ -1,0 +1,398 @@
+"""The page finds in Chromium what the predictor finds in Python, and shows texts as texts."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from torch import nn
+
+from mmeffvit.deploy import OnnxPredictor
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
+from mmeffvit.deploy.onnx.metadata import config_metadata
+from mmeffvit.deploy.predictor.resizing import resize
+from mmeffvit.deploy.predictor.validation import NO_RESIZE
+from mmeffvit.deploy.web import page, runtime
+from mmeffvit.errors import UserError
+from tests.configs.models import load
+from tests.conftest import run_command_here
+from tests.deploy import models
+from tests.deploy.graphs import test_two_stage as two_stage
+from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
+
+DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hacked = 1">'] * 3
+SHAPE = (96, 112)  # of the models: pictures of 72 x 96 are padded
+
+
+@pytest.fixture(scope='module')
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """72 x 96 pixels of smooth noise."""
+    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    path = tmp_path_factory.mktemp('picture') / 'noise.png'
+    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
+    return path
+
+
+def export(config_name: str, model: nn.Module, path: Path, classes: Sequence[str] = ()) -> Path:
+    """A tiny model in a file of one size, with the metadata of a config."""
+    config = load(config_name)
+    metadata = config_metadata(config, model, dict(classes=classes or None))
+    return export_graph(make_graph(model), path, ExportOptions(SHAPE, 1), metadata)
+
+
+def red_file(
+    out: Path,
+    shape: tuple[Any, ...] = (1, 3, 'h', 'w'),
+    task: str = 'semantic segmentation',
+    **how: Any,
+) -> Path:
+    """A file whose label map is the red channel."""
+    images = onnx.helper.make_tensor_value_info('images', onnx.TensorProto.FLOAT, shape)
+    label_map = onnx.helper.make_tensor_value_info('label_map', onnx.TensorProto.INT64, None)
+    nodes = [
+        onnx.helper.make_node('Gather', ['images', 'red'], ['channel'], axis=1),
+        onnx.helper.make_node('Cast', ['channel'], ['label_map'], to=onnx.TensorProto.INT64),
+    ]
+    red = onnx.numpy_helper.from_array(np.int64(0), 'red')
+    graph = onnx.helper.make_graph(nodes, 'red', [images], [label_map], [red])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid('', 20)])
+    model.ir_version = 9
+    metadata = dict(task=task, resize=json.dumps({**NO_RESIZE, **how}))
+    onnx.helper.set_model_props(model, metadata)
+    onnx.save(model, out)
+    return out
+
+
+@pytest.fixture(scope='module')
+def runtime_files() -> dict[str, bytes]:
+    """onnxruntime-web."""
+    try:
+        return runtime.fetch_runtime()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope='module')
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    if not find_chromium():
+        pytest.skip('Chromium is not installed: apt-get install chromium')
+    options = ['--host-resolver-rules=MAP page.test 127.0.0.1']
+    with open_tab(tmp_path_factory.mktemp('profile'), options) as tab:
+        yield tab
+
+
+@pytest.fixture
+def write(runtime_files, tmp_path, monkeypatch) -> Callable[[Path], Path]:
+    """Writes the page of a model with its runtime, and returns the folder."""
+    monkeypatch.setattr(page, 'fetch_runtime', lambda: runtime_files)  # once for all tests
+
+    def write(model: Path) -> Path:
+        page.write_page(model, tmp_path / 'page', bundle=True)
+        return tmp_path / 'page'
+
+    return write
+
+
+def assert_same_objects(found: list[dict[str, Any]], expected: dict[str, NDArray]) -> None:
+    """Same number, and each has its counterpart of the same class; scores 1e-3, IoU 0.99."""
+    assert len(found) == len(expected['scores']) > 0
+    left = list(range(len(found)))
+    for i, (label, score) in enumerate(zip(expected['labels'], expected['scores'], strict=True)):
+        match = next(
+            j
+            for j in left
+            if found[j]['label'] == label
+            and abs(found[j]['score'] - score) < 1e-3
+            and np.abs(np.subtract(found[j]['box'], expected['bboxes'][i])).max() < 0.05
+        )
+        left.remove(match)
+        if 'masks' in expected:
+            pasted = np.zeros_like(expected['masks'][i])
+            mask = found[match]['mask']
+            region = np.array(mask['inside'], dtype=bool).reshape(mask['height'], mask['width'])
+            end = mask['top'] + mask['height'], mask['left'] + mask['width']
+            pasted[mask['top'] : end[0], mask['left'] : end[1]] = region
+            union = (pasted | expected['masks'][i]).sum()
+            assert (pasted & expected['masks'][i]).sum() >= 0.99 * union
+
+
+@pytest.mark.slow
+def test_objects_are_those_of_the_predictor_and_hostile_names_are_texts(
+    tab, write, picture, tmp_path
+):
+    model = export(DETECTOR, models.tiny(DETECTOR), tmp_path / '<i>model.onnx', HOSTILE)
+    (expected,) = OnnxPredictor(model)(picture)['predictions']
+    with serve(write(model)) as address:
+        assert tab.open(address) == 'ready'
+        found = tab.choose(picture)
+        assert_same_objects(found['prediction']['objects'], expected)
+        text = tab.evaluate("""(() => {
+            const slider = document.getElementById('threshold');
+            slider.value = 0;
+            slider.dispatchEvent(new Event('input'));
+            return document.body.innerText;
+        })()""")
+        rows = tab.evaluate("document.querySelectorAll('#results li').length")
+        assert rows == len(expected['scores'])
+        assert all(HOSTILE[label] in text for label in set(expected['labels']))
+        assert text.startswith('<i>model.onnx')
+        assert tab.evaluate("document.querySelectorAll('body script, img, i').length") == 0
+        assert tab.evaluate('window.hacked') is None
+    assert 'Content Security Policy' not in ''.join(tab.messages)
+
+
+@pytest.mark.slow
+def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
+    tab, write, picture, tmp_path
+):
+    model = export('maskrcnn_swiftformer_xs_shapes', two_stage.tiny(), tmp_path / 'model.onnx')
+    (expected,) = OnnxPredictor(model)(picture)['predictions']
+    assert expected['masks'].any()
+    with serve(write(model)) as address:
+        assert tab.open(address) == 'ready'
+        assert_same_objects(tab.choose(picture)['prediction']['objects'], expected)
+        focused = []
+        for _ in range(3):
+            for kind in ('rawKeyDown', 'keyUp'):
+                tab.send('Input.dispatchKeyEvent', type=kind, key='Tab', windowsVirtualKeyCode=9)
+            focused.append(tab.evaluate('document.activeElement.id'))
+        assert focused == ['file', 'camera', 'threshold']
+        nodes = tab.send('Accessibility.getFullAXTree')['nodes']
+        named = {
+            (node['role']['value'], node['name']['value'])
+            for node in nodes
+            if node.get('role', {}).get('value') in ('slider', 'button', 'image')
+        }
+        summary = tab.evaluate("document.getElementById('summary').textContent")
+        assert named == {
+            ('button', 'Choose a picture'),
+            ('button', 'Start the camera'),
+            ('slider', 'Score threshold'),
+            ('image', summary),
+        }
+        frames = tab.evaluate("""new Promise((done) => {
+            const camera = document.getElementById('camera');
+            const frames = [];
+            document.addEventListener('prediction', ({detail}) => {
+                frames.push(detail.milliseconds);
+                if (frames.length === 2) camera.click(), done(frames);
+            });
+            camera.click();
+        })""")
+        assert len(frames) == 2
+        assert tab.evaluate("document.getElementById('camera').textContent") == 'Start the camera'
+
+
+@pytest.mark.slow
+def test_a_label_map_is_that_of_the_predictor(tab, write, picture, tmp_path):
+    model = export(SEGMENTOR, models.tiny(SEGMENTOR), tmp_path / 'model.onnx')
+    (expected,) = OnnxPredictor(model)(picture)['predictions']
+    with serve(write(model)) as address:
+        assert tab.open(address) == 'ready'
+        found = tab.choose(picture)
+        assert tab.evaluate("document.getElementById('threshold-row').hidden")
+    labels = np.reshape(found['prediction']['labelMap'], expected['label_map'].shape)
+    assert len(np.unique(labels)) > 1
+    assert (labels != expected['label_map']).mean() < 1e-3
+
+
+def test_without_a_secure_context_the_page_says_so_and_offers_to_take_a_picture(
+    tab, write, picture, tmp_path
+):
+    model = red_file(tmp_path / 'model.onnx')
+    with serve(write(model)) as address:
+        assert tab.open(address.replace('127.0.0.1', 'page.test')) == 'ready'
+        assert 'WebGPU needs https' in tab.evaluate('document.body.innerText')
+        assert 'Take a picture' in tab.evaluate('document.body.innerText')
+        assert tab.evaluate("document.getElementById('camera').hidden")
+        labels = tab.choose(picture)['prediction']['labelMap']
+        assert np.array_equal(np.reshape(labels, (72, 96)), cv2.imread(str(picture))[..., 2])
+        text = picture.with_name('text.txt')
+        text.write_text('no picture')
+        with pytest.raises(AssertionError, match=r'text\.txt is not a picture'):
+            tab.choose(text)
+
+
+def test_another_runtime_than_the_recorded_one_is_not_run(tab, write, tmp_path):
+    folder = write(red_file(tmp_path / 'model.onnx'))
+    binary = folder / runtime.BUILDS['wasm'][1]
+    binary.write_bytes(binary.read_bytes() + b'\0')
+    with serve(folder) as address:
+        assert tab.open(address) == 'failed'
+        assert 'the runtime cannot be loaded' in tab.evaluate('document.body.innerText')
+
+
+def make_certificate(path: Path) -> Path:
+    """A certificate and its key, which no browser trusts."""
+    if not shutil.which('openssl'):
+        pytest.skip('openssl is not installed')
+    command = 'openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout - -out -'
+    path.write_bytes(subprocess.run(command.split(), check=True, capture_output=True).stdout)
+    return path
+
+
+def test_the_runtime_of_the_cdn_runs_and_wasm_takes_over_where_webgpu_fails(
+    runtime_files, picture, tmp_path
+):
+    if not find_chromium():
+        pytest.skip('Chromium is not installed: apt-get install chromium')
+    out, cdn = tmp_path / 'page', tmp_path / 'cdn'
+    page.write_page(red_file(tmp_path / 'model.onnx'), out)
+    folder = cdn / 'npm' / f'{runtime.PACKAGE}@{runtime.VERSION}' / 'dist'
+    folder.mkdir(parents=True)
+    for name, content in runtime_files.items():
+        (folder / name).write_bytes(content + b' ' * (name == runtime.BUILDS['webgpu'][0]))
+    certificate = make_certificate(tmp_path / 'certificate')
+    with serve(out) as address, serve(cdn, certificate) as other:
+        options = (
+            f'--host-resolver-rules=MAP cdn.jsdelivr.net {other.split("/")[2]}',
+            '--ignore-certificate-errors', '--enable-unsafe-webgpu',
+            '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan',
+        )  # fmt: skip
+        with open_tab(tmp_path / 'profile', options) as tab:
+            assert tab.open(f'{address}?runtime=webgpu') == 'ready'
+            said = tab.evaluate("document.getElementById('backend').textContent")
+            assert re.match(
+                r'WASM: WebGPU failed \(the runtime cannot be loaded from https://cdn', said
+            )
+            labels = tab.choose(picture)['prediction']['labelMap']
+            assert np.array_equal(np.reshape(labels, (72, 96)), cv2.imread(str(picture))[..., 2])
+
+
+RESIZES = [
+    (dict(), None),
+    (dict(scale=[133, 80], keep_ratio=True), None),
+    (dict(scale=[40, 31]), None),
+    (dict(scale=[61, 47], keep_ratio=True, truncated=True, divisor=8), None),
+    (dict(scale=[61, 47], keep_ratio=True, divisor=8, rounding='up'), None),
+    (dict(scale=[50, 50], keep_ratio=True, pad=[64, 56], pad_value=[1, 2, 3]), None),
+    (dict(keep_ratio=True), (60, 100)),
+    (dict(), (36, 48)),
+    *((dict(scale=[51, 150], backend='pillow', interpolation=kernel), None)
+      for kernel in ('bilinear', 'bicubic', 'lanczos')),
+]  # fmt: skip
+
+
+def test_pictures_are_resized_as_in_python(tab, picture, tmp_path):
+    folder = tmp_path / 'page'
+    page.write_page(red_file(tmp_path / 'model.onnx'), folder)
+    image = cv2.imread(str(picture))[..., ::-1]
+    pixels = np.dstack([image, np.full((72, 96), 255, np.uint8)])
+    with serve(folder) as address:
+        tab.send('Page.navigate', url=f'{address}style.css')
+        for how, fixed in RESIZES:
+            settings = {**NO_RESIZE, **how}
+            expected = resize(image[..., ::-1], settings, fixed, (7, 8, 9))
+            ours = dict(fixed=fixed, fill=[9, 8, 7], resize=settings)
+            ours['resize']['pad_value'] = page.rgb(settings['pad_value'])
+            code = f"""import('./resizing.js').then(({{resize, planar}}) => {{
+                const picture = {{data: new Uint8Array({pixels.ravel().tolist()}),
+                                  height: 72, width: 96, channels: 4}};
+                const found = resize(picture, {json.dumps(ours)});
+                return {{...found, image: [...planar(found.image)]}};
+            }})"""
+            found = tab.evaluate(code)
+            channels = expected.image[..., ::-1].transpose(2, 0, 1)
+            values = np.float32(found['image']).reshape(channels.shape)
+            # sums of floats may be rounded in another order
+            limit = 1e-4 if channels.dtype == np.float32 else 0
+            assert np.abs(values - channels).max() <= limit, (how, fixed)
+            assert tuple(found['content']) == expected.content
+            assert np.allclose(found['factors'], expected.factors)
+
+
+def test_the_page_loads_the_pinned_runtime_and_nothing_else_from_elsewhere(tmp_path):
+    out = tmp_path / 'page'
+    said = page.write_page(red_file(tmp_path / 'model.onnx'), out)
+    assert f'python -m http.server -d {out}' in said
+    written = json.loads((out / 'page.json').read_text())
+    assert set(written['files']) == {path.name for path in out.iterdir()}
+    for parts in written['runtime'].values():
+        for part in parts.values():
+            folder, _, name = part['address'].rpartition('/')
+            assert folder == 'https://cdn.jsdelivr.net/npm/onnxruntime-web@1.30.0/dist'
+            assert part['integrity'] == runtime.FILES[name]
+    for path in page.STATIC.iterdir():
+        assert path.read_text().count('https://') == (path.name == 'index.html'), path
+
+
+def test_another_archive_than_the_recorded_one_is_refused(runtime_files, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime, 'ARCHIVE', 'sha512-AAAA')
+    out = tmp_path / 'page'
+    with pytest.raises(UserError, match=r'has the hash sha512-q0y.*, not sha512-AAAA'):
+        page.write_page(red_file(tmp_path / 'model.onnx'), out, bundle=True)
+    assert not out.exists()
+    monkeypatch.setenv('PATH', '')
+    with pytest.raises(UserError, match='npm is not installed'):
+        runtime.fetch_runtime()
+
+
+def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_path):
+    out, model = tmp_path / 'page', red_file(tmp_path / 'model.onnx')
+    out.mkdir()
+    for _ in range(2):
+        page.write_page(model, out)
+    other = red_file(tmp_path / 'other.onnx')
+    (out / 'notes.txt').write_text('mine')
+    run = run_command_here('web', other, out)
+    assert run.returncode == 2
+    assert 'contains notes.txt, not of a page: choose another folder' in run.stdout
+    assert (out / 'notes.txt').read_text() == 'mine'
+    (out / 'notes.txt').unlink()
+    assert run_command_here('web', other, out).returncode == 0
+    assert json.loads((out / 'page.json').read_text())['name'] == 'other.onnx'
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'other.onnx', 'page']
+
+
+def test_an_interrupted_command_leaves_the_earlier_page(tmp_path, monkeypatch):
+    out, model = tmp_path / 'page', red_file(tmp_path / 'model.onnx')
+    page.write_page(model, out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def interrupt(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page, 'check_folder', interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        page.write_folder(out, {'index.html': b'new'})
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'page']
+
+
+@pytest.mark.parametrize(
+    ('shape', 'how', 'words'),
+    [
+        ((4, 3, 'h', 'w'), {}, ('batches of 4 images', '--batch 1')),
+        ((1, 3, 64, 5000), {}, ('5,000 pixels per side', '--shape')),
+        ((1, 3, 'h', 'w'), dict(scale=[9000, 800]), ('9,000 pixels per side', '4,096')),
+        ((1, 3, 'h', 'w'), dict(interpolation='area'), ('with cv2 area', 'pillow bicubic')),
+        ((1, 'h', 'w'), {}, ('not one batch of images',)),
+    ],
+)
+def test_a_file_that_a_browser_cannot_run_is_one_message(shape, how, words, tmp_path):
+    model = red_file(tmp_path / 'model.onnx', shape, **how)
+    run = run_command_here('web', model, tmp_path / 'page')
+    assert run.returncode == 2
+    (message,) = [line for line in run.stdout.splitlines() if line.startswith('error: ')]
+    assert all(word in message for word in words), message
+    assert not (tmp_path / 'page').exists()
+
+
+def test_other_files_are_refused(tmp_path):
+    out, features = tmp_path / 'page', red_file(tmp_path / 'features.onnx', task='features')
+    with pytest.raises(UserError, match='--backbone-only'):
+        page.write_page(features, out)
+    with pytest.raises(UserError, match=r"has the suffix '\.xml'"):
+        page.write_page(features.with_suffix('.xml'), out)
+    with pytest.raises(UserError, match='does not exist'):
+        page.write_page(tmp_path / 'none.onnx', out)
