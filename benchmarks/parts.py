@@ -4,6 +4,7 @@ from types import ModuleType
 
 from . import (
     ablation,
+    alternatives,
     attention,
     backbones,
     compiled,
@@ -22,6 +23,7 @@ PARTS: dict[str, ModuleType] = {
     'deployed': deployed,
     'int8': int8,
     'detectors': detectors,
+    'alternatives': alternatives,
     'gemm': gemm,
     'headlines': headlines,
     'compiled': compiled,
