@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -77,18 +78,31 @@ def import_timm() -> ModuleType:
     """
     separate = Path(sys.prefix, 'parity')
     if find_spec('timm') is None and separate.is_dir():
-        # this torchvision is built for another torch, so its operators do not load; importing it
-        # only needs their schemas
-        library = torch.library.Library('torchvision', 'DEF')
-        for name in ('nms', 'qnms'):
-            library.define(f'{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
-        _schemas.append(library)
         sys.path.append(str(separate))
+        import_torchvision()
     try:
         import timm
     except ImportError as error:
         raise UserError('timm is not installed: run `make environment`') from error
     return timm
+
+
+def import_torchvision() -> None:
+    """Import a torchvision that may be built for another torch.
+
+    Its operators do not load then; the import only needs their schemas. Where they load, as with
+    torch's CUDA build, schemas of the same names would end the process.
+    """
+    try:
+        import_module('torchvision')
+    except (RuntimeError, ImportError):
+        library = torch.library.Library('torchvision', 'DEF')
+        for name in ('nms', 'qnms'):
+            library.define(f'{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
+        _schemas.append(library)
+        for name in [name for name in sys.modules if name.partition('.')[0] == 'torchvision']:
+            del sys.modules[name]
+        import_module('torchvision')
 
 
 def build_ours(variant: Variant, size: tuple[int, int], **options: object) -> Backbone:
