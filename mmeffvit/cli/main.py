@@ -19,6 +19,7 @@ COMMANDS = {  # the module in this folder, and what it does
     'predict': ('predict', 'run a checkpoint on images and videos'),
     'export': ('export', 'write a file for another runtime'),
     'quantize': ('quantize', 'make an int8 file of an exported one'),
+    'profile': ('profile', 'measure every runtime here, and name the best'),
     'browse': ('browse', 'draw what training is fed'),
     'check': ('check', 'find faults of a config and of its data'),
     'complexity': ('complexity', 'count parameters and multiply-adds'),
