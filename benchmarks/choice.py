@@ -1,12 +1,13 @@
 """The choice of ``mmeffvit profile`` beside all files it chose from, one thread, batch 1.
 
-The profiler has timed each file in a process of its own; here they are timed again, in one. Each
-turn is a series of images, as of a video: single images in turns would be run with the caches as
+The profiler has timed each file in a process of its own; here they are timed again, in one. As
+there, a turn is a series of runs, as on a video: single runs in turns would have the caches as
 another file has left them. Backbones with random weights, as in the part on int8.
 """
 
 import statistics
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,20 +18,22 @@ from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.pictures import reader_of
-from mmeffvit.deploy.predictor.sessions import Session
+from mmeffvit.deploy.profiling.candidates import Candidate
 from mmeffvit.deploy.profiling.opening import open_file
 from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
+from mmeffvit.deploy.profiling.worker import timed
 
 from .backbones import key
 from .int8 import with_statistics, write_images
-from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
+from .part import CLOCKS, Cases, Rows, Settings, Target, measured, milliseconds, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
+from .timing import Samples
 
 TITLE = 'Choice of the profiler'
 DEVICES = ('cpu',)
-SECONDS = 20.0
-SERIES = 20  # images in a turn
+ROUNDS = 10
+SECONDS = 0.2  # of a turn
 HIGHEST = 1.05  # time of the choice relative to the fastest
 
 
@@ -54,27 +57,34 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         options = ProfileOptions(
             images=folder / 'images',
             threads=(1,),
-            seconds=0.05 if settings.quick else 1.0,
+            seconds=0.05 if settings.quick else 2.0,
             clock=settings.clock,
         )
         found = profile_source(str(variant), source, ExportOptions(size, 1), folder, options)
-        runs = {}
-        for file in (each.candidate for each in found.measured):
-            session = open_file(file.path, 1, half=file.half)
-            runs[f'{file.runtime} {file.precision}'] = partial(run_series, session, image)
-        samples = settings.time(runs, SECONDS)
-    per_image = {name: [each / SERIES for each in times] for name, times in samples.items()}
+        samples = time_again([each.candidate for each in found.measured], image, settings)
     chosen = found.best.candidate
     return dict(
         model=str(variant), size=size, chosen=f'{chosen.runtime} {chosen.precision}',
         absent=[f'{a.runtime} {a.precision}: {a.state}' for a in found.absent],
-        seconds=rounded(per_image),
+        seconds=rounded(samples),
     )  # fmt: skip
 
 
-def run_series(session: Session, image: NDArray) -> None:
-    for _ in range(SERIES):
-        session.run(image)
+def time_again(files: Sequence[Candidate], image: NDArray, settings: Settings) -> Samples:
+    """The median of every turn, by file."""
+    rounds, seconds = (2, 0.02) if settings.quick else (ROUNDS, SECONDS)
+    runs = {
+        f'{file.runtime} {file.precision}': partial(
+            open_file(file.path, 1, half=file.half).run, image
+        )
+        for file in files
+    }
+    samples: Samples = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times = timed(run, seconds, CLOCKS[settings.clock])
+            samples[name].append(statistics.median(times))
+    return samples
 
 
 def slowdown(row: Row) -> float:

@@ -20,7 +20,7 @@ from mmeffvit.deploy.profiling.run import (
 )
 from mmeffvit.deploy.profiling.worker import CLOCKS
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.visualization.profile import draw_profile
 
 from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
@@ -115,6 +115,8 @@ def check_outputs(out: Path | None, write: Path | None) -> None:
             f'--write {str(write)!r} ends in {write.suffix!r}; leave the suffix out, or choose '
             f'from {", ".join(RUNTIMES)}'
         )
+    for suffix in RUNTIMES if write else ():
+        check_output(write.with_suffix(suffix))
 
 
 def profile(

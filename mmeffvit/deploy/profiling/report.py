@@ -9,7 +9,7 @@ from .layers import LayerTimes
 from .turns import Timing
 
 MIB = 2**20
-SLOWEST = 12  # layers in the table
+LISTED = 12  # layers and kinds of operators in the tables
 LONGEST = 60  # characters of a layer's name
 HINTS = {  # what a float16 file needs to be computed in it
     'OpenVINO': "compile it with {'INFERENCE_PRECISION_HINT': 'f16'}",
@@ -111,10 +111,13 @@ class Profile:
         def share(seconds: float) -> list[str]:
             return [f'{1e3 * seconds:.3f}', f'{seconds / times.total:.1%}']
 
-        kinds = [[kind, str(count), *share(value)] for kind, count, value in times.kinds()]
+        found, rest = times.kinds()[:LISTED], times.kinds()[LISTED:]
+        if rest:
+            found.append(('others', sum(n for _, n, _ in rest), sum(value for *_, value in rest)))
+        kinds = [[kind, str(count), *share(value)] for kind, count, value in found]
         slowest = [
             [shortened(layer.name), layer.kind, *share(layer.seconds)]
-            for layer in times.slowest(SLOWEST)
+            for layer in times.slowest(LISTED)
         ]
         return [
             '',

@@ -152,7 +152,12 @@ def time_in_turns(
         close = [key for key, median in medians.items() if median <= CLOSE * fastest]
         if len(close) > 1:
             play(runners, close, FINAL_ROUNDS, seconds / ROUNDS, failures)
-        found = {key: r.timing() for key, r in runners.items() if key not in failures}
+        found: dict[Key, Timing] = {}
+        for key in (each for each in runners if each not in failures):
+            try:
+                found[key] = runners[key].timing()
+            except UserError as error:
+                failures[key] = str(error)
     return found, failures
 
 
