@@ -1,8 +1,8 @@
 """The choice of ``mmeffvit profile`` beside all files it chose from, one thread, batch 1.
 
-The profiler has timed each file in a process of its own; here they are timed again, in one. As
-there, a turn is a series of runs, as on a video: single runs in turns would have the caches as
-another file has left them. Backbones with random weights, as in the part on int8.
+All of them are timed a second time, as the profiler does: each in a process of its own, in turns of
+many runs. In one process, or with single runs in turns, a file would find the caches and the memory
+as others have left them. Backbones with random weights, as in the part on int8.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from numpy.typing import NDArray
+import numpy as np
 
 from mmeffvit.deploy.compare import expect_maps
 from mmeffvit.deploy.export import Source
@@ -19,21 +19,20 @@ from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.pictures import reader_of
 from mmeffvit.deploy.profiling.candidates import Candidate
-from mmeffvit.deploy.profiling.opening import open_file
 from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
-from mmeffvit.deploy.profiling.worker import timed
+from mmeffvit.deploy.profiling.turns import Entrant, time_in_turns
+from mmeffvit.deploy.profiling.worker import Job
 
 from .backbones import key
 from .int8 import with_statistics, write_images
-from .part import CLOCKS, Cases, Rows, Settings, Target, measured, milliseconds, table
+from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
 from .timing import Samples
 
 TITLE = 'Choice of the profiler'
 DEVICES = ('cpu',)
-ROUNDS = 10
-SECONDS = 0.2  # of a turn
+SECONDS = 2.0  # for each file
 HIGHEST = 1.05  # time of the choice relative to the fastest
 
 
@@ -54,14 +53,15 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         image = read(paths[-1])
         pixels = image[0].transpose(1, 2, 0).astype('uint8')
         source = Source(graph, {}, partial(expect_maps, graph, backbone), ('noise', pixels))
+        seconds = 0.05 if settings.quick else SECONDS
         options = ProfileOptions(
-            images=folder / 'images',
-            threads=(1,),
-            seconds=0.05 if settings.quick else 2.0,
-            clock=settings.clock,
+            images=folder / 'images', threads=(1,), seconds=seconds, clock=settings.clock
         )
         found = profile_source(str(variant), source, ExportOptions(size, 1), folder, options)
-        samples = time_again([each.candidate for each in found.measured], image, settings)
+        stored = folder / 'image.npy'
+        np.save(stored, image)
+        files = [each.candidate for each in found.measured]
+        samples = time_again(files, stored, seconds, settings)
     chosen = found.best.candidate
     return dict(
         model=str(variant), size=size, chosen=f'{chosen.runtime} {chosen.precision}',
@@ -70,21 +70,20 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
     )  # fmt: skip
 
 
-def time_again(files: Sequence[Candidate], image: NDArray, settings: Settings) -> Samples:
-    """The median of every turn, by file."""
-    rounds, seconds = (2, 0.02) if settings.quick else (ROUNDS, SECONDS)
-    runs = {
-        f'{file.runtime} {file.precision}': partial(
-            open_file(file.path, 1, half=file.half).run, image
+def time_again(
+    files: Sequence[Candidate], images: Path, seconds: float, settings: Settings
+) -> Samples:
+    """Twentieths of the distribution of times, by file."""
+    entrants = {
+        f'{file.runtime} {file.precision}': Entrant(
+            Job(file.path, images, threads=1, half=file.half, clock=settings.clock)
         )
         for file in files
     }
-    samples: Samples = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            times = timed(run, seconds, CLOCKS[settings.clock])
-            samples[name].append(statistics.median(times))
-    return samples
+    found, failures = time_in_turns(entrants, seconds)
+    if failures:
+        raise RuntimeError(f'files that ran do not run again: {failures}')
+    return {name: statistics.quantiles(each.seconds, n=20) for name, each in found.items()}
 
 
 def slowdown(row: Row) -> float:
@@ -104,7 +103,8 @@ def render(rows: Rows) -> list[str]:
             milliseconds(row['seconds'][name]) if name in row['seconds'] else '' for name in names
         ]
         lines.append([*cells, row['chosen'], f'{slowdown(row):.2f}'])
-    return [*table(heading, lines), '', 'Empty: refused, not possible or not installed.']
+    notes = 'In parentheses the 5 % quantile. Empty: refused, not possible or not installed.'
+    return [*table(heading, lines), '', notes]
 
 
 def targets(rows: Rows) -> list[Target]:
