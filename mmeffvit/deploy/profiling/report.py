@@ -67,6 +67,12 @@ class Profile:
         """The fastest file that agrees."""
         return self.measured[0]
 
+    @property
+    def close(self) -> tuple[Measured, ...]:
+        """Files that are not clearly slower: their times overlap with those of the best."""
+        _, high = self.best.timing.spread
+        return tuple(each for each in self.measured[1:] if each.timing.spread[0] < high)
+
     def __str__(self) -> str:
         height, width = self.shape[2:]
         unit = {'wall': 'wall clock', 'processor': 'CPU time'}[self.clock]
@@ -80,6 +86,8 @@ class Profile:
             '',
             f'fastest that agrees: {self.best}, {1e3 * self.best.timing.median:.2f} ms',
         ]
+        if self.close:
+            lines.append(f'not clearly slower, by its spread: {"; ".join(map(str, self.close))}')
         if self.best.candidate.half:
             lines.append(f'(float16: {HINTS[self.best.candidate.runtime]})')
         return '\n'.join([*lines, *self.layer_lines()])
@@ -137,6 +145,7 @@ class Profile:
             cores=self.cores,
             clock=self.clock,
             best=str(self.best),
+            close=[str(each) for each in self.close],
             measured=[
                 dict(
                     runtime=each.candidate.runtime,

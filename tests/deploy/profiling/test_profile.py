@@ -106,6 +106,9 @@ def test_every_runtime_and_precision_is_measured_or_the_reason_is_given(profiled
 def test_the_fastest_is_the_best_and_times_and_memory_are_plausible(profiled):
     medians = [each.timing.median for each in profiled.measured]
     assert profiled.best.timing.median == min(medians)
+    assert profiled.best not in profiled.close
+    for each in profiled.close:
+        assert each.timing.spread[0] < profiled.best.timing.spread[1]
     for each in profiled.measured:
         low, high = each.timing.spread
         assert 0 < low <= each.timing.median <= high
