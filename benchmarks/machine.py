@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from mmeffvit.utils.machine import cpu_info, cpu_name, num_cores
 from mmeffvit.version import __version__
 
 from .peers import import_timm
@@ -20,11 +21,10 @@ FLAGS = ('avx2', 'fma', 'avx512f', 'avx512_vnni', 'amx_tile')  # they determine 
 
 def describe(device: str, clock: str) -> dict[str, str]:
     """Machine and versions; measurements with different ones are not comparable."""
-    cpu = cpu_info()
     found = {
-        'cpu': cpu.get('model name', platform.processor() or platform.machine()),
-        'cores': str(len(os.sched_getaffinity(0))),
-        'flags': ' '.join(flag for flag in FLAGS if flag in cpu.get('flags', '').split()),
+        'cpu': cpu_name(),
+        'cores': str(num_cores()),
+        'flags': ' '.join(flag for flag in FLAGS if flag in cpu_info().get('flags', '').split()),
         'clock': clock,
         'kernels of torch': torch.backends.cpu.get_cpu_capability(),
         'python': platform.python_version(),
@@ -36,14 +36,6 @@ def describe(device: str, clock: str) -> dict[str, str]:
     if device == 'cuda':
         found['gpu'] = torch.cuda.get_device_name()
     return found
-
-
-def cpu_info() -> dict[str, str]:
-    """The first processor of /proc/cpuinfo; empty if it does not exist."""
-    path = Path('/proc/cpuinfo')
-    lines = path.read_text().split('\n\n')[0].splitlines() if path.is_file() else []
-    pairs = (line.partition(':') for line in lines)
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def installed(package: str) -> str:

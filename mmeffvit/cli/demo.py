@@ -10,7 +10,8 @@ from typing import Any
 from mmeffvit.datasets.shapes import ShapesSpec, generate
 from mmeffvit.engine.launch import RunOptions, evaluate
 from mmeffvit.engine.metrics import in_percent
-from mmeffvit.engine.processes import num_cores, train_in_processes
+from mmeffvit.engine.processes import train_in_processes
+from mmeffvit.utils.machine import num_cores
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 

@@ -18,19 +18,30 @@ def make_parser() -> ArgumentParser:
     add_config(parser, MODEL)
     add_checkpoint(parser)
     add('out', type=output_file, metavar='FILE', help=', '.join(FORMATS))
+    add_graph_options(parser)
+    add('--batch', type=int, help='images of every batch; by default any')
+    add('--half', action='store_true', help='float16, in .xml, .mlpackage and .param')
+    return parser
+
+
+def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
+    """What is exported, and the image to compare on.
+
+    Args:
+        parser: The parser.
+        size: The default size of images, in words.
+    """
+    add = parser.add_argument
     add(
         '--shape',
         type=int,
         nargs=2,
         metavar=('HEIGHT', 'WIDTH'),
-        help='of every image; by default any',
+        help=f'of every image; by default {size}',
     )
-    add('--batch', type=int, help='images of every batch; by default any')
     add('--backbone-only', action='store_true', help='give the maps of the backbone')
     add('--image', type=Path, help="image to compare on; by default one of the config's data")
     add('--opset', type=int, default=20, help='18 to 23 (default: %(default)s)')
-    add('--half', action='store_true', help='float16, in .xml, .mlpackage and .param')
-    return parser
 
 
 def run(

@@ -20,6 +20,7 @@ COMMANDS = {  # the module in this folder, and what it does
     'export': ('export', 'write a file for another runtime'),
     'quantize': ('quantize', 'make an int8 file of an exported one'),
     'web': ('web', 'write a page that runs an exported file in the browser'),
+    'profile': ('profile', 'measure every runtime here, and name the best'),
     'browse': ('browse', 'draw what training is fed'),
     'check': ('check', 'find faults of a config and of its data'),
     'complexity': ('complexity', 'count parameters and multiply-adds'),

@@ -5,12 +5,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import match_objects, pairwise_iou
 
 Outputs = Mapping[str, NDArray]
 
 OBJECTS = ('boxes', 'scores', 'labels')
 MASK = 0.5  # lowest probability of a mask's pixels
+
+
+class DisagreementError(UserError):
+    """A file disagrees with its model."""
 
 
 def largest_error(expected: NDArray, found: NDArray) -> float:

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import match_objects
 
-from .agreement import largest_error
+from .agreement import DisagreementError, largest_error
 from .graphs.base import Graph
 from .onnx.export import ExportOptions
 from .predictor.masks import paste_mask
@@ -258,10 +257,10 @@ def check_agreement(errors: Sequence[Error], images: str) -> None:
     """Check that rounding explains all errors.
 
     Raises:
-        UserError: If not; the message has every measure.
+        DisagreementError: If not; the message has every measure.
     """
     if not all(error.agrees for error in errors):
-        raise UserError(
+        raise DisagreementError(
             f'the exported model disagrees with the original, so nothing was written: '
             f'{"; ".join(map(str, errors))} on {images}'
         )

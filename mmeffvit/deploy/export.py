@@ -14,8 +14,8 @@ from mmeffvit.inference.model import LoadedModel, load_predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 
-from .compare import expect_maps, expect_model
-from .formats import format_of, write
+from .compare import Expect, expect_maps, expect_model
+from .formats import check_companions, format_of, write
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.backbone import BackboneGraph
 from .onnx.export import OPSET, ExportOptions
@@ -70,6 +70,37 @@ def export_model(
     """
     options, out = options or ToolOptions(), Path(out)
     check_options(out, options)
+    source = load_source(config_path, checkpoint, options)
+    return write(
+        source.graph,
+        out,
+        options.sizes,
+        source.metadata,
+        half=options.half,
+        expect=source.expect,
+        image=source.image,
+    )
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is exported, and what files are compared with.
+
+    Args:
+        graph: The graph of the model.
+        metadata: Metadata of the files.
+        expect: Outputs of the model itself.
+        image: Name and image for the comparison, (H, W, 3) uint8 RGB.
+    """
+
+    graph: Graph
+    metadata: Mapping[str, str]
+    expect: Expect
+    image: tuple[str, np.ndarray]
+
+
+def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:
+    """Build the model of a config, see :func:`export_model`."""
     predictor = load_predictor(
         config_path, checkpoint, device='cpu', cfg_options=options.cfg_options
     )
@@ -82,18 +113,15 @@ def export_model(
         raise UserError(f'the image to compare on cannot be read: {error}') from error
     # RGB, (H, W, 3), integers as in an image file
     pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
-    return write(
+    return Source(
         graph,
-        out,
-        options.sizes,
         config_metadata(config, model, predictor.visualizer.dataset_meta),
-        half=options.half,
-        expect=(
+        (
             partial(expect_maps, graph, model.backbone)
             if options.backbone_only
             else partial(expect_model, model, sample=prepared['data_samples'])
         ),
-        image=(str(image), np.ascontiguousarray(pixels)),
+        (str(image), np.ascontiguousarray(pixels)),
     )
 
 
@@ -103,6 +131,18 @@ def check_options(out: Path, options: ToolOptions) -> None:
     Raises:
         UserError: If the suffix, a size, the opset or the image is invalid.
     """
+    check_sizes(options)
+    kind = format_of(out, options.sizes, half=options.half)
+    check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
+    check_companions(out, kind.companions)
+
+
+def check_sizes(options: ToolOptions) -> None:
+    """Check the options that do not depend on the format.
+
+    Raises:
+        UserError: If a size, the opset or the image is invalid.
+    """
     if options.shape is not None and min(options.shape) < 32:
         raise UserError(f'--shape is {options.shape}; sides start at 32 pixels')
     if options.batch is not None and options.batch < 1:
@@ -111,11 +151,6 @@ def check_options(out: Path, options: ToolOptions) -> None:
         raise UserError(f'--opset is {options.opset}; choose 18 to 23')
     if options.image is not None and not options.image.is_file():
         raise UserError(f'--image {str(options.image)!r} does not exist')
-    kind = format_of(out, options.sizes, half=options.half)
-    check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
-    for other in map(out.with_suffix, kind.companions):
-        if other.exists() and not out.exists():
-            raise UserError(f'{other} would be overwritten with {out}: choose another name')
 
 
 def graph_of(predictor: LoadedModel, options: ToolOptions) -> Graph:

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,11 +36,13 @@ from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .runtimes.coreml import run_coreml, to_coreml
 from .runtimes.coreml_image import NMS_OUTPUTS
-from .runtimes.executorch import run_executorch, to_executorch
+from .runtimes.executorch import to_executorch
+from .runtimes.executorch_file import ExecuTorch
 from .runtimes.fixed_size import before_nms
 from .runtimes.litert import to_litert
 from .runtimes.litert_file import LiteRT
-from .runtimes.ncnn import run_ncnn, to_ncnn
+from .runtimes.ncnn import to_ncnn
+from .runtimes.ncnn_file import Ncnn
 from .runtimes.openvino import run_openvino, to_openvino
 
 DEFAULT_SIZE = (256, 320)  # of the noise for comparing files with dynamic sizes
@@ -129,7 +131,7 @@ def _write_ncnn(
 
 
 def _run_executorch(path: Path, images: Images, graph: Graph) -> Outputs:
-    values = run_executorch(path, torch.from_numpy(images))
+    values = ExecuTorch(path)(torch.from_numpy(images))
     return {name: value.numpy() for name, value in zip(graph.output_names, values, strict=True)}
 
 
@@ -177,7 +179,7 @@ FORMATS = {
         'ncnn, for a fixed image size',
         ('pnnx', 'ncnn'),
         _write_ncnn,
-        lambda path, images, graph: run_ncnn(path, images, graph.output_names),
+        lambda path, images, graph: Ncnn(path)(images),
         without_selection,
         fixed=True,
         half=True,
@@ -207,6 +209,36 @@ def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Forma
     for package in kind.packages:
         require(package, f'Writing {out.suffix}')
     return kind
+
+
+def check_companions(out: Path, suffixes: Iterable[str]) -> None:
+    """Check that the files next to a new one do not replace others.
+
+    Raises:
+        UserError: If one exists, but ``out`` does not.
+    """
+    for other in map(out.with_suffix, suffixes):
+        if other.exists() and not out.exists():
+            raise UserError(f'{other} would be overwritten with {out}: choose another name')
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that agrees with its model.
+
+    Args:
+        path: The file.
+        exported: The part of the graph that it contains.
+        batches: The images of the comparison.
+        errors: The largest errors on them.
+        text: Description of the file, and the errors.
+    """
+
+    path: Path
+    exported: nn.Module
+    batches: list[Images]
+    errors: list[Error]
+    text: str
 
 
 def write(
@@ -241,7 +273,22 @@ def write(
     Raises:
         UserError: If it cannot be written, or disagrees with the expected outputs.
     """
-    out = Path(out)
+    return write_checked(
+        graph, Path(out), options, metadata, half=half, expect=expect, image=image
+    ).text
+
+
+def write_checked(
+    graph: Graph,
+    out: Path,
+    options: ExportOptions,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    half: bool = False,
+    expect: Expect | None = None,
+    image: tuple[str, np.ndarray] | None = None,
+) -> Written:
+    """As :func:`write`, with the errors as numbers."""
     kind = format_of(out, options, half=half)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     exported = kind.part(graph, options.shape)
@@ -249,17 +296,16 @@ def write(
     with atomic_output(out) as path:
         notes = kind.write(exported, path, options, metadata or {}, half)
         run: Run = partial(outputs_of, kind, path, graph, exported)
-        errors = compare(
-            run,
-            expect or partial(expect_graph, graph),
-            make_batches(pixels, options),
-            HALF if half else FLOAT,
-        )
+        batches = make_batches(pixels, options)
+        limits = HALF if half else FLOAT
+        errors = compare(run, expect or partial(expect_graph, graph), batches, limits)
         check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
         notes = f'{remaining_steps(exported)}; {notes}'
-    return report(f'{out}: {size / 2**20:.1f} MiB, {kind.what}; {notes}', errors, name)
+    heading = f'{out}: {size / 2**20:.1f} MiB, {kind.what}; {notes}'
+    text = '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
+    return Written(out, exported, batches, errors, text)
 
 
 def remaining_steps(exported: nn.Module) -> str:
@@ -278,16 +324,17 @@ def remaining_steps(exported: nn.Module) -> str:
 def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: Images) -> Outputs:
     """Outputs of a file, after the last steps of the graph that the file does not have."""
     found = kind.run(path, images, exported)
+    return finish(graph, exported, found, tuple(images.shape[2:]))
+
+
+def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:
+    """Outputs of a graph from those of an exported part, for images of ``size``."""
     if exported is graph:
         return found
     parts = [torch.from_numpy(found[name]) for name in exported.output_names]
     with torch.no_grad():
-        values = exported.finish(*parts, size=tuple(images.shape[2:]))
+        values = exported.finish(*parts, size=size)
     return {name: value.numpy() for name, value in zip(graph.output_names, values, strict=True)}
-
-
-def report(heading: str, errors: list[Error], name: str) -> str:
-    return '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
 
 
 def noise_image(shape: tuple[int, int]) -> np.ndarray:

@@ -13,6 +13,7 @@ from torch.distributed.run import parse_args
 from torch.distributed.run import run as run_torchrun
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.machine import num_cores
 from mmeffvit.utils.resources import resource_dir
 
 from .launch import RunOptions
@@ -27,10 +28,6 @@ def usual_processes() -> int:
     than two threads in one.
     """
     return min(2, num_cores()) if get_device() == 'cpu' else 1
-
-
-def num_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def train_in_processes(

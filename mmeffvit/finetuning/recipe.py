@@ -7,9 +7,10 @@ from statistics import median
 
 from mmengine.device import get_device
 
-from mmeffvit.engine.processes import num_cores, usual_processes
+from mmeffvit.engine.processes import usual_processes
 from mmeffvit.errors import UserError
 from mmeffvit.preparation.records import Picture
+from mmeffvit.utils.machine import num_cores
 
 from .base import Base
 

@@ -1,5 +1,6 @@
 """What the CPU can do."""
 
+import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,24 @@ def has_int8_dot_product() -> bool:
     """
     if platform.machine() == 'arm64':  # of macOS: every Apple silicon
         return True
-    info = Path('/proc/cpuinfo')
-    words = info.read_text().split() if info.exists() else ()
+    info = cpu_info()
+    words = (info.get('flags') or info.get('Features') or '').split()
     return not set(DOT_PRODUCTS).isdisjoint(words)
+
+
+@cache
+def cpu_info() -> dict[str, str]:
+    """The first processor of /proc/cpuinfo; empty if it does not exist."""
+    path = Path('/proc/cpuinfo')
+    lines = path.read_text().split('\n\n')[0].splitlines() if path.is_file() else []
+    pairs = (line.partition(':') for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def cpu_name() -> str:
+    return cpu_info().get('model name') or platform.processor() or platform.machine()
+
+
+def num_cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 ERRORS = 3  # lowest severity that is logged: unknown shapes are warnings
 
 
-def open_session(model: str | os.PathLike | bytes, threads: int = 0) -> 'InferenceSession':
+def open_session(
+    model: str | os.PathLike | bytes, threads: int = 0, trace: str | os.PathLike = ''
+) -> 'InferenceSession':
     """Load a file, or its bytes, with all graph optimizations.
 
     Args:
         model: The file, or its content.
         threads: Number of threads; 0 for one per core.
+        trace: Beginning of the path of a trace with the time of every node, if given; written by
+            the session's ``end_profiling``.
 
     Raises:
         UserError: If onnxruntime is not installed.
@@ -30,6 +34,9 @@ def open_session(model: str | os.PathLike | bytes, threads: int = 0) -> 'Inferen
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS
+    if trace:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(trace)
     source = model if isinstance(model, bytes) else str(model)
     return runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
 

@@ -1,12 +1,13 @@
 """Progress bars for long loops."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import track
+
+from .machine import num_cores
 
 T = TypeVar('T')
 R = TypeVar('R')
@@ -33,5 +34,5 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], description: str) -> Iterator[R]:
     """Map in threads, with results in the order of the items; for work that releases the GIL."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(num_cores()) as pool:
         yield from progress(pool.map(function, items), description, len(items))

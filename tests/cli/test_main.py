@@ -31,7 +31,7 @@ def test_every_tool_is_a_command():
         line.split('.')[2].split()[0]
         for path in (ROOT / 'tools').glob('*.py')
         for line in path.read_text().splitlines()
-        if line.startswith('from mmeffvit.cli.')
+        if line.strip().startswith('from mmeffvit.cli.')
     }
     assert tools == modules - {'check', 'doctor'}
 

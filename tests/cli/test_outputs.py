@@ -11,6 +11,7 @@ FILES = {
     'export': ('no.py', 'no.pth'),
     'plot_curves': ('no', '--out'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out'),
+    'profile': ('no.onnx', '--json'),
     'quantize': ('no.onnx', 'no'),
     'test': ('no.py', 'no.pth', '--out'),
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.agreement import OBJECTS, agreement
+from mmeffvit.deploy.agreement import OBJECTS, DisagreementError, agreement
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.deploy.predictor.sessions import Session, open_model
 from mmeffvit.deploy.predictor.validation import check_size, readable
@@ -272,7 +272,7 @@ def choose(
             kind: MINIMA[kind] if minimum is None else minimum for kind in worst(trials[0].measures)
         }
         needed = ', '.join(f'{kind} {limit:g}' for kind, limit in limits.items())
-        raise UserError(
+        raise DisagreementError(
             f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
             'like those to come, keep more layers in float with --exclude, or accept less with '
             '--min-agreement'

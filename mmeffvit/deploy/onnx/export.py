@@ -1,6 +1,7 @@
 """Write a graph to an ONNX file, with dynamic or fixed batch size, height and width."""
 
 import os
+from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runtime
 INPUT = 'images'
+SCOPES = 'pkg.torch.onnx.name_scopes'  # of a node: paths of the modules around it, its own name
 # no map of a detector has a single row or column: sides of 1 would become constants
 EXAMPLE_SHAPE = (672, 928)
 EXAMPLE_BATCH = 2
@@ -126,6 +128,7 @@ def export_graph(
         tidy(exported.model)
     model = exported.model_proto
     name_axes(model, graph, options)
+    name_nodes(model)
     described = {**model_metadata(graph, options.opset), **(metadata or {})}
     onnx.helper.set_model_props(model, described)
     strip(model)
@@ -207,6 +210,15 @@ def name_axes(model: 'onnx.ModelProto', graph: Graph, options: ExportOptions) ->
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField('dim_param'):
                 dim.dim_param = renamed.get(dim.dim_param, dim.dim_param)
+
+
+def name_nodes(model: 'onnx.ModelProto') -> None:
+    """Begin the names of nodes with the module that computes them, as in a state dict."""
+    for node in all_nodes(model):
+        traced = {entry.key: entry.value for entry in node.metadata_props}
+        *_, module, _ = ['', '', *literal_eval(traced.get(SCOPES, '[]'))]
+        name = node.name.removeprefix('node_')
+        node.name = f'{module.removeprefix("network.")}/{name}' if module else name
 
 
 def strip(model: 'onnx.ModelProto') -> None:

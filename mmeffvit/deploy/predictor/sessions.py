@@ -75,9 +75,9 @@ def open_onnx(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
     )
 
 
-def open_openvino(model: Any, threads: int = 0) -> Session:
-    """Compile an ``openvino.Model``."""
-    compiled = compile_openvino(model, threads)
+def open_openvino(model: Any, threads: int = 0, *, half: bool = False) -> Session:
+    """Compile an ``openvino.Model``; ``half`` computes in float16 if the CPU can."""
+    compiled = compile_openvino(model, threads, half=half)
     shapes = [
         tuple(side.get_length() if side.is_static else None for side in each.partial_shape)
         for each in compiled.inputs

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
@@ -85,18 +84,3 @@ def count(module: torch.fx.GraphModule) -> Delegation:
         subgraphs=info.num_delegated_subgraphs,
         portable_names=tuple(sorted(left)),
     )
-
-
-def run_executorch(path: str | os.PathLike, images: Tensor) -> tuple[Tensor, ...]:
-    """Outputs of a program, computed by ExecuTorch's runtime.
-
-    Raises:
-        UserError: If executorch is not installed, or the images are not of the program's size.
-    """
-    runtime = require('executorch.runtime', 'Reading .pte')
-    method = runtime.Runtime.get().load_program(str(path)).load_method('forward')
-    size = tuple(method.metadata.input_tensor_meta(0).sizes())
-    if size != tuple(images.shape):
-        raise UserError(f'{path} takes images of shape {size}, not {tuple(images.shape)}')
-    # the runtime ignores strides; its outputs share memory that the next call overwrites
-    return tuple(output.clone() for output in method.execute([images.contiguous()]))

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
@@ -19,8 +17,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 
 from .fixed_size import ATEN, calls, fixed_module, shape_of
+from .ncnn_file import INPUT
 
-INPUT = 'images'
 HIGHEST = torch.finfo(torch.float32).max
 
 
@@ -158,38 +156,3 @@ def name_blobs(param: str, names: tuple[str, ...]) -> str:
         rest[:blobs] = [renamed.get(blob, blob) for blob in rest[:blobs]]
         lines.append(f'{kind:<24} {name:<24} {inputs} {outputs} {" ".join(rest)}')
     return '\n'.join([first, counts, *lines, ''])
-
-
-def run_ncnn(
-    path: str | os.PathLike, images: NDArray, names: tuple[str, ...], *, threads: int = 1
-) -> dict[str, NDArray]:
-    """Outputs of a file by name, computed by ncnn on the CPU in float32.
-
-    Args:
-        path: The ``.param`` file; its weights are next to it.
-        images: (1, 3, H, W).
-        names: Names of the outputs.
-        threads: Number of threads.
-
-    Raises:
-        UserError: If ncnn is not installed, or cannot read or run the file.
-    """
-    ncnn = require('ncnn', 'Reading .param')
-    net = ncnn.Net()
-    net.opt.num_threads = threads
-    net.opt.use_vulkan_compute = False
-    for name in ('fp16_packed', 'fp16_storage', 'fp16_arithmetic', 'bf16_storage'):
-        setattr(net.opt, f'use_{name}', False)
-    if net.load_param(str(path)) or net.load_model(str(Path(path).with_suffix('.bin'))):
-        raise UserError(f'ncnn cannot read {path} and its .bin')
-    extractor = net.create_extractor()
-    # a Mat borrows the memory of the array; its clone owns its own
-    image = np.ascontiguousarray(images[0])
-    extractor.input(INPUT, ncnn.Mat(image).clone())
-    outputs = {}
-    for name in names:
-        status, value = extractor.extract(name)
-        if status:
-            raise UserError(f'ncnn cannot compute {name} of {path}: its status is {status}')
-        outputs[name] = np.array(value)[None]
-    return outputs

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
-from mmeffvit.deploy.runtimes.executorch import run_executorch, to_executorch
+from mmeffvit.deploy.runtimes.executorch import to_executorch
+from mmeffvit.deploy.runtimes.executorch_file import ExecuTorch
 from mmeffvit.deploy.runtimes.fixed_size import (
     RESIZES,
     SPLITS,
@@ -33,13 +34,13 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     images = tiny.images().flip(3)  # not the image that the export was checked on
     with torch.no_grad():
         expected = graph(images)
-    for one, other in zip(expected, run_executorch(out, images), strict=True):
+    for one, other in zip(expected, ExecuTorch(out)(images), strict=True):
         assert largest_error(one.numpy(), other.numpy()) < 1e-4
     permuted = images.contiguous(memory_format=torch.channels_last)  # other strides
-    for one, other in zip(expected, run_executorch(out, permuted), strict=True):
+    for one, other in zip(expected, ExecuTorch(out)(permuted), strict=True):
         assert largest_error(one.numpy(), other.numpy()) < 1e-4
     with pytest.raises(UserError, match=r'takes images of shape \(1, 3, 64, 96\)'):
-        run_executorch(out, torch.zeros(1, 3, 32, 32))
+        ExecuTorch(out)(torch.zeros(1, 3, 32, 32))
 
 
 class Parts(nn.Module):

@@ -1,0 +1,139 @@
+"""Measure what every runtime at hand gives for a model on this machine, and name the best."""
+
+import json
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.deploy.export import ToolOptions
+from mmeffvit.deploy.formats import FORMATS
+from mmeffvit.deploy.profiling.opening import RUNTIMES
+from mmeffvit.deploy.profiling.run import (
+    Profile,
+    ProfileOptions,
+    profile_file,
+    profile_model,
+    write_best,
+)
+from mmeffvit.deploy.profiling.worker import CLOCKS
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output, write_file
+from mmeffvit.visualization.profile import draw_profile
+
+from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .export import add_graph_options
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(
+        __doc__, 'profile configs/retinanet_shvit_s4.py epoch_12.pth --images val2017 --write fast'
+    )
+    add = parser.add_argument
+    add_config(parser, f'{MODEL}; or an exported file ({", ".join(RUNTIMES)})')
+    add_checkpoint(parser)
+    add_graph_options(parser, 'that of the image')
+    add('--images', type=Path, metavar='FOLDER', help='also quantize to int8, on these images')
+    add(
+        '--score-thr',
+        type=float,
+        default=0.3,
+        metavar='SCORE',
+        help='compare objects of int8 files with at least this score',
+    )
+    add('--formats', nargs='+', choices=RUNTIMES, metavar='SUFFIX', help='try only these formats')
+    add(
+        '--threads',
+        type=int,
+        nargs='+',
+        metavar='N',
+        help='numbers of threads (default: 1, 2, 4 and so on up to the number of cores)',
+    )
+    add(
+        '--seconds',
+        type=float,
+        default=1.0,
+        help='for each file, about three times as many for the fastest (default: %(default)s)',
+    )
+    add(
+        '--clock',
+        choices=CLOCKS,
+        default='wall',
+        help='processor: CPU time, for one thread on a busy machine',
+    )
+    add('--json', type=output_file, metavar='FILE', dest='numbers', help='write all numbers')
+    add('--out', type=output_file, metavar='FILE.png', help='draw them')
+    add(
+        '--write',
+        type=output_file,
+        metavar='FILE',
+        help='write the fastest file that agrees; its suffix may be left out',
+    )
+    return parser
+
+
+def run(
+    config: str,
+    checkpoint: str | None,
+    cfg_options: Mapping[str, Any],
+    shape: Sequence[int] | None,
+    backbone_only: bool,
+    image: Path | None,
+    opset: int,
+    numbers: Path | None,
+    out: Path | None,
+    write: Path | None,
+    **values: Any,
+) -> None:
+    options = ProfileOptions(**{name: v for name, v in values.items() if v is not None})
+    export = ToolOptions(
+        shape=tuple(shape) if shape else None,
+        backbone_only=backbone_only,
+        image=image,
+        opset=opset,
+        cfg_options=cfg_options,
+    )
+    check_outputs(out, write)
+    with tempfile.TemporaryDirectory() as folder:
+        result = profile(config, checkpoint, Path(folder), export, options)
+        print(result)
+        if numbers:
+            write_file(numbers, json.dumps(result.as_dict(), indent=1) + '\n')
+        if out:
+            draw_profile(result.as_dict(), out)
+        if write:
+            print(f'written: {write_best(result, write)}')
+
+
+def check_outputs(out: Path | None, write: Path | None) -> None:
+    if out and out.suffix != '.png':
+        raise UserError(f'--out {str(out)!r} must end in .png')
+    if write and write.suffix not in ('', *RUNTIMES):
+        raise UserError(
+            f'--write {str(write)!r} ends in {write.suffix!r}; leave the suffix out, or choose '
+            f'from {", ".join(RUNTIMES)}'
+        )
+    for suffix in RUNTIMES if write else ():
+        check_output(write.with_suffix(suffix))
+
+
+def profile(
+    model: str, checkpoint: str | None, folder: Path, export: ToolOptions, options: ProfileOptions
+) -> Profile:
+    """Profile an exported file, or a config with its checkpoint."""
+    path = Path(model)
+    if path.suffix not in FORMATS:
+        return profile_model(model, checkpoint, folder, export, options)
+    if path.suffix not in RUNTIMES:
+        raise UserError(f'{model} runs on macOS only; choose from {", ".join(RUNTIMES)}')
+    if checkpoint or export.backbone_only or export.cfg_options:
+        raise UserError(
+            f'{model} is an exported file, for which there is no checkpoint, --backbone-only or '
+            '--cfg-options'
+        )
+    return profile_file(path, folder, export, options)
+
+
+main = partial(run_command, make_parser, run)

@@ -1,0 +1,1 @@
+"""Measuring what every runtime gives on this machine."""

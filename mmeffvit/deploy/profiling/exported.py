@@ -1,0 +1,89 @@
+"""The files to measure of a model that is a file already."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from mmeffvit.deploy.compare import FLOAT, Images, Outputs, batch, check_agreement, compare, singles
+from mmeffvit.deploy.export import ToolOptions
+from mmeffvit.deploy.formats import noise_image
+from mmeffvit.deploy.int8.quantize import NOTE
+from mmeffvit.deploy.predictor.pictures import reader_of
+from mmeffvit.deploy.predictor.sessions import Session
+from mmeffvit.deploy.runtimes.openvino import to_openvino
+from mmeffvit.errors import UserError
+
+from .candidates import Absent, Candidate, Entry, attempt, described, half_file, missing
+from .opening import RUNTIMES, open_file
+
+OTHERS = 'an exported file is not converted for it: give the config and the checkpoint'
+
+
+def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
+    """Images for a file, and whether it is quantized already.
+
+    Raises:
+        UserError: If it cannot be read or run, or has no fixed size and none is given.
+    """
+    session = open_file(path)
+    images = images_for(session, options)
+    session.run(images)
+    return images, NOTE in session.metadata
+
+
+def images_for(session: Session, options: ToolOptions) -> Images:
+    """One batch of the image to compare on, or of noise."""
+    count, _, *sides = session.shape
+    fixed = tuple(sides) if all(isinstance(side, int) for side in sides) else None
+    if options.shape and fixed and options.shape != fixed:
+        raise UserError(f'--shape is {options.shape}, but the file takes images of {fixed}')
+    shape = options.shape or fixed
+    if shape is None:
+        raise UserError('the size of the images is not in the file; give --shape HEIGHT WIDTH')
+    if options.image is None:
+        image = noise_image(shape)
+    else:
+        read = reader_of((1, 3, *shape), session.metadata)
+        image = read(options.image)[0].transpose(1, 2, 0)
+    return batch(image, shape, count if isinstance(count, int) else 1)
+
+
+def exported_files(
+    path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
+) -> Iterator[Entry]:
+    """The file itself, or what OpenVINO makes of a float ``.onnx``.
+
+    Args:
+        path: The file.
+        images: Images for it.
+        is_int8: Whether it is quantized.
+        folder: Where other files are written.
+        suffix: The format.
+    """
+    runtime, _ = RUNTIMES[suffix]
+    if suffix == path.suffix:
+        yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
+    elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
+        for precision in ('float32', 'float16'):
+            make = partial(openvino_file, path, images, folder, precision)
+            yield missing(('openvino',), suffix, precision) or attempt(suffix, precision, make)
+    else:
+        yield Absent(runtime, 'float32', 'not measured', OTHERS)
+
+
+def openvino_file(path: Path, images: Images, folder: Path, precision: str, runtime: str) -> Entry:
+    out = folder / f'xml_{precision}' / 'model.xml'
+    out.parent.mkdir(parents=True)
+    to_openvino(path, out, half=precision == 'float16')
+    reference = open_file(path)
+
+    def expect(each: Images) -> list[Outputs]:
+        found = reference.run(each)
+        found.pop('masks', None)  # those of a file are not pasted into the image
+        return singles(found)
+
+    if precision == 'float16':
+        return half_file(runtime, out, expect, [images], lambda found: found)
+    errors = compare(open_file(out).run, expect, [images], FLOAT)
+    check_agreement(errors, 'the same images')
+    return Candidate(runtime, precision, out, *described(errors))

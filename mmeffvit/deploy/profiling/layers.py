@@ -1,0 +1,160 @@
+"""Time per layer of a file, from the profilers of ONNX Runtime and OpenVINO."""
+
+import json
+import statistics
+import tempfile
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmeffvit.deploy.runtimes.openvino import compile_openvino, read_openvino
+from mmeffvit.utils.onnx import open_session, run_session
+from mmeffvit.utils.optional import require
+
+WARM_UP = 2  # runs that are not counted
+PROFILED = ('.onnx', '.xml')
+Run = dict[tuple[str, str], float]  # seconds by name and kind of operator
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a file, or several that the runtime has fused.
+
+    Args:
+        name: The module that computes it and its own name, or the runtime's name for it.
+        kind: Kind of operator, as the runtime calls it.
+        seconds: Median time of a run.
+    """
+
+    name: str
+    kind: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """All layers of a file, in the order of execution.
+
+    Args:
+        runtime: Name of the runtime.
+        threads: Number of threads.
+        layers: The layers.
+        seconds: Median time of a whole run while the layers were timed, which takes longer.
+    """
+
+    runtime: str
+    threads: int
+    layers: tuple[Layer, ...]
+    seconds: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of all layers together."""
+        return sum(layer.seconds for layer in self.layers)
+
+    def kinds(self) -> list[tuple[str, int, float]]:
+        """Kind of operator, number of layers and seconds, the slowest first."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for layer in self.layers:
+            found[layer.kind].append(layer.seconds)
+        rows = [(kind, len(times), sum(times)) for kind, times in found.items()]
+        return sorted(rows, key=lambda row: row[2], reverse=True)
+
+    def slowest(self, count: int) -> list[Layer]:
+        return sorted(self.layers, key=lambda layer: layer.seconds, reverse=True)[:count]
+
+
+def time_layers(
+    path: Path, runtime: str, images: NDArray, threads: int, seconds: float
+) -> LayerTimes:
+    """Time the layers of an ``.onnx`` or ``.xml`` file.
+
+    Args:
+        path: The file.
+        runtime: Name of its runtime.
+        images: (B, 3, H, W).
+        threads: Number of threads.
+        seconds: Time to spend.
+    """
+    measure = onnx_runs if path.suffix == '.onnx' else openvino_runs
+    whole, runs = measure(path, images, threads, seconds)
+    names = dict.fromkeys(key for run in runs for key in run)
+    layers = [Layer(*name, statistics.median(run.get(name, 0.0) for run in runs)) for name in names]
+    return LayerTimes(runtime, threads, tuple(layers), statistics.median(whole))
+
+
+def onnx_runs(
+    path: Path, images: NDArray, threads: int, seconds: float
+) -> tuple[list[float], list[Run]]:
+    """Seconds of whole runs in ONNX Runtime, and of their nodes."""
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_session(path, threads, Path(folder, 'trace'))
+        repeat(lambda: run_session(session, images), seconds)
+        events = json.loads(Path(session.end_profiling()).read_text())
+    return parse_trace(events, node_names(path))
+
+
+def parse_trace(
+    events: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+) -> tuple[list[float], list[Run]]:
+    """Seconds of runs and their nodes, from the events of ONNX Runtime's profiler.
+
+    Args:
+        events: The content of the trace.
+        names: See :func:`node_names`.
+    """
+    whole = sorted((e['ts'], e['dur']) for e in events if e['name'] == 'model_run')
+    starts = [start for start, _ in whole]
+    runs: list[Run] = [defaultdict(float) for _ in whole]
+    nodes = [e for e in events if e['cat'] == 'Node' and e['name'].endswith('_kernel_time')]
+    for event in sorted(nodes, key=lambda e: e['ts']):
+        name = event['name'].removesuffix('_kernel_time')
+        key = (names.get(name.removesuffix('_nchwc'), name), event['args']['op_name'])
+        runs[bisect_right(starts, event['ts']) - 1][key] += event['dur'] / 1e6
+    return [duration / 1e6 for _, duration in whole[WARM_UP:]], runs[WARM_UP:]
+
+
+def node_names(path: Path) -> dict[str, str]:
+    """Names of nodes by their outputs, as which ONNX Runtime names convolutions that it fuses."""
+    onnx = require('onnx', 'Reading .onnx')
+    graph = onnx.load(str(path), load_external_data=False).graph
+    return {output: node.name for node in graph.node for output in node.output}
+
+
+def openvino_runs(
+    path: Path, images: NDArray, threads: int, seconds: float
+) -> tuple[list[float], list[Run]]:
+    """Seconds of whole runs in OpenVINO, and of their layers."""
+    compiled = compile_openvino(read_openvino(path), threads, timed=True)
+    request = compiled.create_infer_request()
+    runs: list[Run] = []
+
+    def run() -> None:
+        request.infer([images])
+        runs.append(dict(executed(request.get_profiling_info())))
+
+    whole = repeat(run, seconds)
+    return whole[WARM_UP:], runs[WARM_UP:]
+
+
+def executed(infos: Sequence[Any]) -> Iterator[tuple[tuple[str, str], float]]:
+    for info in infos:
+        if info.status.name == 'EXECUTED':
+            name = info.node_name.removesuffix('/WithoutBiases')
+            yield (name, info.node_type), info.real_time.total_seconds()
+
+
+def repeat(run: Callable[[], object], seconds: float) -> list[float]:
+    """Run for some seconds, but at least once after the warm-up; the times of all runs."""
+    times: list[float] = []
+    while len(times) <= WARM_UP or sum(times) < seconds:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times

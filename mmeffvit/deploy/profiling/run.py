@@ -1,0 +1,286 @@
+"""Profile a model or an exported file: measure every runtime at hand, and name the best."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmeffvit.deploy.compare import Images, batch
+from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
+from mmeffvit.deploy.formats import FORMATS, check_companions
+from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.machine import cpu_name, num_cores
+
+from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
+from .exported import check_exported, exported_files
+from .layers import PROFILED, LayerTimes
+from .opening import RUNTIMES
+from .report import Measured, Profile
+from .turns import Entrant, time_in_turns, working
+from .worker import CLOCKS, Job
+
+ORT = '.onnx'  # its profiler is used unless OpenVINO is the fastest
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """How to measure.
+
+    Args:
+        images: Folder of images for int8; None leaves int8 out.
+        score_thr: Objects with a lower score are not compared in int8 files.
+        formats: Suffixes of the formats to try.
+        threads: Numbers of threads; by default 1, 2, 4 and so on up to the number of cores.
+        seconds: Time for each file and number of threads; three times as much if it may be best.
+        clock: 'wall', or 'processor' for the CPU time of one thread on a busy machine.
+    """
+
+    images: Path | None = None
+    score_thr: float = 0.3
+    formats: Sequence[str] = tuple(RUNTIMES)
+    threads: Sequence[int] = field(default_factory=lambda: thread_counts(num_cores()))
+    seconds: float = 1.0
+    clock: str = 'wall'
+
+    def check(self) -> None:
+        """Check the values.
+
+        Raises:
+            UserError: If one is invalid.
+        """
+        unknown = [each for each in self.formats if each not in RUNTIMES]
+        if unknown or not self.formats:
+            raise UserError(f'--formats is {" ".join(unknown)}; choose from {" ".join(RUNTIMES)}')
+        if not self.threads or min(self.threads) < 1:
+            raise UserError(f'--threads is {" ".join(map(str, self.threads))}; it starts at 1')
+        if self.clock not in CLOCKS:
+            raise UserError(f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}')
+        if self.clock == 'processor' and set(self.threads) != {1}:
+            raise UserError('--clock processor adds the time of all threads; give --threads 1')
+        if not 0 < self.seconds <= 3600:
+            raise UserError(f'--seconds is {self.seconds:g}; give a number above 0, up to 3600')
+        if self.images is not None and not self.images.is_dir():
+            raise UserError(f'--images {str(self.images)!r} is not a folder')
+
+
+def thread_counts(cores: int) -> tuple[int, ...]:
+    """1, 2, 4 and so on, and the number of cores."""
+    return tuple(sorted({*(2**power for power in range(cores.bit_length())), cores}))
+
+
+def profile_model(
+    config_path: str,
+    checkpoint: str | None,
+    folder: Path,
+    export: ToolOptions | None = None,
+    options: ProfileOptions | None = None,
+) -> Profile:
+    """Export a trained model for every runtime at hand, and measure the files that agree with it.
+
+    Args:
+        config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model.
+        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
+        folder: Where the files are written.
+        export: Options of the export; without a size, that of the image for the comparison.
+        options: See :class:`ProfileOptions`.
+
+    Raises:
+        UserError: If the model or an option is invalid, or no file agrees.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    export, options = export or ToolOptions(), options or ProfileOptions()
+    check_sizes(export)
+    options.check()
+    source = load_source(config_path, checkpoint, export)
+    shape = export.shape or source.image[1].shape[:2]
+    check_sizes(replace(export, shape=shape))
+    return profile_source(
+        Path(config_path).stem, source, ExportOptions(shape, 1, export.opset), folder, options
+    )
+
+
+def profile_source(
+    name: str, source: Source, sizes: ExportOptions, folder: Path, options: ProfileOptions
+) -> Profile:
+    """As :func:`profile_model`, for a graph.
+
+    Args:
+        name: Name of the model.
+        source: The graph and the outputs it must have.
+        sizes: Size of the images, and batch size 1.
+        folder: Where the files are written.
+        options: See :class:`ProfileOptions`.
+    """
+    entries = make_files(
+        options, partial(float_files, source, sizes, folder), int8_maker(folder, options)
+    )
+    images = batch(source.image[1], sizes.shape, 1)
+    return measure(name, entries, images, folder, options)
+
+
+def profile_file(
+    path: Path,
+    folder: Path,
+    export: ToolOptions | None = None,
+    options: ProfileOptions | None = None,
+) -> Profile:
+    """Measure an exported file in its runtime, and files made of it if they agree with it.
+
+    Args:
+        path: The file; of an ``.onnx`` also OpenVINO files are made, and with ``images`` int8 files
+            of both and of a ``.tflite``.
+        folder: Where the files are written.
+        export: ``shape`` of the images, for files of any size, and the ``image`` to compare on.
+        options: See :class:`ProfileOptions`.
+
+    Raises:
+        UserError: If the file or an option is invalid.
+    """
+    export, options = export or ToolOptions(), options or ProfileOptions()
+    check_sizes(export)
+    options.check()
+    images, is_int8 = check_exported(path, export)
+    quantize = int8_maker(folder, options, size=tuple(images.shape[2:]))
+
+    def int8(suffix: str, floats: Mapping[str, Candidate]) -> Iterable[Entry]:
+        base, _ = INT8.get(suffix, ('', ()))
+        return quantize(suffix, floats) if base == path.suffix and not is_int8 else ()
+
+    entries = make_files(options, partial(exported_files, path, images, is_int8, folder), int8)
+    return measure(path.name, entries, images, folder, options)
+
+
+def int8_maker(
+    folder: Path, options: ProfileOptions, **more: Any
+) -> Callable[..., Iterable[Entry]]:
+    return partial(
+        int8_files, images=options.images, folder=folder, score_thr=options.score_thr, **more
+    )
+
+
+def make_files(
+    options: ProfileOptions,
+    floats: Callable[[str], Iterable[Entry]],
+    int8: Callable[[str, Mapping[str, Candidate]], Iterable[Entry]],
+) -> list[Entry]:
+    """Files of every format, in all precisions.
+
+    Args:
+        options: See :class:`ProfileOptions`.
+        floats: Makes the files of a format that are not quantized.
+        int8: Makes the quantized files of a format, given those in float32.
+    """
+    entries: list[Entry] = []
+    # LiteRT's converter, the last to be imported, has threads: NNCF, which forks, is used before
+    for suffix in (each for each in RUNTIMES if each in options.formats):
+        for make in (floats, lambda each: int8(each, agreeing(entries))):
+            for entry in make(suffix):
+                say(f'{entry.runtime} {entry.precision}: {getattr(entry, "state", "agrees")}')
+                entries.append(entry)
+    return entries
+
+
+def agreeing(entries: Iterable[Entry]) -> dict[str, Candidate]:
+    """Files in float32, by suffix."""
+    return {
+        entry.path.suffix: entry
+        for entry in entries
+        if isinstance(entry, Candidate) and entry.precision == 'float32'
+    }
+
+
+def say(text: str) -> None:
+    print(f'[profile] {text}', file=sys.stderr, flush=True)
+
+
+def measure(
+    name: str, entries: Sequence[Entry], images: Images, folder: Path, options: ProfileOptions
+) -> Profile:
+    """Time the candidates.
+
+    Raises:
+        UserError: If there is none.
+    """
+    candidates = [entry for entry in entries if isinstance(entry, Candidate)]
+    absent = [entry for entry in entries if isinstance(entry, Absent)]
+    stored = folder / 'images.npy'
+    np.save(stored, images)
+    job = partial(Job, images=stored, clock=options.clock)
+    measured: list[Measured] = []
+    for threads in options.threads:
+        say(f'timing {len(candidates)} files, threads: {threads}')
+        entrants = {
+            index: Entrant(job(file.path, threads=threads, half=file.half), file.last_steps)
+            for index, file in enumerate(candidates)
+        }
+        found, failures = time_in_turns(entrants, options.seconds)
+        measured += [Measured(candidates[index], timing) for index, timing in found.items()]
+        absent += [
+            Absent(
+                candidates[i].runtime, candidates[i].precision, f'fails, threads: {threads}', why
+            )
+            for i, why in failures.items()
+        ]
+    if not measured:
+        raise UserError(f'nothing can be measured: {"; ".join(map(str, absent))}')
+    measured.sort(key=lambda each: each.timing.median)
+    layers = layer_times(measured, job, options.seconds)
+    return Profile(
+        name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured),
+        tuple(absent), layers,
+    )  # fmt: skip
+
+
+def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
+    """Layers of the float32 file, in the runtime of the fastest if it can tell."""
+    best = measured[0]
+    known = {
+        each.candidate.path.suffix: each.candidate.path
+        for each in measured
+        if each.candidate.precision == 'float32' and each.candidate.path.suffix in PROFILED
+    }
+    if not known:
+        return None
+    suffix = best.candidate.path.suffix
+    path = known.get(suffix) or known.get(ORT) or next(iter(known.values()))
+    with working(job(path, threads=best.timing.threads, layers=seconds)) as worker:
+        return worker.first
+
+
+def write_best(profile: Profile, out: Path) -> Path:
+    """Write the fastest file that agrees, with the files that belong to it.
+
+    Args:
+        profile: The result.
+        out: The file, written atomically; without a suffix, it gets that of the best file.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UserError: If the suffix is another, or other files would be overwritten.
+    """
+    path = profile.best.candidate.path
+    kind = FORMATS[path.suffix]
+    if out.suffix and out.suffix != path.suffix:
+        raise UserError(
+            f'--write {out} ends in {out.suffix!r}, but the fastest that agrees is '
+            f'{profile.best}: leave the suffix out, write {path.suffix}, or restrict the choice '
+            f'with --formats {out.suffix}'
+        )
+    out = check_output(out.with_suffix(path.suffix))
+    if out.exists() and out.samefile(path):
+        raise UserError(f'--write {out} is the model itself: choose another name')
+    check_companions(out, kind.companions)
+    with atomic_output(out) as partial_path:
+        for suffix in (path.suffix, *kind.companions):
+            if path.with_suffix(suffix).exists():  # ncnn needs no metadata
+                shutil.copyfile(path.with_suffix(suffix), partial_path.with_suffix(suffix))
+    return out

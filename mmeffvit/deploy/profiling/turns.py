@@ -1,0 +1,218 @@
+"""Timing files in turns, each in a process of its own, so that load on the machine affects all."""
+
+import os
+import pickle
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from mmeffvit.deploy.compare import Outputs
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import MAX_REASON
+
+from .worker import CLOCKS, Failure, Job, Memory, timed
+
+ROUNDS = 5
+FINAL_ROUNDS = 10  # more, for those that may be the fastest
+CLOSE = 1.15  # times the fastest
+# torch would hide the memory of the others
+PROGRAM = """
+import sys
+sys.path[:] = {path}
+if not {torch}:
+    sys.modules['torch'] = None
+from mmeffvit.deploy.profiling.worker import main
+main()
+"""
+Key = TypeVar('Key', bound=Hashable)
+Steps = Callable[[Outputs], object]  # of the application, after the network
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A file to time.
+
+    Args:
+        job: The file and how it is run.
+        last_steps: What the application does with the outputs, timed here and added.
+    """
+
+    job: Job
+    last_steps: Steps | None = None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of a file with a number of threads.
+
+    Args:
+        threads: Number of threads.
+        seconds: Of every run, with the last steps.
+        last_steps: Median seconds of the last steps, which the file does not have.
+        memory: Of the process.
+    """
+
+    threads: int
+    seconds: tuple[float, ...]
+    last_steps: float
+    memory: Memory
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """First and last decile."""
+        if len(self.seconds) < 2:
+            return self.seconds * 2
+        low, *_, high = statistics.quantiles(self.seconds, n=10, method='inclusive')
+        return low, high
+
+
+class Worker:
+    """The parent's side of a process that runs a file.
+
+    Raises:
+        UserError: If the file cannot be run; also from the methods.
+    """
+
+    def __init__(self, process: subprocess.Popen, log: Any, job: Job) -> None:
+        self.process = process
+        self.log = log
+        self.job = job
+        self.first = self.ask(job)  # the outputs, or times of layers
+
+    def ask(self, message: object) -> Any:
+        try:
+            pickle.dump(message, self.process.stdin)
+            self.process.stdin.flush()
+            answer = pickle.load(self.process.stdout)
+        except (EOFError, BrokenPipeError) as error:
+            code = self.process.wait()
+            self.log.seek(0)
+            said = ' '.join(self.log.read().decode(errors='replace').split())
+            raise UserError(f'its process ended with code {code} ({said[-MAX_REASON:]})') from error
+        if isinstance(answer, Failure):
+            raise UserError(answer.message)
+        return answer
+
+
+@contextmanager
+def working(job: Job) -> Iterator[Worker]:
+    """Run a file in a process, which ends with the block."""
+    program = PROGRAM.format(path=sys.path, torch=job.path.suffix == '.pte')
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, '-c', program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, 'OMP_NUM_THREADS': str(job.threads)},
+        )
+        try:
+            yield Worker(process, log, job)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def time_in_turns(
+    entrants: Mapping[Key, Entrant], seconds: float
+) -> tuple[dict[Key, Timing], dict[Key, str]]:
+    """Time files in turns.
+
+    Args:
+        entrants: The files, with the same number of threads.
+        seconds: Time for each, about three times as much for those that may be the fastest.
+
+    Returns:
+        Times, and for files that cannot be run the reasons.
+    """
+    failures: dict[Key, str] = {}
+    with ExitStack() as stack:
+        runners: dict[Key, Runner] = {}
+        for key, entrant in entrants.items():
+            try:
+                worker = stack.enter_context(working(entrant.job))
+            except UserError as error:
+                failures[key] = str(error)
+                continue
+            runners[key] = Runner(worker, entrant.last_steps)
+        play(runners, list(runners), ROUNDS, seconds / ROUNDS, failures)
+        medians = {key: r.median() for key, r in runners.items() if key not in failures}
+        fastest = min(medians.values(), default=0.0)
+        close = [key for key, median in medians.items() if median <= CLOSE * fastest]
+        if len(close) > 1:
+            play(runners, close, FINAL_ROUNDS, seconds / ROUNDS, failures)
+        found: dict[Key, Timing] = {}
+        for key in (each for each in runners if each not in failures):
+            try:
+                found[key] = runners[key].timing()
+            except UserError as error:
+                failures[key] = str(error)
+    return found, failures
+
+
+def play(
+    runners: Mapping[Key, 'Runner'],
+    keys: Sequence[Key],
+    rounds: int,
+    seconds: float,
+    failures: dict[Key, str],
+) -> None:
+    """Rounds in which each takes a turn; those that fail take no more."""
+    for _ in range(rounds):
+        for key in keys:
+            if key not in failures:
+                try:
+                    runners[key].take_turn(seconds)
+                except UserError as error:
+                    failures[key] = str(error)
+
+
+class Runner:
+    """Times of a file, collected turn by turn."""
+
+    def __init__(self, worker: Worker, last_steps: Steps | None) -> None:
+        self.worker = worker
+        self.last_steps = last_steps
+        self.seconds: list[float] = []
+        self.steps: list[float] = []
+
+    def take_turn(self, seconds: float) -> None:
+        times = self.worker.ask(seconds)
+        after = 0.0
+        if self.last_steps is not None:
+            job = self.worker.job
+            with torch_threads(job.threads):
+                clock = CLOCKS[job.clock]
+                steps = timed(lambda: self.last_steps(self.worker.first), seconds / 4, clock)
+            after = statistics.median(steps)
+            self.steps.append(after)
+        self.seconds += [each + after for each in times]
+
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def timing(self) -> Timing:
+        steps = statistics.median(self.steps) if self.steps else 0.0
+        memory = self.worker.ask(None)
+        return Timing(self.worker.job.threads, tuple(self.seconds), steps, memory)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,134 @@
+"""A process that runs one file, so that its memory and its threads are not shared with others."""
+
+import gc
+import os
+import pickle
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.text import reason
+
+from .layers import time_layers
+from .opening import RUNTIMES, open_file
+
+CLOCKS: dict[str, Callable[[], float]] = {
+    'wall': time.perf_counter,
+    'processor': time.process_time,  # of all threads
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process does.
+
+    Args:
+        path: The file.
+        images: Images (B, 3, H, W) in a ``.npy`` file.
+        threads: Number of threads.
+        half: Compute in float16 where the runtime can.
+        clock: One of :data:`CLOCKS`.
+        layers: Time the layers for this number of seconds, then end.
+    """
+
+    path: Path
+    images: Path
+    threads: int
+    half: bool = False
+    clock: str = 'wall'
+    layers: float = 0.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a process could not do its job."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident memory of a process in bytes.
+
+    Args:
+        peak: The most, with Python and the runtime's libraries.
+        added: How much more that is than before the file was loaded.
+    """
+
+    peak: int
+    added: int
+
+
+def serve(receive: BinaryIO, send: BinaryIO) -> None:
+    """Answer messages: first a :class:`Job` with its outputs, then seconds with the times of runs.
+
+    The end of the messages ends the process.
+    """
+
+    def answer(value: object) -> None:
+        pickle.dump(value, send)
+        send.flush()
+
+    try:
+        job: Job = pickle.load(receive)
+        runtime, package = RUNTIMES[job.path.suffix]
+        require('executorch.runtime' if package == 'executorch' else package, 'Profiling')
+        images = np.load(job.images)
+        before = resident()
+        if job.layers:
+            answer(time_layers(job.path, runtime, images, job.threads, job.layers))
+            return
+        session = open_file(job.path, job.threads, half=job.half)
+        answer(session.run(images))
+        gc.disable()
+        while (seconds := pickle.load(receive)) is not None:
+            answer(timed(lambda: session.run(images), seconds, CLOCKS[job.clock]))
+        peak = resident(peak=True)
+        answer(Memory(peak, peak - before))
+    except EOFError:  # the parent has ended
+        return
+    except UserError as error:
+        answer(Failure(str(error)))
+    except Exception as error:  # of any runtime
+        answer(Failure(reason(error)))
+
+
+def timed(run: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> list[float]:
+    """Seconds of every run, for about this time but at least one, after one that is not counted.
+
+    The first run finds caches and threads as another process has left them.
+    """
+    run()
+    times: list[float] = []
+    start = time.perf_counter()
+    while not times or time.perf_counter() - start < seconds:
+        before = clock()
+        run()
+        times.append(clock() - before)
+    return times
+
+
+def resident(*, peak: bool = False) -> int:
+    """Resident memory of this process in bytes; elsewhere than on Linux always the peak."""
+    status = Path('/proc/self/status')
+    if status.exists():  # a process inherits the peak of getrusage from its parent
+        lines = dict(line.split(':', 1) for line in status.read_text().splitlines())
+        return int(lines['VmHWM' if peak else 'VmRSS'].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    """Serve the parent through standard input and output, which runtimes do not write to then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; the parent ends this process
+    with os.fdopen(os.dup(sys.stdout.fileno()), 'wb') as send:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        serve(sys.stdin.buffer, send)
