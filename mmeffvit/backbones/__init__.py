@@ -8,6 +8,7 @@ from mmeffvit.registry import MODELS
 from .base import Backbone
 from .efficientformerv2 import EfficientFormerV2, EfficientFormerV2MobiAtt
 from .mobilevitv2 import MobileViTv2
+from .pvtv2 import PVTv2, PVTv2MobiAtt
 from .shvit import SHViT
 from .swiftformer import SwiftFormer
 
@@ -16,6 +17,8 @@ __all__ = [
     'EfficientFormerV2',
     'EfficientFormerV2MobiAtt',
     'MobileViTv2',
+    'PVTv2',
+    'PVTv2MobiAtt',
     'SHViT',
     'SwiftFormer',
     'families',

@@ -52,6 +52,6 @@ TIMM: Table = (*HEADS, *STEM, *BLOCKS)
 
 LAYOUTS = (
     Layout('official', r'^network\.\d', OFFICIAL),
-    Layout('timm', r'^stages\..*\.dwconv\.', TIMM),
+    Layout('timm', r'^stages\..*\.pwconv1\.', TIMM),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )

@@ -8,6 +8,24 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from .folding import add_identity
 
 
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm over the channels of each position of a map.
+
+    Args:
+        channels: C, channels of the map.
+        eps: Added to the variance.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, eps: float = 1e-6) -> None:
+        super().__init__(channels, eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
 class ConvNorm(nn.Sequential):
     """A convolution, padded to keep the size at stride 1, its batch norm and its activation.
 

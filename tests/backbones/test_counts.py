@@ -13,6 +13,9 @@ EFFICIENTFORMERV2 = dict(type='mmeffvit.EfficientFormerV2')
 MOBIATT = dict(type='mmeffvit.EfficientFormerV2', attention='mobile')
 MOBIATT_ALL = dict(type='mmeffvit.EfficientFormerV2', attention='mobile', downsampling='mobile')
 
+PVTV2 = dict(type='mmeffvit.PVTv2')
+PVTV2_MOBIATT = dict(type='mmeffvit.PVTv2MobiAtt')
+
 # parameters without classifier; millions with it, as published code counts them; multiply-adds in
 # 10**9 of convolutions and matrix products, at the side of a square image
 # fmt: off
@@ -42,6 +45,15 @@ CASES = [
     (MOBIATT_ALL, 's0',        3_242_192,  3.597, 0.3780, 224),
     (MOBIATT_ALL, 's2',       12_125_680, 12.704, 1.2171, 224),
     (MOBIATT_ALL, 'l',        25_543_520, 26.314, 2.5109, 224),
+    (PVTV2, 'b0',       3_409_760, 3.667, 0.566, 224),
+    (PVTV2, 'b1',      13_496_000, 14.009, 2.108, 224),
+    (PVTV2, 'b2',      24_849_856, 25.363, 4.026, 224),
+    (PVTV2, 'b3',      44_725_696, 45.239, 6.897, 224),
+    (PVTV2, 'b4',      62_043_072, 62.556, 10.101, 224),
+    (PVTV2, 'b5',      81_443_008, 81.956, 11.717, 224),
+    (PVTV2_MOBIATT, 'b0',      3_204_000,  3.461, 0.563, 224),
+    (PVTV2_MOBIATT, 'b2',     20_549_376, 21.062, 4.038, 224),
+    (PVTV2_MOBIATT, 'b3',     35_498_496, 36.011, 6.961, 224),
 ]
 # fmt: on
 
@@ -55,6 +67,8 @@ def classifier(backbone: nn.Module) -> int:
         'SHViT': norm + linear,
         'MobileViTv2': linear,
         'EfficientFormerV2': norm + 2 * linear,
+        'PVTv2': linear,
+        'PVTv2MobiAtt': linear,
     }[type(backbone).__name__]
 
 

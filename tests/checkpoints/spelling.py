@@ -128,7 +128,17 @@ EFFICIENTFORMERV2: Rules = [
     (r'head_dist\.(.*)', r'dist_head.\1'),
     (r'((?:norm|head)\..*)', r'\1'),
 ]  # fmt: skip
+PVTV2: Rules = [
+    (r'patch_embed\.(.*)', r'patch_embed1.\1'),
+    (r'stages\.(\d)\.downsample\.(.*)', lambda m: f'patch_embed{int(m[1]) + 1}.{m[2]}'),
+    (r'stages\.(\d)\.blocks\.(\d+)\.mlp\.dwconv\.(\w+)',
+     lambda m: f'block{int(m[1]) + 1}.{m[2]}.mlp.dwconv.dwconv.{m[3]}'),
+    (r'stages\.(\d)\.blocks\.(.*)', lambda m: f'block{int(m[1]) + 1}.{m[2]}'),
+    (r'stages\.(\d)\.norm\.(\w+)', lambda m: f'norm{int(m[1]) + 1}.{m[2]}'),
+    (r'head\.(.*)', r'head.\1'),
+]  # fmt: skip
 RULES = {
+    'pvt_v2': PVTV2,
     'swiftformer': SWIFTFORMER,
     'shvit': SHVIT,
     'mobilevitv2': MOBILEVITV2,

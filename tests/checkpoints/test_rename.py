@@ -6,9 +6,11 @@ import torch
 from mmeffvit.backbones import (
     EfficientFormerV2,
     MobileViTv2,
+    PVTv2,
     SHViT,
     SwiftFormer,
     mobilevitv2,
+    pvtv2,
     shvit,
     swiftformer,
 )
@@ -22,6 +24,7 @@ FAMILIES = {
     'shvit': (SHViT, shvit.VARIANTS),
     'mobilevitv2': (MobileViTv2, mobilevitv2.VARIANTS),
     'efficientformerv2': (EfficientFormerV2, efv2.VARIANTS),
+    'pvt_v2': (PVTv2, pvtv2.VARIANTS),
 }
 CASES = [(family, arch) for family, (_, variants) in FAMILIES.items() for arch in variants]
 CLASSIFIERS = {'norm', 'head', 'head_dist', 'dist_head', 'classifier'}
@@ -31,6 +34,8 @@ NUM_TENSORS = {
     ('swiftformer', 'l3'): 436, ('shvit', 's1'): 471, ('shvit', 's2'): 471, ('shvit', 's3'): 521,
     ('shvit', 's4'): 635, ('efficientformerv2', 's0'): 568, ('efficientformerv2', 's1'): 722,
     ('efficientformerv2', 's2'): 1054, ('efficientformerv2', 'l'): 1386,
+    ('pvt_v2', 'b0'): 178, ('pvt_v2', 'b1'): 178, ('pvt_v2', 'b2'): 334, ('pvt_v2', 'b3'): 574,
+    ('pvt_v2', 'b4'): 834, ('pvt_v2', 'b5'): 1054,
 }  # fmt: skip
 
 

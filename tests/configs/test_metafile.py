@@ -6,6 +6,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from mmeffvit.backbones import families
 from mmeffvit.complexity.count import count as complexity
 from mmeffvit.complexity.forward import run_model
 from mmeffvit.zoo import find_model, read_models
@@ -20,9 +21,7 @@ UNCOUNTED = (
     'deformabledetr_resnet_50_singlehead',
     'deformabledetr_shvit_s4_singlehead',
 )
-TYPES = {
-    name.lower(): name for name in ('MobileViTv2', 'SwiftFormer', 'SHViT', 'EfficientFormerV2')
-}
+TYPES = {name.lower(): name for name in families()}
 
 
 class ElementCounter(TorchDispatchMode):

@@ -5,6 +5,7 @@ from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHe
 from .mobile import MobileAttention
 from .separable import KeylessSeparableSelfAttention, SeparableSelfAttention
 from .single_head import SingleHeadSelfAttention
+from .spatial_reduction import SpatialReductionAttention
 
 __all__ = [
     'DownsamplingAttention',
@@ -14,5 +15,6 @@ __all__ = [
     'MobileAttention',
     'SeparableSelfAttention',
     'SingleHeadSelfAttention',
+    'SpatialReductionAttention',
     'TalkingHeadsAttention',
 ]

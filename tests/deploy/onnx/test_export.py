@@ -31,6 +31,7 @@ FAMILIES = {
     'SHViT': dict(arch=dict(channels=(32, 48, 64), depths=(1, 1, 1), attended=(0, 16, 16))),
     'MobileViTv2': dict(arch='050', out_indices=(2,)),
     'EfficientFormerV2': dict(arch='s0', out_indices=(1, 2)),
+    'PVTv2': dict(arch=dict(channels=(8, 8, 20, 16), depths=(1,) * 4, expansions=(2,) * 4)),
 }
 
 
