@@ -19,6 +19,7 @@ matplotlib.use('Agg')
 import torch
 import yaml
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FormatStrFormatter
 from mmengine.config import Config
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
@@ -266,13 +267,18 @@ def draw(rows: Rows, folder: Path) -> None:
             color = 'tab:blue' if name in ours else 'tab:gray'
             axes.plot(latency, accuracy, 'o' if name in ours else 's', color=color)
             text = f'{titles(task)[name]}, {digits(latency)} ms'
-            place = dict(xytext=(7, -11), textcoords='offset points', fontsize=8, color=color)
+            shift = (7, 6) if name in ours else (7, -12)  # models of ours and theirs may be close
+            place = dict(xytext=shift, textcoords='offset points', fontsize=8, color=color)
             axes.annotate(text, (latency, accuracy), **place)
         front = [points[name] for name in pareto(points)]
         axes.plot(*zip(*front, strict=True), ':', color='black', alpha=0.5, label='Pareto front')
         metric, dataset = METRICS[task]
         axes.set_xscale('log')
-        axes.margins(x=0.25, y=0.15)
+        axes.xaxis.set_major_formatter(FormatStrFormatter('%g'))
+        axes.xaxis.set_minor_formatter(FormatStrFormatter('%g'))
+        axes.tick_params(axis='x', which='minor', labelsize=7)
+        axes.set_xlim(right=2 * max(latency for latency, _ in points.values()))  # for its name
+        axes.margins(y=0.15)
         axes.set_xlabel('milliseconds per image, one thread, batch 1, without post-processing')
         axes.set_ylabel(f'published {metric} on {dataset}, %')
         axes.grid(alpha=0.3, which='both')
