@@ -14,7 +14,7 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-from mmeffvit.deploy.runtimes.ncnn import run_ncnn
+from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.onnx import run_onnx
 from tests.conftest import ROOT
@@ -158,7 +158,7 @@ def test_cpp_with_ncnn_finds_the_same(graph, picture, tmp_path):
     printed = run(
         ['./main', 'model.param', 'model.bin', 'pixels', *SHAPE, THRESHOLD, IOU_THRESHOLD], tmp_path
     )
-    found = run_ncnn(tmp_path / 'model.param', images_of(picture), ('boxes', 'scores'))
+    found = Ncnn(tmp_path / 'model.param')(images_of(picture))
     boxes, scores = (found[name][0] for name in ('boxes', 'scores'))
     assert_same(printed, post_process(boxes, scores, THRESHOLD, IOU_THRESHOLD))
 

@@ -117,7 +117,7 @@ def digest(path: str, mode: int) -> str:
     if not mode & stat.S_IRUSR:
         return f'{os.lstat(path).st_size} bytes'
     with open(path, 'rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def sort(case: Case, ended: Ended, before: dict[str, str], after: dict[str, str]) -> str:
