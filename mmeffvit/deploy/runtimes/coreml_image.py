@@ -27,8 +27,8 @@ def as_image_model(model: Any, graph: RawGraph, metadata: Mapping[str, str]) -> 
     palette = json.loads(metadata.get('palette', '[]'))
     colors = ['#{:02x}{:02x}{:02x}'.format(*color) for color in palette]
     params = json.dumps({'labels': classes, 'colors': colors})
-    model.user_defined_metadata.update({PREVIEW + 'type': 'imageSegmenter'})
-    model.user_defined_metadata.update({PREVIEW + 'params': params})
+    preview = {PREVIEW + 'type': 'imageSegmenter', PREVIEW + 'params': params}
+    model.user_defined_metadata.update(preview)
     return model
 
 

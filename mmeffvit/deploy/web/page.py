@@ -13,7 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output, partial_name
 from mmeffvit.utils.text import listed
 
-from .runtime import CDN, VERSION, describe_runtime, fetch_runtime
+from .runtime import CDN, FILES, VERSION, describe_runtime, fetch_runtime
 
 STATIC = Path(__file__).with_name('static')
 MODEL = 'model.onnx'
@@ -122,10 +122,11 @@ def check_folder(out: Path) -> None:
 
 
 def page_files(folder: Path) -> set[str]:
-    """The names of the files of an earlier page."""
+    """The names of the files of an earlier page, of those that a page can have."""
+    ours = {path.name for path in STATIC.iterdir()} | {MODEL, PAGE} | set(FILES)
     try:
         names = json.loads((folder / PAGE).read_bytes())['files']
-        return {name for name in names if (folder / name).is_file()}
+        return {name for name in ours.intersection(names) if (folder / name).is_file()}
     except (OSError, ValueError, TypeError, KeyError):
         return set()
 

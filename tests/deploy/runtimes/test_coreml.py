@@ -97,10 +97,11 @@ def test_coordinates_are_those_of_the_boxes_of_the_detector(name):
     assert torch.equal(confidence, scores[0])
 
 
-def test_a_segmentor_takes_an_image_and_has_a_preview(tmp_path):
+@pytest.mark.parametrize('half', [False, True])
+def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
     tools = pytest.importorskip('coremltools')
     graph = make_graph(models.tiny('segformer_swiftformer_xs_ade20k'))
-    write(graph, tmp_path / 'm.mlpackage', ExportOptions((96, 128)), CLASSES)
+    write(graph, tmp_path / 'm.mlpackage', ExportOptions((96, 128)), CLASSES, half=half)
     package = tools.models.MLModel(str(tmp_path / 'm.mlpackage'), skip_model_load=True)
     assert shapes_of(package.get_spec()) == {'images': (1, 3, 96, 128), 'label_map': (96, 128)}
     metadata = package.user_defined_metadata

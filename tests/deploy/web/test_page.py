@@ -347,6 +347,10 @@ def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_pa
     run = run_command_here('web', other, out)
     assert run.returncode == 2
     assert 'contains notes.txt, not of a page: choose another folder' in run.stdout
+    listed = json.loads((out / 'page.json').read_text())
+    listed['files'].append('notes.txt')  # a list does not make it a file of ours
+    (out / 'page.json').write_text(json.dumps(listed))
+    assert run_command_here('web', other, out).returncode == 2
     assert (out / 'notes.txt').read_text() == 'mine'
     (out / 'notes.txt').unlink()
     assert run_command_here('web', other, out).returncode == 0
