@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from mmeffvit.backbones import Backbone
-from mmeffvit.deploy.int8.quantize import ROUTES, Quantization, quantize, worst
+from mmeffvit.deploy.int8.quantize import TARGETS, Quantization, quantize, worst
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.deploy.predictor.pictures import reader_of
 from mmeffvit.deploy.profiling.worker import Job
@@ -31,6 +31,7 @@ TITLE = 'int8 files'
 DEVICES = ('cpu',)
 SECONDS = 3.0  # for each file
 FLOAT = 'float ONNX'
+ROUTES = TARGETS['.onnx']
 IMAGES = 24
 QUANTILE = 'In parentheses the 5 % quantile.'
 DECIBELS = 'signal-to-noise ratio, dB'

@@ -15,7 +15,7 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .route import Attempt
-from .sensitivity import IMAGES, SELECTING, mean_noise, measure, sensitive
+from .sensitivity import IMAGES, SELECTING, exclusions, mean_noise, measure
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -90,7 +90,7 @@ class OnnxQuantizer:
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt(())
-        yield self.attempt(sensitive(measure(self.nodes, self.noise_meter())))
+        yield from map(self.attempt, exclusions(measure(self.nodes, self.noise_meter())))
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]

@@ -15,7 +15,7 @@ from mmeffvit.deploy.int8.openvino import (
     layers,
 )
 from mmeffvit.deploy.int8.quantize import NOTE, agrees, divide, quantize
-from mmeffvit.deploy.int8.sensitivity import Group, measure, sensitive
+from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
@@ -111,10 +111,18 @@ def test_the_search_finds_the_part_that_suffers_from_int8(quantizer):
     assert without(worst) < without(best) <= noise(quantizer.nodes) * 1.1
 
 
-def test_only_noisy_groups_are_sensitive():
-    even = [Group((str(i),), 1e-3) for i in range(8)]
-    assert sensitive(even) == []
-    assert sensitive([*even, Group(('loud',), 1e-1)]) == ['loud']
+def test_more_and_more_noisy_groups_stay_in_float():
+    even = [Group((str(i),), 1e-3) for i in range(16)]
+    assert list(exclusions(even)) == []
+    loud = [
+        Group((name, f'{name}2'), noise) for name, noise in (('a', 0.1), ('b', 0.3), ('c', 0.2))
+    ]
+    assert list(exclusions([*even, *loud])) == [
+        ['b', 'b2'],
+        ['b', 'b2', 'c', 'c2'],
+        ['b', 'b2', 'c', 'c2', 'a', 'a2'],
+    ]
+    assert [len(names) for names in exclusions([*even[:4], *loud])] == [2]  # at most a quarter
 
 
 @pytest.fixture(scope='module')
