@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from mmeffvit.deploy.compare import expect_maps
 from mmeffvit.deploy.export import Source
@@ -40,6 +41,7 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
+    torch.manual_seed(0)  # as in the part on int8
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = write_images(folder / 'images', size)

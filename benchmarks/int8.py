@@ -48,6 +48,7 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
+    torch.manual_seed(0)  # noise depends on the weights
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = write_images(folder / 'images', size)
