@@ -27,6 +27,7 @@ COMMANDS = {  # the module in this folder, and what it does
     'convert': ('convert', 'rewrite released weights under our keys'),
     'attention': ('attention', 'draw attention maps'),
     'curves': ('plot_curves', 'draw losses and metrics of runs'),
+    'analyze-heads': ('analyze_heads', 'similarity of attention heads, and accuracy without each'),
     'errors': ('analyze_errors', "COCO's error analysis of a results file"),
     'per-class': ('per_class', 'AP or IoU of every class'),
     'suite': ('suite', 'train and test many configs, with one table'),

@@ -17,6 +17,7 @@ FILES = {
 }
 FOLDERS = {
     'analyze_errors': ('no.pkl',),
+    'analyze_heads': ('no.py', 'no.pth', '--out'),
     'benchmark_suite': ('no.py', '--work-dir'),
     'browse_dataset': ('no.py', '--out-dir'),
     'demo': ('--out',),

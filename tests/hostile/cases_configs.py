@@ -201,6 +201,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     'attention of no layer': (
         'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--layers', 'nothing',
         '--out', 'o'),
+    'heads of a model without': (
+        'analyze_heads', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'w', '--out', 'o'),
     'browse a negative number': ('browse', 'detector.py', '--number', -3, '--out-dir', 'o'),
     'browse nothing': ('browse', 'detector.py', '--number', 0, '--out-dir', 'o'),
     'check a negative number': ('check_dataset', 'detector.py', '--num-images', -3),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
 from mmeffvit.layers.position_bias import PositionBias
 
+from .heads import HeadOutputs
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 # in float16, leaving room for the sum over heads
@@ -104,7 +105,10 @@ class TalkingHeadsAttention(nn.Module):
         }
         maps = {f'head {i}': attended for i, attended in enumerate(arrays['attention'])}
         title = f'attention by head, {over_queries(locate)}'
-        return Reading('heads', title, maps, arrays, queried=True)
+        return Reading('heads', title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self, lambda _: self.num_heads)
 
     def biased(self, scores: Tensor, bias: Tensor) -> Tensor:
         """``M_1(scores + bias)``."""

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .heads import HeadOutputs
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
@@ -144,7 +145,13 @@ class MobileAttention(nn.Module):
         arrays = {name: array.unflatten(2, size)[0] for name, array in arrays.items()}
         maps = {CAPTIONS[name]: array.sum(dim=0) for name, array in arrays.items()}
         title = f'sums over {heads} heads; linear: {over_queries(locate)}'
-        return Reading('mobile', title, maps, arrays, queried=True, shared_scale=True)
+        return Reading(
+            'mobile', title, maps, arrays,
+            queried=True, shared_scale=True, by_head='competed' if self.competition else 'linear',
+        )  # fmt: skip
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self, lambda inputs: self.num_heads(inputs[0], inputs[2]))
 
     def extra_repr(self) -> str:
         return (
