@@ -25,6 +25,7 @@ COMMANDS = {  # the module in this folder, and what it does
     'check': ('check', 'find faults of a config and of its data'),
     'complexity': ('complexity', 'count parameters and multiply-adds'),
     'convert': ('convert', 'rewrite released weights under our keys'),
+    'prune': ('prune', 'remove attention heads'),
     'attention': ('attention', 'draw attention maps'),
     'curves': ('plot_curves', 'draw losses and metrics of runs'),
     'analyze-heads': ('analyze_heads', 'similarity of attention heads, and accuracy without each'),

@@ -12,6 +12,7 @@ FILES = {
     'plot_curves': ('no', '--out'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out'),
     'profile': ('no.onnx', '--json'),
+    'prune': ('no.py', 'no.pth', '--out'),
     'quantize': ('no.onnx', 'no'),
     'test': ('no.py', 'no.pth', '--out'),
 }
