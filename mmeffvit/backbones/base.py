@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.checkpoints import Layout, load_weights
+from mmeffvit.layers.attention.heads import keep_first_heads
 
 Arch = TypeVar('Arch')
 
@@ -70,6 +71,7 @@ class BackboneOptions(TypedDict, total=False):
     norm_eval: bool
     with_cp: bool
     init_cfg: dict | None
+    kept_heads: Sequence[int] | None
 
 
 class Stage(nn.Module):
@@ -159,6 +161,8 @@ class Backbone(BaseModule):
         with_cp: Activation checkpointing: recompute each block in backward to save memory.
         init_cfg: ``dict(type='Pretrained', checkpoint=...)`` loads released weights with remapped
             keys, see :meth:`load_pretrained`; other types as in mmengine.
+        kept_heads: Of a pruned model, the number of heads of each layer with Mobile-Attention, in
+            the order of the network; None for all heads. See :mod:`mmeffvit.pruning`.
 
     Shape:
         (B, 3, H, W), with H and W of at least 32 ->
@@ -199,6 +203,7 @@ class Backbone(BaseModule):
         norm_eval: bool = False,
         with_cp: bool = False,
         init_cfg: dict | None = None,
+        kept_heads: Sequence[int] | None = None,
     ) -> None:
         super().__init__(init_cfg)
         if not -1 <= frozen_stages <= len(stages):
@@ -220,6 +225,8 @@ class Backbone(BaseModule):
         self.norm_eval = norm_eval
         for stage in stages:
             stage.with_cp = with_cp
+        if kept_heads is not None:
+            keep_first_heads(self, kept_heads)
         for module in self._frozen_modules():
             module.requires_grad_(False)
 

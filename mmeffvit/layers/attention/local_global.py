@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
 from mmeffvit.layers.position_bias import PositionBias
 
+from .heads import HeadOutputs, HeadProjections
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 # in float16, leaving room for the sum over heads
@@ -104,7 +105,10 @@ class TalkingHeadsAttention(nn.Module):
         }
         maps = {f'head {i}': attended for i, attended in enumerate(arrays['attention'])}
         title = f'attention by head, {over_queries(locate)}'
-        return Reading('heads', title, maps, arrays, queried=True)
+        return Reading('heads', title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self, lambda _: self.num_heads)
 
     def biased(self, scores: Tensor, bias: Tensor) -> Tensor:
         """``M_1(scores + bias)``."""
@@ -164,6 +168,9 @@ class LocalGlobalAttention(nn.Module):
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
 
+    def head_projections(self) -> HeadProjections | None:
+        return head_projections(self)
+
 
 class DownsamplingAttention(nn.Module):
     """Local-global attention from queries at half resolution to keys at full resolution.
@@ -212,3 +219,14 @@ class DownsamplingAttention(nn.Module):
             tokens = (key, value)
         mixed = self.mixer(query, *tokens) + self.value_local(value)
         return self.project(self.act(mixed))
+
+    def head_projections(self) -> HeadProjections | None:
+        return head_projections(self)
+
+
+def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> HeadProjections | None:
+    """The projections of Mobile-Attention's heads; those of talking heads are mixed."""
+    if not hasattr(layer.mixer, 'head_channels'):
+        return None
+    others = ((layer.key, 1), (layer.value, 1), (layer.value_local, 1))
+    return HeadProjections(layer.mixer, layer.query, others, layer.project)
