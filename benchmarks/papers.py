@@ -11,6 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from mmeffvit.complexity.count import DEFAULT_SHAPES
 from mmeffvit.complexity.forward import data_samples
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_shape
@@ -72,7 +73,8 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(pair: Pair, settings: Settings) -> Row:
-    size = tuple(eval_shape(load_config(ROOT / 'configs' / f'{pair.fast}.py')))
+    config = load_config(ROOT / 'configs' / f'{pair.fast}.py')
+    size = tuple(eval_shape(config) or DEFAULT_SHAPES[config.default_scope])
     batch = 1 if settings.quick else pair.batch
     images = torch.randn(batch, 3, *size)
     runs = {'fast': network(pair.fast, images), 'slow': network(pair.slow, images)}

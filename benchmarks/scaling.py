@@ -15,7 +15,7 @@ import matplotlib
 matplotlib.use('Agg')
 import torch
 from matplotlib import pyplot as plt
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from mmeffvit.deploy import fuse
 from mmeffvit.utils.files import write_file
@@ -119,7 +119,9 @@ def draw(rows: Rows, folder: Path) -> None:
     axes.set_yscale('log')
     axes.set_xticks(sides, sides)
     axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel('side of the image, pixels')
     axes.set_ylabel('milliseconds per image, one thread, ONNX Runtime')
     axes.grid(alpha=0.3, which='both')
