@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
-from mmeffvit.engine.launch import RunOptions, leave_process_group, open_test, unwrap
+from mmeffvit.engine.launch import RunOptions, open_test, unwrap
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.mistakes import run
 from mmeffvit.errors import UserError
@@ -35,7 +35,7 @@ class Head:
     Args:
         outputs: Mean cosine similarity of its output to those of the other heads of its layer.
         maps: The same of its attention maps; None for a layer without maps.
-        metrics: The metrics in percent after its output is set to zero; None before that.
+        metrics: The metrics after its output is set to zero; None before that.
     """
 
     outputs: float | None
@@ -49,7 +49,7 @@ class HeadAnalysis:
 
     Args:
         subject: What was analyzed: the config, the weights, the images.
-        baseline: The metrics of the model as it is, in percent.
+        baseline: The metrics of the model as it is, see :func:`measured`.
         layers: The heads by layer, in the order of execution.
     """
 
@@ -114,9 +114,9 @@ def digits(value: float | None, decimals: int) -> str:
 def analyze_heads(
     config_path: str,
     checkpoint: str | None,
-    options: RunOptions,
     out: Path,
     *,
+    cfg_options: Mapping[str, Any] | None = None,
     layers: Sequence[str] = (),
     max_images: int | None = None,
     ablate: bool = True,
@@ -129,8 +129,8 @@ def analyze_heads(
     Args:
         config_path: A config of mmdet or mmseg, or a saved model.
         checkpoint: See :func:`mmeffvit.engine.launch.evaluate`.
-        options: See :class:`RunOptions`.
-        out: Folder for the tables.
+        out: Folder for the tables and the log.
+        cfg_options: Dotted keys and values that override the config's.
         layers: Names or patterns of layers, see :func:`mmeffvit.utils.patterns.select`.
         max_images: Test on so many images only.
         ablate: Whether to test without each head.
@@ -141,6 +141,7 @@ def analyze_heads(
     """
     if max_images is not None and max_images < 1:
         raise UserError(f'--max-images is {max_images}; it starts at 1')
+    options = RunOptions(work_dir=out, cfg_options=cfg_options or {})
     runner, config = open_test(config_path, checkpoint, options, max_images=max_images)
     model = unwrap(runner.model)
     found = layers_with_heads(model, layers)
@@ -149,16 +150,15 @@ def analyze_heads(
     analysis.save(out)
     if ablate:
         ablate_heads(runner, found, analysis, out)
-    leave_process_group()
     return analysis
 
 
 def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Heads]) -> HeadAnalysis:
     """Test the model as it is, and compare its heads."""
     with compare_heads(layers) as (outputs, maps):
-        metrics = in_percent(run(runner, runner.test, config))
+        metrics = measured(run(runner, runner.test, config))
     if not metrics:
-        raise UserError(f'{config.filename}: its test_evaluator measures no AP, IoU or accuracy')
+        raise UserError(f'{config.filename}: its test_evaluator measures nothing')
     subject = dict(
         config=Path(config.filename).name,
         weights=digest(unwrap(runner.model)),
@@ -170,6 +170,12 @@ def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Head
         by_map = maps[name].by_head() if name in maps else [None] * len(by_output)
         analysis.layers[name] = [Head(*pair) for pair in zip(by_output, by_map, strict=True)]
     return analysis
+
+
+def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of papers, in percent, or others as they are if there are none of those."""
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    return in_percent(metrics) or numbers
 
 
 def digest(model: nn.Module) -> str:
@@ -206,7 +212,7 @@ def ablate_heads(
         handle = layers[name].hook(without(number))
         try:
             with quiet():
-                metrics = in_percent(runner.test_loop.run())
+                metrics = measured(runner.test_loop.run())
         finally:
             handle.remove()
         # mmdet measures nothing where nothing is found
