@@ -48,7 +48,7 @@ class HeadAnalysis:
     """The heads of a model.
 
     Args:
-        subject: What was analyzed: the config, the weights, the images.
+        subject: What was analyzed: the config and its overrides, the weights, the images.
         baseline: The metrics of the model as it is, see :func:`measured`.
         layers: The heads by layer, in the order of execution.
     """
@@ -146,6 +146,7 @@ def analyze_heads(
     model = unwrap(runner.model)
     found = layers_with_heads(model, layers)
     analysis = measure_similarity(runner, config, found)
+    analysis.subject['options'] = {key: str(value) for key, value in options.cfg_options.items()}
     resume(analysis, out / TABLE)
     analysis.save(out)
     if ablate:
@@ -187,14 +188,15 @@ def digest(model: nn.Module) -> str:
 
 
 def resume(analysis: HeadAnalysis, path: Path) -> None:
-    """Take over the metrics of an earlier table of the same weights and images, in place."""
+    """Take over what an earlier table of the same weights and images has more, in place."""
     if not path.is_file():
         return
     earlier = read_json(path)
     if not isinstance(earlier, dict) or earlier.get('subject') != analysis.subject:
         return
-    for name, heads in analysis.layers.items():
-        for head, row in zip(heads, earlier['layers'].get(name, ()), strict=False):
+    for name, rows in earlier['layers'].items():
+        heads = analysis.layers.setdefault(name, [Head(**row) for row in rows])
+        for head, row in zip(heads, rows, strict=True):
             head.metrics = row['metrics']
 
 
@@ -206,7 +208,7 @@ def ablate_heads(
         (name, number, head)
         for name, heads in analysis.layers.items()
         for number, head in enumerate(heads)
-        if head.metrics is None
+        if name in layers and head.metrics is None
     ]
     for done, (name, number, head) in enumerate(todo, start=1):
         handle = layers[name].hook(without(number))
