@@ -7,15 +7,7 @@ from typing import Any
 
 from mmeffvit.visualization.heads import analyze_and_draw
 
-from .arguments import (
-    MODEL,
-    add_checkpoint,
-    add_run,
-    new_parser,
-    output_folder,
-    run_command,
-    take_run_options,
-)
+from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
@@ -23,13 +15,13 @@ def make_parser() -> ArgumentParser:
         __doc__, 'analyze-heads configs/deformabledetr_resnet_50.py epoch_50.pth --max-images 500'
     )
     add = parser.add_argument
-    add_run(parser, MODEL)
+    add_config(parser, MODEL)
     add_checkpoint(parser)
     add(
         '--out',
         type=output_folder,
         default=Path('work_dirs/heads'),
-        help='folder for tables and a picture; it is completed if it has some of the same run '
+        help='folder for tables, a picture and the log; an interrupted table is completed '
         '(default: %(default)s)',
     )
     add(
@@ -50,7 +42,7 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
-    analyze_and_draw(config, checkpoint, take_run_options(values), out, **values)
+    analyze_and_draw(config, checkpoint, out, **values)
 
 
 main = partial(run_command, make_parser, run)

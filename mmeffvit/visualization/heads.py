@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mmeffvit.engine.launch import RunOptions
 from mmeffvit.evaluation.heads.analyze import HeadAnalysis, analyze_heads
 from mmeffvit.utils.files import check_output
 
@@ -18,14 +17,13 @@ KINDS = {'outputs': ('C0', -0.12), 'maps': ('C1', 0.12)}  # color, and shift in 
 
 
 def analyze_and_draw(
-    config_path: str, checkpoint: str | None, options: RunOptions, out: Path, **choice: Any
+    config_path: str, checkpoint: str | None, out: Path, **choice: Any
 ) -> HeadAnalysis:
     """Analyze the heads, and write ``heads.json``, ``heads.csv`` and ``heads.png``.
 
     Args:
         config_path: See :func:`mmeffvit.evaluation.heads.analyze.analyze_heads`.
         checkpoint: See there.
-        options: See there.
         out: Output folder.
         choice: Its other arguments.
 
@@ -33,7 +31,7 @@ def analyze_and_draw(
         mmeffvit.errors.UserError: See there.
     """
     check_output(out, folder=True)
-    analysis = analyze_heads(config_path, checkpoint, options, out, **choice)
+    analysis = analyze_heads(config_path, checkpoint, out, **choice)
     draw_heads(analysis, out / 'heads.png')
     print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')
     return analysis
@@ -89,5 +87,5 @@ def draw_metric(axes: Axes, analysis: HeadAnalysis) -> None:
         if head.metrics
     ]
     axes.scatter(*zip(*points, strict=True), s=12, color='C3', alpha=0.6, label='without one head')
-    axes.set_ylabel(f'{analysis.metric}, %', fontsize='small')
+    axes.set_ylabel(analysis.metric, fontsize='small')
     axes.legend(fontsize='small')

@@ -14,6 +14,8 @@ from mmeffvit.config.load import load_config
 from mmeffvit.engine.launch import RunOptions, evaluate, open_test
 from mmeffvit.engine.metrics import in_percent
 from tests.conftest import ROOT, run_tool_here
+from tests.inference.untrained import save_untrained
+from tests.learning.cases import CASES
 
 from .small import save, save_segmentor
 
@@ -24,8 +26,7 @@ def segmentor(ade_shapes, tmp_path_factory) -> tuple[Path, Path]:
 
 
 def analyze(config: Path, checkpoint: Path, out: Path, *arguments: object):
-    work = ('--work-dir', out / 'w')
-    return run_tool_here('analyze_heads', config, checkpoint, '--out', out, *work, *arguments)
+    return run_tool_here('analyze_heads', config, checkpoint, '--out', out, *arguments)
 
 
 def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, tmp_path):
@@ -58,14 +59,39 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
     assert min(cv2.imread(str(tmp_path / 'heads.png')).shape[:2]) > 300
     assert re.search(r'stages\.2\.blocks\.0\.attention +5 ', run.stdout)
 
-    # heads of an interrupted run are not tested again
+    # heads of an interrupted run are not tested again, and those of other layers are kept
     layers[names[1]][7]['metrics'] = None
     (tmp_path / 'heads.json').write_text(json.dumps(table))
-    again = analyze(config, checkpoint, tmp_path, *arguments)
-    assert re.findall(r'^\[.*\].*', again.stdout, re.M) == re.findall(
-        r'^\[1/1\] \S+stages\.3\S+, head 7: .*', again.stdout, re.M
-    )
-    assert len(re.findall(r'^\[1/1\]', again.stdout, re.M)) == 1
+    again = analyze(config, checkpoint, tmp_path, '--layers', 'stages.3')
+    (line,) = re.findall(r'^\[.*', again.stdout, re.MULTILINE)
+    assert line.startswith(f'[1/1] {names[1]}, head 7: mIoU ')
+    finished = json.loads((tmp_path / 'heads.json').read_text())['layers']
+    assert finished[names[0]] == layers[names[0]]
+    assert finished[names[1]][:7] == layers[names[1]][:7]
+    assert finished[names[1]][7]['metrics']
+
+
+def test_heads_of_deformable_detr_are_compared(shapes, tmp_path):
+    case = next(case for case in CASES if case.head == 'Deformable DETR')
+    model = save_untrained(case, tmp_path / 'detr', shapes)
+    out = tmp_path / 'heads'
+    arguments = '--no-ablation', '--max-images', 1
+    run = analyze(model.config, model.checkpoint, out, *arguments)
+    assert run.returncode == 0, run.stdout
+    layers = json.loads((out / 'heads.json').read_text())['layers']
+    heads = {
+        name: (len(rows), {row['maps'] is None for row in rows}) for name, rows in layers.items()
+    }
+    for i in range(3):
+        single = i == 1  # the middle layer
+        attention = '.attention' if single else ''
+        deformable = 1 if single else 8, {True}
+        assert heads.pop(f'encoder.layers.{i}.self_attn{attention}') == deformable
+        assert heads.pop(f'decoder.layers.{i}.cross_attn{attention}') == deformable
+        assert heads.pop(f'decoder.layers.{i}.self_attn.attn') == (8, {False})
+    assert not heads
+    assert all(row['metrics'] is None for rows in layers.values() for row in rows)
+    assert (out / 'heads.png').stat().st_size > 5000
 
 
 def test_few_images_are_judged_by_their_own_objects(shapes, tmp_path):

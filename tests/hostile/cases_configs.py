@@ -202,7 +202,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
         'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--layers', 'nothing',
         '--out', 'o'),
     'heads of a model without': (
-        'analyze_heads', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'w', '--out', 'o'),
+        'analyze_heads', 'detector.py', 'run/epoch_2.pth', '--out', 'o'),
     'prune heads that are not there': (
         'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'o.pth'),
     'prune to more': ('prune', 'detector.py', 'run/epoch_2.pth', '--keep', 7, '--out', 'o.pth'),

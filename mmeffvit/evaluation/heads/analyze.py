@@ -13,7 +13,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
-from mmeffvit.engine.launch import RunOptions, leave_process_group, open_test, unwrap
+from mmeffvit.engine.launch import RunOptions, open_test, unwrap
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.mistakes import run
 from mmeffvit.errors import UserError
@@ -35,7 +35,7 @@ class Head:
     Args:
         outputs: Mean cosine similarity of its output to those of the other heads of its layer.
         maps: The same of its attention maps; None for a layer without maps.
-        metrics: The metrics in percent after its output is set to zero; None before that.
+        metrics: The metrics after its output is set to zero; None before that.
     """
 
     outputs: float | None
@@ -48,8 +48,8 @@ class HeadAnalysis:
     """The heads of a model.
 
     Args:
-        subject: What was analyzed: the config, the weights, the images.
-        baseline: The metrics of the model as it is, in percent.
+        subject: What was analyzed: the config and its overrides, the weights, the images.
+        baseline: The metrics of the model as it is, see :func:`measured`.
         layers: The heads by layer, in the order of execution.
     """
 
@@ -114,9 +114,9 @@ def digits(value: float | None, decimals: int) -> str:
 def analyze_heads(
     config_path: str,
     checkpoint: str | None,
-    options: RunOptions,
     out: Path,
     *,
+    cfg_options: Mapping[str, Any] | None = None,
     layers: Sequence[str] = (),
     max_images: int | None = None,
     ablate: bool = True,
@@ -129,8 +129,8 @@ def analyze_heads(
     Args:
         config_path: A config of mmdet or mmseg, or a saved model.
         checkpoint: See :func:`mmeffvit.engine.launch.evaluate`.
-        options: See :class:`RunOptions`.
-        out: Folder for the tables.
+        out: Folder for the tables and the log.
+        cfg_options: Dotted keys and values that override the config's.
         layers: Names or patterns of layers, see :func:`mmeffvit.utils.patterns.select`.
         max_images: Test on so many images only.
         ablate: Whether to test without each head.
@@ -141,24 +141,25 @@ def analyze_heads(
     """
     if max_images is not None and max_images < 1:
         raise UserError(f'--max-images is {max_images}; it starts at 1')
+    options = RunOptions(work_dir=out, cfg_options=cfg_options or {})
     runner, config = open_test(config_path, checkpoint, options, max_images=max_images)
     model = unwrap(runner.model)
     found = layers_with_heads(model, layers)
     analysis = measure_similarity(runner, config, found)
+    analysis.subject['options'] = {key: str(value) for key, value in options.cfg_options.items()}
     resume(analysis, out / TABLE)
     analysis.save(out)
     if ablate:
         ablate_heads(runner, found, analysis, out)
-    leave_process_group()
     return analysis
 
 
 def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Heads]) -> HeadAnalysis:
     """Test the model as it is, and compare its heads."""
     with compare_heads(layers) as (outputs, maps):
-        metrics = in_percent(run(runner, runner.test, config))
+        metrics = measured(run(runner, runner.test, config))
     if not metrics:
-        raise UserError(f'{config.filename}: its test_evaluator measures no AP, IoU or accuracy')
+        raise UserError(f'{config.filename}: its test_evaluator measures nothing')
     subject = dict(
         config=Path(config.filename).name,
         weights=digest(unwrap(runner.model)),
@@ -172,6 +173,12 @@ def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Head
     return analysis
 
 
+def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of papers, in percent, or others as they are if there are none of those."""
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    return in_percent(metrics) or numbers
+
+
 def digest(model: nn.Module) -> str:
     """A number that changes with any weight of the model."""
     found = hashlib.sha256()
@@ -181,14 +188,15 @@ def digest(model: nn.Module) -> str:
 
 
 def resume(analysis: HeadAnalysis, path: Path) -> None:
-    """Take over the metrics of an earlier table of the same weights and images, in place."""
+    """Take over what an earlier table of the same weights and images has more, in place."""
     if not path.is_file():
         return
     earlier = read_json(path)
     if not isinstance(earlier, dict) or earlier.get('subject') != analysis.subject:
         return
-    for name, heads in analysis.layers.items():
-        for head, row in zip(heads, earlier['layers'].get(name, ()), strict=False):
+    for name, rows in earlier['layers'].items():
+        heads = analysis.layers.setdefault(name, [Head(**row) for row in rows])
+        for head, row in zip(heads, rows, strict=True):
             head.metrics = row['metrics']
 
 
@@ -200,13 +208,13 @@ def ablate_heads(
         (name, number, head)
         for name, heads in analysis.layers.items()
         for number, head in enumerate(heads)
-        if head.metrics is None
+        if name in layers and head.metrics is None
     ]
     for done, (name, number, head) in enumerate(todo, start=1):
         handle = layers[name].hook(without(number))
         try:
             with quiet():
-                metrics = in_percent(runner.test_loop.run())
+                metrics = measured(runner.test_loop.run())
         finally:
             handle.remove()
         # mmdet measures nothing where nothing is found
