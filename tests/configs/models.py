@@ -1,6 +1,7 @@
 """Models of configs, and batches for them."""
 
 import logging
+import re
 from copy import deepcopy
 
 import numpy as np
@@ -11,9 +12,20 @@ from mmengine.registry import MODELS, init_default_scope
 from mmengine.structures import InstanceData, PixelData
 from torch import nn
 
+from mmeffvit.zoo import read_models
 from tests.conftest import ROOT
 
 CONFIGS = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
+ARCH = re.compile(r'_(\d{3}|xs|[bls]\d?)(?=_|$)')
+
+
+def smallest_of_each_pairing() -> list[str]:
+    """One config of every head, backbone and data set: all their variants have the same layers."""
+    pairings: dict[str, list[str]] = {}
+    for name in CONFIGS:
+        pairings.setdefault(ARCH.sub('', name), []).append(name)
+    sizes = read_models()
+    return [min(names, key=lambda name: sizes[name].parameters) for names in pairings.values()]
 
 
 def load(name: str) -> Config:
