@@ -51,7 +51,7 @@ def row(model: Model) -> tuple[str, ...]:
     height, width = model.input_size
     return (
         f'[{model.name}](../configs/{model.name}.py)',
-        ', '.join(model.architecture[1:]),
+        ', '.join(model.architecture[1:]) + needs(model),
         schedule(model.metadata),
         f'{model.parameters / 1e6:.2f} M',
         f'{model.macs / 1e9:.2f} G at {height} x {width}',
@@ -59,6 +59,11 @@ def row(model: Model) -> tuple[str, ...]:
         '<br>'.join(sources),
         numbers(ours),
     )
+
+
+def needs(model: Model) -> str:
+    package = model.metadata.get('Requires')
+    return f' (needs {package})' if package else ''
 
 
 def schedule(metadata: Mapping[str, int | str]) -> str:

@@ -171,13 +171,13 @@ def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
 
 
 def require_scope(config: Config) -> str:
-    """Import the package that ``config`` is written for, and mmcv's operators.
+    """Import the package that ``config`` is written for, mmcv's operators, and mmpretrain if used.
 
     Returns:
         'mmdet' or 'mmseg'.
 
     Raises:
-        UserError: If the config names neither, or the package does not work here.
+        UserError: If the config names neither, or a package does not work here.
     """
     scope = config.get('default_scope')
     if scope not in ('mmdet', 'mmseg'):
@@ -187,4 +187,14 @@ def require_scope(config: Config) -> str:
         )
     require('mmcv.ops')
     require(scope)
+    if uses_mmpretrain(config.get('model')):
+        require('mmpretrain')
     return scope
+
+
+def uses_mmpretrain(value: Any) -> bool:
+    """Whether a model, or a module in it, has a type of mmpretrain."""
+    if isinstance(value, dict):
+        named = str(value.get('type')).startswith('mmpretrain.')
+        return named or any(map(uses_mmpretrain, value.values()))
+    return isinstance(value, list | tuple) and any(map(uses_mmpretrain, value))

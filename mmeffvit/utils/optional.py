@@ -12,6 +12,7 @@ from .quiet import quiet
 INSTALL_COMMANDS = {  # by package
     'mmdet': "pip install 'mmeffvit[det]'",
     'mmseg': "pip install 'mmeffvit[seg]'",
+    'mmpretrain': "pip install 'mmeffvit[cls]'",
     'mmcv': "pip install 'setuptools<82' wheel ninja && "
     "MMCV_WITH_OPS=1 pip install --no-build-isolation --no-binary mmcv 'mmcv>=2.0.0,<2.2.0'",
     'onnx': "pip install 'mmeffvit[onnx]'",
