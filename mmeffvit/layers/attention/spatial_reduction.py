@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ChannelNorm
 
-from .heads import HeadOutputs
+from .head_outputs import HeadOutputs
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
