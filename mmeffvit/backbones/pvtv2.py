@@ -11,8 +11,8 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.pvtv2 import LAYOUTS
 from mmeffvit.layers.attention import MobileAttention, SpatialReductionAttention
-from mmeffvit.layers.attention.head_projections import HeadProjections
 from mmeffvit.layers.conv import ChannelNorm
+from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 

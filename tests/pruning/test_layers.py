@@ -11,7 +11,7 @@ from mmeffvit.backbones.pvtv2 import MobileMixer
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.layers.attention import DownsamplingAttention, LocalGlobalAttention, MobileAttention
-from mmeffvit.layers.attention.head_projections import HeadProjections, prunable_layers
+from mmeffvit.layers.head_projections import HeadProjections, prunable_layers
 from mmeffvit.pruning.scores import best_heads, random_scores, uvc_scores
 from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized

@@ -19,7 +19,7 @@ from mmeffvit.engine.launch import RunOptions, open_test, unwrap
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.mistakes import run
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention.head_outputs import without
+from mmeffvit.layers.head_outputs import without
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json

@@ -2,7 +2,7 @@
 
 :func:`heads_of` returns what is known of the heads of a module. A layer of another package takes
 part by a function that is registered for its class, ``heads_of.register(CLASS)``; a layer of this
-package by a method ``head_outputs``, see :mod:`mmeffvit.layers.attention.head_outputs`.
+package by a method ``head_outputs``, see :mod:`mmeffvit.layers.head_outputs`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention.head_outputs import HeadOutputs, Visit
+from mmeffvit.layers.head_outputs import HeadOutputs, Visit
 from mmeffvit.utils.patterns import select
 
 POINTS = 4  # rows and columns of the grid of query points at which maps are compared

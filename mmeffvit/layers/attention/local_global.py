@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
+from mmeffvit.layers.head_outputs import HeadOutputs
+from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.position_bias import PositionBias
 
-from .head_outputs import HeadOutputs
-from .head_projections import HeadProjections
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 # in float16, leaving room for the sum over heads
