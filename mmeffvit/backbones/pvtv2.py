@@ -11,8 +11,8 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.pvtv2 import LAYOUTS
 from mmeffvit.layers.attention import MobileAttention, SpatialReductionAttention
-from mmeffvit.layers.attention.heads import HeadProjections
 from mmeffvit.layers.conv import ChannelNorm
+from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 
@@ -88,7 +88,7 @@ class MobileMixer(nn.Module):
         return self.proj(self.mix(self.query(x), *self.key_value(x).chunk(2, dim=1)))
 
     def head_projections(self) -> HeadProjections:
-        return HeadProjections(self.mix, self.query, ((self.key_value, 2),), self.proj)
+        return HeadProjections(self.mix, ((self.query, 1), (self.key_value, 2)), self.proj)
 
 
 class FeedForward(nn.Module):
