@@ -1,7 +1,8 @@
 """SwiftFormer: efficient additive attention for real-time mobile vision (arXiv:2303.15446)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,7 +10,14 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.swiftformer import LAYOUTS
-from mmeffvit.layers.attention import EfficientAdditiveAttention
+from mmeffvit.layers.attention import (
+    EfficientAdditiveAttention,
+    KeyValueAdditiveAttention,
+    SelfAttention,
+    SeparableSelfAttention,
+    TransposeAttention,
+    choose,
+)
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.folding import absorb_batch_norm
 from mmeffvit.layers.regularization import DropPath, LayerScale
@@ -19,6 +27,14 @@ from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_in
 
 STRIDES = (4, 8, 16, 32)
 EXPANSION = 4
+ATTENTIONS = {
+    'additive': EfficientAdditiveAttention,
+    'key_value_additive': KeyValueAdditiveAttention,
+    'self': SelfAttention,
+    'transpose': TransposeAttention,
+    # one context for all pixels: maps may have odd sides
+    'separable': partial(SeparableSelfAttention, patch_size=1),
+}
 
 
 @dataclass(frozen=True)
@@ -101,23 +117,26 @@ class FeedForward(nn.Module):
 
 
 class SwiftFormerEncoder(nn.Module):
-    """Local representation, efficient additive attention and feed-forward, each residual.
+    """Local representation, attention and feed-forward, each residual.
 
     The local representation has a residual connection, an activation and a layer scale as in the
     official code, which equation 8 of the paper omits.
 
     Args:
         channels: C, channels of the input and of the output.
+        make_attention: Builds the attention layer for C channels.
         drop_prob: Probability of dropping the attention or the feed-forward branch of a sample.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, drop_prob: float) -> None:
+    def __init__(
+        self, channels: int, make_attention: Callable[[int], nn.Module], drop_prob: float
+    ) -> None:
         super().__init__()
         self.local_representation = ConvEncoder(channels, expansion=1)
-        self.attention = EfficientAdditiveAttention(channels)
+        self.attention = make_attention(channels)
         self.attention_scale = LayerScale(channels)
         self.feed_forward = FeedForward(channels, EXPANSION)
         self.feed_forward_scale = LayerScale(channels)
@@ -134,7 +153,12 @@ class SwiftFormerEncoder(nn.Module):
         return self.feed_forward_scale(x, self.drop_path(self.feed_forward(x)))
 
 
-def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stage:
+def make_stage(
+    arch: SwiftFormerArch,
+    index: int,
+    drop_path_rate: float,
+    make_attention: Callable[[int], nn.Module],
+) -> Stage:
     """A stage of convolutional encoders and one SwiftFormer encoder, the only one with drop path.
 
     The drop probability increases linearly over all blocks of the network, including the
@@ -149,7 +173,8 @@ def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stag
         else nn.Identity()
     )
     encoders = [ConvEncoder(channels, EXPANSION) for _ in range(arch.depths[index] - 1)]
-    return Stage(downsample, [*encoders, SwiftFormerEncoder(channels, drop_prob)])
+    last = SwiftFormerEncoder(channels, make_attention, drop_prob)
+    return Stage(downsample, [*encoders, last])
 
 
 def reset_parameters(module: nn.Module) -> None:
@@ -171,6 +196,8 @@ class SwiftFormer(Backbone):
         out_indices: Stages whose maps are returned; negative ones count from the last.
         output_norm: Batch norm on every returned map, as in the official code for dense prediction.
             No released checkpoint contains these: they keep their initial values.
+        attention: 'additive', 'key_value_additive', 'self', 'transpose' or 'separable', or a dict
+            of such a name as `type` and of arguments of its layer, such as `num_heads`.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -191,15 +218,21 @@ class SwiftFormer(Backbone):
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
         output_norm: bool = True,
+        attention: str | Mapping[str, Any] = 'additive',
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
+        layer, arguments = choose(attention, ATTENTIONS)
+        make_attention = partial(layer, **arguments)
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
-            stages=[make_stage(sizes, i, drop_path_rate) for i in range(out_indices[-1] + 1)],
+            stages=[
+                make_stage(sizes, i, drop_path_rate, make_attention)
+                for i in range(out_indices[-1] + 1)
+            ],
             channels=sizes.channels,
             strides=STRIDES,
             out_indices=out_indices,

@@ -19,7 +19,7 @@ def tiles(x: Tensor, heads: int, sides: tuple[int, int]) -> Tensor:
     """
     counts = extents(x.shape[2:], sides)
     for axis, count, side in zip((2, 3), counts, sides, strict=True):
-        # an index: a graph for any size would fix whether there is padding
+        # an index: a graph for any size would fix whether padding or a slice changes the size
         index = torch.arange(count * side, device=x.device).clamp(max=x.shape[axis] - 1)
         x = x.index_select(axis, index)
     channels = x.shape[1] // heads
@@ -39,10 +39,11 @@ def own_pixels(x: Tensor, sides: tuple[int, int]) -> Tensor:
 
 def untile(x: Tensor, sides: tuple[int, int], size: tuple[int, int]) -> Tensor:
     """The inverse of :func:`tiles` for a map of ``size``: (B, M, T, S, D) -> (B, M D, H, W)."""
-    height, width = size
     x = x.unflatten(2, extents(size, sides)).unflatten(4, sides)  # (B, M, rows, columns, a, b, D)
     x = x.permute(0, 1, 6, 2, 4, 3, 5).flatten(5, 6).flatten(3, 4).flatten(1, 2)
-    return x[:, :, :height, :width]
+    for axis, side in zip((2, 3), size, strict=True):
+        x = x.index_select(axis, torch.arange(side, device=x.device))  # a slice, as above
+    return x
 
 
 class ControlVariateAttention(nn.Module):

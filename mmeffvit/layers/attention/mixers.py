@@ -1,7 +1,7 @@
 """Token mixers by name: layers on maps of queries, keys and values that replace each other."""
 
 from collections.abc import Callable, Mapping
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 from torch import nn
@@ -15,6 +15,7 @@ from .mobile import MobileAttention
 from .softmax import SoftmaxAttention
 from .squeeze_excite import SqueezeExciteAttention
 
+VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)  # of a class without __init__
 MIXERS: dict[str, type[nn.Module]] = {
     'mobile': MobileAttention,
     'softmax': SoftmaxAttention,
@@ -46,11 +47,12 @@ def choose(
     name = own.pop('type', None)
     if name not in choices:
         raise ValueError(f'attention is {name or attention!r}; choose one of {tuple(choices)}')
-    accepted = [key for key in signature(choices[name]).parameters if key != 'channels']
+    parameters = signature(choices[name]).parameters.values()
+    accepted = [p.name for p in parameters if p.name != 'channels' and p.kind not in VARIADIC]
     unknown = [f'{key} is {value!r}' for key, value in own.items() if key not in accepted]
     if unknown:
-        given = ', '.join(unknown)
-        raise ValueError(f'{given}: arguments of attention={name!r} are {tuple(accepted)}')
+        takes = ', '.join(accepted) or 'no arguments'
+        raise ValueError(f'{", ".join(unknown)}: attention={name!r} takes {takes}')
     return choices[name], own
 
 
