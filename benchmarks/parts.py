@@ -14,6 +14,7 @@ from . import (
     gemm,
     headlines,
     int8,
+    mixers,
     throughput,
     training,
 )
@@ -31,5 +32,6 @@ PARTS: dict[str, ModuleType] = {
     'compiled': compiled,
     'throughput': throughput,
     'attention': attention,
+    'mixers': mixers,
     'ablation': ablation,
 }
