@@ -7,10 +7,12 @@ from types import ModuleType
 from mmeffvit.errors import UserError
 
 from .quiet import quiet
+from .separate import import_mmpretrain_needs
 
 INSTALL_COMMANDS = {  # by package
     'mmdet': "pip install 'mmeffvit[det]'",
     'mmseg': "pip install 'mmeffvit[seg]'",
+    'mmpretrain': "pip install 'mmeffvit[cls]'",
     'mmcv': "pip install 'setuptools<82' wheel ninja && "
     "MMCV_WITH_OPS=1 pip install --no-build-isolation --no-binary mmcv 'mmcv>=2.0.0,<2.2.0'",
     'onnx': "pip install 'mmeffvit[onnx]'",
@@ -47,6 +49,8 @@ def require(name: str, purpose: str = '') -> ModuleType:
     package = name.partition('.')[0]
     try:
         with quiet() if purpose else nullcontext():
+            if package == 'mmpretrain':
+                import_mmpretrain_needs()
             return import_module(name)
     except (ImportError, AssertionError, OSError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package
