@@ -14,6 +14,8 @@ from . import (
     gemm,
     headlines,
     int8,
+    papers,
+    scaling,
     throughput,
     training,
 )
@@ -28,6 +30,8 @@ PARTS: dict[str, ModuleType] = {
     'alternatives': alternatives,
     'gemm': gemm,
     'headlines': headlines,
+    'papers': papers,
+    'scaling': scaling,
     'compiled': compiled,
     'throughput': throughput,
     'attention': attention,

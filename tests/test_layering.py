@@ -20,7 +20,7 @@ LAYERS = (  # a package may import those of earlier layers
     {'engine'},
     {'complexity', 'evaluation', 'inference', 'preparation', 'suite'},
     {'deploy', 'visualization'},
-    {'finetuning'},
+    {'finetuning', 'pruning'},
     {'cli'},
     {'__main__'},
 )

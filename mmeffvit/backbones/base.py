@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
@@ -13,10 +14,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.checkpoints import Layout, load_weights
+from mmeffvit.layers.attention.heads import keep_first_heads
 
 Arch = TypeVar('Arch')
 
 MIN_SIDE = 32  # pixels: a smaller image has less than one cell at stride 32
+FINEST_OUTPUT_STRIDE = 8
 
 
 def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) -> Arch:
@@ -63,6 +66,50 @@ def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[in
     return counted
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """Where a stage takes its samples, in pixels of its input and of its own map.
+
+    Args:
+        stride: Of the downsampling: 1 where the stage is dilated instead.
+        entry: Dilation of the downsampling, which is that of the stage before.
+        dilation: Dilation of the blocks.
+    """
+
+    stride: int
+    entry: int = 1
+    dilation: int = 1
+
+
+def resolve_output_stride(
+    output_stride: int, strides: Sequence[int], stem_stride: int
+) -> tuple[tuple[int, ...], list[Sampling]]:
+    """Strides of at most ``output_stride``, and the sampling of every stage that has them.
+
+    Each omitted halving doubles the dilation of what comes after it (the hole algorithm,
+    arXiv:1606.00915): on convolutions alone, every 2nd or 4th pixel of the finer map is that of the
+    coarse one, and the weights are the same.
+
+    Args:
+        output_stride: The coarsest stride; one of ``strides``, 8 or more.
+        strides: Of all stages without dilation.
+        stem_stride: Stride of the input of the first stage.
+
+    Raises:
+        ValueError: If there is no such stride.
+    """
+    choices = [stride for stride in reversed(strides) if stride >= FINEST_OUTPUT_STRIDE]
+    if output_stride not in choices:
+        raise ValueError(f'output_stride is {output_stride!r}; choose one of {choices}')
+    kept = [min(stride, output_stride) for stride in (stem_stride, *strides)]
+    dilations = [full // own for full, own in zip((stem_stride, *strides), kept, strict=True)]
+    samplings = [
+        Sampling(kept[i + 1] // kept[i], dilations[i], dilations[i + 1])
+        for i in range(len(strides))
+    ]
+    return tuple(kept[1:]), samplings
+
+
 class BackboneOptions(TypedDict, total=False):
     """Options of every backbone that a family passes on to :class:`Backbone`."""
 
@@ -70,6 +117,7 @@ class BackboneOptions(TypedDict, total=False):
     norm_eval: bool
     with_cp: bool
     init_cfg: dict | None
+    kept_heads: Sequence[int] | None
 
 
 class Stage(nn.Module):
@@ -159,6 +207,8 @@ class Backbone(BaseModule):
         with_cp: Activation checkpointing: recompute each block in backward to save memory.
         init_cfg: ``dict(type='Pretrained', checkpoint=...)`` loads released weights with remapped
             keys, see :meth:`load_pretrained`; other types as in mmengine.
+        kept_heads: Of a pruned model, the number of heads of each layer with Mobile-Attention, in
+            the order of the network; None for all heads. See :mod:`mmeffvit.pruning`.
 
     Shape:
         (B, 3, H, W), with H and W of at least 32 ->
@@ -199,6 +249,7 @@ class Backbone(BaseModule):
         norm_eval: bool = False,
         with_cp: bool = False,
         init_cfg: dict | None = None,
+        kept_heads: Sequence[int] | None = None,
     ) -> None:
         super().__init__(init_cfg)
         if not -1 <= frozen_stages <= len(stages):
@@ -220,6 +271,8 @@ class Backbone(BaseModule):
         self.norm_eval = norm_eval
         for stage in stages:
             stage.with_cp = with_cp
+        if kept_heads is not None:
+            keep_first_heads(self, kept_heads)
         for module in self._frozen_modules():
             module.requires_grad_(False)
 

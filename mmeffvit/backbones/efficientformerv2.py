@@ -20,7 +20,15 @@ from mmeffvit.layers.position_bias import PositionBias, resize_table
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_out_indices,
+    resolve_output_stride,
+)
 
 STRIDES = (4, 8, 16, 32)
 ATTENTIONS = ('local_global', 'mobile')
@@ -92,26 +100,48 @@ class AttentionChoice:
         height, width = self.resolution
         return -(-height // stride), -(-width // stride)
 
-    def block(self, channels: int, stride: int) -> LocalGlobalAttention:
+    def check_output_stride(self, output_stride: int) -> None:
+        """Raise a ValueError where position biases do not allow a dilated network."""
+        tables = [
+            name
+            for name, value in (('attention', self.blocks), ('downsampling', self.downsampling))
+            if value == 'local_global'
+        ]
+        if output_stride < 32 and tables and self.resize_matrix:
+            raise ValueError(
+                f'output_stride is {output_stride} and resize_matrix is True: matrices of biases '
+                'keep no positions on a map of twice the size; choose output_stride=32 or '
+                'resize_matrix=False'
+            )
+        if output_stride < 16 and tables:
+            without = ' and '.join(f"{name}='mobile'" for name in tables)
+            raise ValueError(
+                f'output_stride is {output_stride}: position biases are for strides 32 and 16; '
+                f'choose one of these, or {without}'
+            )
+
+    def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
         mixer = (
             self.mobile()
             if self.blocks == 'mobile'
-            # keys are at stride 32 in both stages
+            # keys are at stride 32 in both stages, or denser in a dilated one
             else self.talking_heads(self.table_size(32))
         )
-        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride)
+        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
-    def downsample(self, in_channels: int, out_channels: int) -> DownsamplingAttention:
+    def downsample(
+        self, in_channels: int, out_channels: int, stride: int, dilation: int
+    ) -> DownsamplingAttention:
         mobile = self.downsampling == 'mobile'
         mixer = (
             self.mobile()
             if mobile
-            else self.talking_heads(self.table_size(16), stride=2, mix_heads=False)
+            else self.talking_heads(self.table_size(16), stride=stride, mix_heads=False)
         )
         # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
-        key_stride = 2 if mobile else 1
+        key_stride = stride if mobile else 1
         return DownsamplingAttention(
-            in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride
+            in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride, stride, dilation
         )
 
     def talking_heads(self, table_size: tuple[int, int], **options: Any) -> TalkingHeadsAttention:
@@ -128,16 +158,18 @@ class FeedForward(nn.Module):
     Args:
         channels: C, channels of the input and of the output.
         expansion: Width of the hidden map in multiples of C.
+        dilation: Dilation of the depth-wise convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, expansion: int) -> None:
+    def __init__(self, channels: int, expansion: int, dilation: int = 1) -> None:
         super().__init__()
         hidden = expansion * channels
+        spatial = dict(dilation=dilation, groups=hidden, bias=True)
         self.expand = ConvNorm(channels, hidden, bias=True, act=nn.GELU)
-        self.depthwise = ConvNorm(hidden, hidden, 3, groups=hidden, bias=True, act=nn.GELU)
+        self.depthwise = ConvNorm(hidden, hidden, 3, act=nn.GELU, **spatial)
         self.project = ConvNorm(hidden, channels, bias=True)
         # as in the official code, which uses torch's default for all other convolutions
         for conv in (self.expand.conv, self.project.conv):
@@ -156,18 +188,24 @@ class EfficientFormerV2Block(nn.Module):
         expansion: Width of the hidden map of the feed-forward in multiples of C.
         drop_prob: Probability of dropping each residual branch of a sample.
         attention: The attention layer, or None.
+        dilation: Dilation of the feed-forward's convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
     def __init__(
-        self, channels: int, expansion: int, drop_prob: float, attention: nn.Module | None = None
+        self,
+        channels: int,
+        expansion: int,
+        drop_prob: float,
+        attention: nn.Module | None = None,
+        dilation: int = 1,
     ) -> None:
         super().__init__()
         self.attention = attention
         self.attention_scale = LayerScale(channels) if attention is not None else None
-        self.feed_forward = FeedForward(channels, expansion)
+        self.feed_forward = FeedForward(channels, expansion, dilation)
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
@@ -187,29 +225,39 @@ class DualDownsample(nn.Module):
     """Halve the resolution with a convolution plus attention.
 
     Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, in_channels: int, out_channels: int, choice: AttentionChoice) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, choice: AttentionChoice, sampling: Sampling
+    ) -> None:
         super().__init__()
-        self.local = ConvNorm(in_channels, out_channels, 3, stride=2, bias=True)
-        self.attention = choice.downsample(in_channels, out_channels)
+        spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+        self.local = ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
+        self.attention = choice.downsample(in_channels, out_channels, **spatial)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.local(x) + self.attention(x)
 
 
-def make_downsample(arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice) -> nn.Module:
+def make_downsample(
+    arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, sampling: Sampling
+) -> nn.Module:
     if index == 0:
         return nn.Identity()
     in_channels, out_channels = arch.channels[index - 1 : index + 1]
     if index == 3:
-        return DualDownsample(in_channels, out_channels, choice)
-    return ConvNorm(in_channels, out_channels, 3, stride=2, bias=True)
+        return DualDownsample(in_channels, out_channels, choice, sampling)
+    spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+    return ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
 
 
 def make_stage(
-    arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, drop_path_rate: float
+    arch: EfficientFormerV2Arch,
+    index: int,
+    choice: AttentionChoice,
+    sampling: Sampling,
+    drop_path_rate: float,
 ) -> Stage:
     """A stage of blocks without attention, followed by blocks with attention.
 
@@ -225,11 +273,12 @@ def make_stage(
             channels,
             3 if i in narrow else 4,
             drop_path_rate * (first_block + i) / max(sum(arch.depths) - 1, 1),
-            choice.block(channels, stride) if i >= first_attended else None,
+            choice.block(channels, stride, sampling.dilation) if i >= first_attended else None,
+            sampling.dilation,
         )
         for i in range(depth)
     ]
-    return Stage(make_downsample(arch, index, choice), blocks)
+    return Stage(make_downsample(arch, index, choice, sampling), blocks)
 
 
 @register_backbone
@@ -258,6 +307,9 @@ class EfficientFormerV2(Backbone):
             for both. The tables of released weights, for 224, are resized on loading.
         resize_matrix: For images of another size than `resolution`, resize matrices of biases as
             the authors' detectors and segmentors do, and not the tables. For their weights.
+        output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
+            declared strides change accordingly. 16 resizes bias tables to the finer map; 8 is only
+            for Mobile-Attention in blocks and downsampling, which has no position biases.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -287,10 +339,12 @@ class EfficientFormerV2(Backbone):
         competition: bool = True,
         resolution: int | tuple[int, int] = 224,
         resize_matrix: bool = False,
+        output_stride: int = 32,
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
         mobile = dict(
@@ -300,13 +354,15 @@ class EfficientFormerV2(Backbone):
             competition=competition,
         )
         choice = AttentionChoice(attention, downsampling, (height, width), resize_matrix, mobile)
+        choice.check_output_stride(output_stride)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=[
-                make_stage(sizes, i, choice, drop_path_rate) for i in range(out_indices[-1] + 1)
+                make_stage(sizes, i, choice, samplings[i], drop_path_rate)
+                for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,
-            strides=STRIDES,
+            strides=strides,
             out_indices=out_indices,
             **options,
         )

@@ -14,13 +14,17 @@ from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.layers.folding import absorb_group_norm
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_out_indices,
+    resolve_output_stride,
+)
 
-STRIDES = {  # by output stride: stages that do not downsample are dilated instead
-    32: (2, 4, 8, 16, 32),
-    16: (2, 4, 8, 16, 16),
-    8: (2, 4, 8, 8, 8),
-}
+STRIDES = (2, 4, 8, 16, 32)
 ODD_SIZES = ('official', 'restore')
 EXPANSION = 2
 PATCH_SIZE = 2
@@ -193,26 +197,18 @@ class MobileViTv2Block(nn.Module):
         return x
 
 
-def make_stage(arch: MobileViTv2Arch, index: int, output_stride: int, restore_size: bool) -> Stage:
-    """A stage: an inverted residual for downsampling, followed by the blocks.
-
-    Where a stage does not downsample because of ``output_stride``, its inverted residual keeps the
-    dilation of the previous stage and its block doubles it, as in the official encoders.
-    """
-    strides = (2, *STRIDES[output_stride])  # of the stem, then of every stage
-    # 1, doubled for every omitted downsampling so far
-    dilations = [max(2**i // stride, 1) for i, stride in enumerate(strides)]
+def make_stage(arch: MobileViTv2Arch, index: int, sampling: Sampling, restore_size: bool) -> Stage:
+    """A stage: an inverted residual for downsampling, followed by the blocks."""
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
-    stride = strides[index + 1] // strides[index]
-    downsample = InvertedResidual(in_channels, channels, stride, dilations[index])
+    downsample = InvertedResidual(in_channels, channels, sampling.stride, sampling.entry)
     if index < 2:
         return Stage(downsample, [InvertedResidual(channels, channels) for _ in range(index)])
     block = MobileViTv2Block(
         channels,
         arch.attention_channels[index - 2],
         arch.attention_depths[index - 2],
-        dilations[index + 1],
+        sampling.dilation,
         restore_size,
     )
     return Stage(downsample, [block])
@@ -267,18 +263,15 @@ class MobileViTv2(Backbone):
             sizes = MobileViTv2Arch.of_width(arch)
         else:
             sizes = resolve_arch(arch, VARIANTS)
-        if output_stride not in STRIDES:
-            raise ValueError(f'output_stride is {output_stride!r}; choose one of {list(STRIDES)}')
         if odd_size not in ODD_SIZES:
             raise ValueError(f'odd_size is {odd_size!r}; choose one of {ODD_SIZES}')
-        strides = STRIDES[output_stride]
-        out_indices = resolve_out_indices(out_indices, len(strides))
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=2)
+        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         restore_size = odd_size == 'restore'
         super().__init__(
             stem=ConvNorm(3, sizes.stem_channels, 3, stride=2, act=nn.SiLU),
             stages=[
-                make_stage(sizes, i, output_stride, restore_size)
-                for i in range(out_indices[-1] + 1)
+                make_stage(sizes, i, samplings[i], restore_size) for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,
             strides=strides,

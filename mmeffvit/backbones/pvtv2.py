@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.pvtv2 import LAYOUTS
 from mmeffvit.layers.attention import MobileAttention, SpatialReductionAttention
+from mmeffvit.layers.attention.heads import HeadProjections
 from mmeffvit.layers.conv import ChannelNorm
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
@@ -85,6 +86,9 @@ class MobileMixer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.proj(self.mix(self.query(x), *self.key_value(x).chunk(2, dim=1)))
+
+    def head_projections(self) -> HeadProjections:
+        return HeadProjections(self.mix, self.query, ((self.key_value, 2),), self.proj)
 
 
 class FeedForward(nn.Module):

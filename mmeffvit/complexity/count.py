@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from torch import nn
 
 from mmeffvit.config.backbones import build_backbone, parse_backbone
@@ -98,7 +99,17 @@ def count(
     """
     if not is_config(target) and not is_folder(target):
         return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
-    config, _ = open_model(target, scopes=ALL)
+    return count_config(target, open_model(target, scopes=ALL)[0], shape=shape, proposals=proposals)
+
+
+def count_config(
+    target: str,
+    config: Config,
+    *,
+    shape: tuple[int, int] | None = None,
+    proposals: int | None = None,
+) -> Complexity:
+    """Count the model of a config that is open; see :func:`count`."""
     scope = config.default_scope
     settings = own_model_config(config)
     shape = shape or eval_shape(config) or DEFAULT_SHAPES[scope]

@@ -23,6 +23,7 @@ from mmeffvit.checkpoints.read import weights_in
 from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.build import without_weights
+from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import ALL, resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
@@ -34,7 +35,14 @@ from .checkpoint_loader import load_guarded
 from .dump import dump_results
 from .hooks import BareWeightsHook, ResumableRandomnessHook
 from .metrics import PercentHook
-from .mistakes import building, check_optimizer, complete_annotations, name_unreadable, run
+from .mistakes import (
+    building,
+    check_optimizer,
+    complete_annotations,
+    name_unreadable,
+    restrict_annotations,
+    run,
+)
 from .resume import (
     check_resumable,
     check_sections,
@@ -191,20 +199,53 @@ def evaluate(
             another model or of other classes.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
+    if out is not None:
+        check_output(out, '.pkl', '.pickle')
+    runner, config = open_test(config_path, checkpoint, options, show_dir=show_dir, tta=tta)
+    if out is not None:
+        runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
+    metrics = run(runner, runner.test, config)
+    leave_process_group()
+    return runner, metrics
+
+
+def open_test(
+    config_path: str,
+    checkpoint: str | None,
+    options: RunOptions,
+    *,
+    show_dir: str | Path | None = None,
+    tta: bool = False,
+    max_images: int | None = None,
+) -> tuple[Runner, Config]:
+    """Check and prepare a test: the runner, with the weights in its model, and the config.
+
+    Args:
+        config_path: See :func:`evaluate`.
+        checkpoint: See :func:`evaluate`.
+        options: See :class:`RunOptions`.
+        show_dir: See :func:`evaluate`.
+        tta: See :func:`evaluate`.
+        max_images: Test only so many images, the first ones of every data set.
+
+    Raises:
+        UserError: See :func:`evaluate`.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
     config, own = open_model(config_path, options.cfg_options, ALL)
     prepare(config, options)
     check_output(config.work_dir, folder=True)
     if show_dir:
         check_output(show_dir, folder=True)
     check_data(config, ('test',))
-    if out is not None:
-        check_output(out, '.pkl', '.pickle')
     checkpoint = checkpoint or own or weights_of(config_path)
     content = read_run_checkpoint(checkpoint)
     if show_dir:
         draw_predictions(config, show_dir)
     if tta:
         augment_tests(config)
+    for dataset in datasets_of(config, 'test') if max_images is not None else ():
+        dataset['indices'] = max_images
     config.load_from = checkpoint
     runner = build_runner(config)
     model = unwrap(runner.model)
@@ -212,13 +253,11 @@ def evaluate(
         dataset = runner.test_loop.dataloader.dataset
     name_unreadable(dataset)
     complete_annotations(runner.test_loop.evaluator)
+    if max_images is not None:
+        restrict_annotations(runner.test_loop.evaluator, dataset)
     check_classes(model, dataset, 'test')
     check_checkpoint(model, content, checkpoint, dataset)
-    if out is not None:
-        runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
-    metrics = run(runner, runner.test, config)
-    leave_process_group()
-    return runner, metrics
+    return runner, config
 
 
 def prepare(config: Config, options: RunOptions) -> None:

@@ -147,3 +147,14 @@ def complete_annotations(evaluator: Evaluator) -> None:
             truth.dataset.setdefault('info', {})
             for annotation in truth.dataset.get('annotations', ()):
                 annotation['iscrowd'] = annotation.get('iscrowd') or 0
+
+
+def restrict_annotations(evaluator: Evaluator, dataset: Any) -> None:
+    """Have COCO's metrics count the objects of the images in ``dataset`` only.
+
+    They would count those of the other images in the annotation file as missed.
+    """
+    ids = [dataset.get_data_info(i).get('img_id') for i in range(len(dataset))]
+    for metric in evaluator.metrics:
+        if getattr(metric, '_coco_api', None) is not None:
+            metric.img_ids = ids

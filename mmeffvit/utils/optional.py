@@ -1,5 +1,6 @@
 """Optional packages, imported on demand."""
 
+import sys
 from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
@@ -32,6 +33,10 @@ INSTALL_COMMANDS = {  # by package
     'supervision': 'pip install supervision',
 }
 
+# OpenVINO and NNCF send usage data, from processes that they fork in threads and that can keep the
+# program from ending; without this module they send nothing
+TELEMETRY = {'openvino': 'openvino_telemetry', 'nncf': 'openvino_telemetry'}
+
 
 def require(name: str, purpose: str = '') -> ModuleType:
     """Import a module of an optional package, or say how to install it.
@@ -47,6 +52,8 @@ def require(name: str, purpose: str = '') -> ModuleType:
             install it.
     """
     package = name.partition('.')[0]
+    if package in TELEMETRY:
+        sys.modules.setdefault(TELEMETRY[package], None)  # its import fails
     try:
         with quiet() if purpose else nullcontext():
             if package == 'mmpretrain':

@@ -12,11 +12,13 @@ FILES = {
     'plot_curves': ('no', '--out'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out'),
     'profile': ('no.onnx', '--json'),
+    'prune': ('no.py', 'no.pth', '--out'),
     'quantize': ('no.onnx', 'no'),
     'test': ('no.py', 'no.pth', '--out'),
 }
 FOLDERS = {
     'analyze_errors': ('no.pkl',),
+    'analyze_heads': ('no.py', 'no.pth', '--out'),
     'benchmark_suite': ('no.py', '--work-dir'),
     'browse_dataset': ('no.py', '--out-dir'),
     'demo': ('--out',),

@@ -201,6 +201,16 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     'attention of no layer': (
         'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--layers', 'nothing',
         '--out', 'o'),
+    'heads of a model without': (
+        'analyze_heads', 'detector.py', 'run/epoch_2.pth', '--out', 'o'),
+    'prune heads that are not there': (
+        'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'o.pth'),
+    'prune to more': ('prune', 'detector.py', 'run/epoch_2.pth', '--keep', 7, '--out', 'o.pth'),
+    'prune to nan': ('prune', 'detector.py', 'run/epoch_2.pth', '--keep', 'nan', '--out', 'o.pth'),
+    'prune by nothing': (
+        'prune', 'detector.py', 'run/epoch_2.pth', '--method', 'nothing', '--out', 'o.pth'),
+    'prune into the config': (
+        'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'detector.py'),
     'browse a negative number': ('browse', 'detector.py', '--number', -3, '--out-dir', 'o'),
     'browse nothing': ('browse', 'detector.py', '--number', 0, '--out-dir', 'o'),
     'check a negative number': ('check_dataset', 'detector.py', '--num-images', -3),

@@ -46,6 +46,7 @@ FOLDERS: dict[str, tuple[object, ...]] = {
     'browsed': ('browse', 'detector.py', '--out-dir', 'OUT'),
     'classes': ('per_class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
     'errors': ('analyze_errors', 'found.pkl', 'OUT', '--ann', VAL),
+    'heads': ('analyze_heads', 'detector.py', 'run/epoch_2.pth', '--out', 'OUT'),
     'attention': ('attention', 'SwiftFormer:xs', 'images/a.jpg', '--out', 'OUT'),
     'suite': ('suite', 'detector.py', '--work-dir', 'OUT'),
 }

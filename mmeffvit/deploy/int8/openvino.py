@@ -12,7 +12,7 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .route import Attempt
-from .sensitivity import IMAGES, SELECTING, mean_noise, measure, sensitive
+from .sensitivity import IMAGES, SELECTING, exclusions, mean_noise, measure
 
 PURPOSE = 'Quantizing for OpenVINO'
 LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
@@ -49,8 +49,8 @@ class OpenVINOQuantizer:
         yield self.attempt((), 'PERFORMANCE')
         model = self.quantized((), 'MIXED')
         yield self._attempt(model, (), 'MIXED')
-        worst = sensitive(measure(self.nodes, self.noise_meter(model)))
-        yield self._attempt(without(model, worst), worst, 'MIXED')
+        for worst in exclusions(measure(self.nodes, self.noise_meter(model))):
+            yield self._attempt(without(model, worst), worst, 'MIXED')
 
     def attempt(self, excluded: Sequence[str], preset: str = 'MIXED') -> Attempt:
         return self._attempt(self.quantized(excluded, preset), excluded, preset)

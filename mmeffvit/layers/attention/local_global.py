@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
 from mmeffvit.layers.position_bias import PositionBias
 
+from .heads import HeadOutputs, HeadProjections
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 # in float16, leaving room for the sum over heads
@@ -104,7 +105,10 @@ class TalkingHeadsAttention(nn.Module):
         }
         maps = {f'head {i}': attended for i, attended in enumerate(arrays['attention'])}
         title = f'attention by head, {over_queries(locate)}'
-        return Reading('heads', title, maps, arrays, queried=True)
+        return Reading('heads', title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self, lambda _: self.num_heads)
 
     def biased(self, scores: Tensor, bias: Tensor) -> Tensor:
         """``M_1(scores + bias)``."""
@@ -120,6 +124,7 @@ class LocalGlobalAttention(nn.Module):
         value_channels: Channels of values, of all heads together.
         mixer: Token mixer: (query, key, value) as maps -> a map of ``value_channels``.
         stride: Mix tokens at a lower resolution and upsample bilinearly.
+        dilation: Dilation of the convolutions.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -132,9 +137,10 @@ class LocalGlobalAttention(nn.Module):
         value_channels: int,
         mixer: nn.Module,
         stride: int = 1,
+        dilation: int = 1,
     ) -> None:
         super().__init__()
-        spatial = dict(kernel_size=3, bias=True)
+        spatial = dict(kernel_size=3, dilation=dilation, bias=True)
         self.stride = stride
         self.reduce = (
             ConvNorm(channels, channels, stride=stride, groups=channels, **spatial)
@@ -164,9 +170,14 @@ class LocalGlobalAttention(nn.Module):
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
 
+    def head_projections(self) -> HeadProjections | None:
+        return head_projections(self)
+
 
 class DownsamplingAttention(nn.Module):
     """Local-global attention from queries at half resolution to keys at full resolution.
+
+    With ``stride`` 1 queries are at full resolution, too; every second one gives the same output.
 
     Args:
         in_channels: Channels of the input.
@@ -175,9 +186,11 @@ class DownsamplingAttention(nn.Module):
         value_channels: Channels of values, of all heads together.
         mixer: Token mixer: (query, key, value) as maps -> a map of ``value_channels``.
         key_stride: 2 subsamples keys and values to the grid of the queries.
+        stride: Input pixels per output pixel.
+        dilation: Dilation of the convolutions.
 
     Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
     def __init__(
@@ -188,16 +201,17 @@ class DownsamplingAttention(nn.Module):
         value_channels: int,
         mixer: nn.Module,
         key_stride: int = 1,
+        stride: int = 2,
+        dilation: int = 1,
     ) -> None:
         super().__init__()
         self.key_stride = key_stride
-        self.query_local = StridedResidualConv(in_channels)
+        self.query_local = StridedResidualConv(in_channels, stride, dilation)
         self.query = ConvNorm(in_channels, key_channels, bias=True)
         self.key = ConvNorm(in_channels, key_channels, bias=True)
         self.value = ConvNorm(in_channels, value_channels, bias=True)
-        self.value_local = ConvNorm(
-            value_channels, value_channels, 3, stride=2, groups=value_channels, bias=True
-        )
+        spatial = dict(stride=stride, dilation=dilation, groups=value_channels, bias=True)
+        self.value_local = ConvNorm(value_channels, value_channels, 3, **spatial)
         self.mixer = mixer
         self.act = nn.GELU()
         self.project = ConvNorm(value_channels, out_channels, bias=True)
@@ -212,3 +226,14 @@ class DownsamplingAttention(nn.Module):
             tokens = (key, value)
         mixed = self.mixer(query, *tokens) + self.value_local(value)
         return self.project(self.act(mixed))
+
+    def head_projections(self) -> HeadProjections | None:
+        return head_projections(self)
+
+
+def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> HeadProjections | None:
+    """The projections of Mobile-Attention's heads; those of talking heads are mixed."""
+    if not hasattr(layer.mixer, 'head_channels'):
+        return None
+    others = ((layer.key, 1), (layer.value, 1), (layer.value_local, 1))
+    return HeadProjections(layer.mixer, layer.query, others, layer.project)

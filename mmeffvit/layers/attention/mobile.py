@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .heads import HeadOutputs
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
@@ -105,12 +106,29 @@ class MobileAttention(nn.Module):
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """Token weights, with mean 1, and output gates: both (B, M, N)."""
+        received, given = self.competed_flows(query, key)
+        weights = given.clamp(-1, 1).softmax(dim=-1) * key.shape[3]
+        return weights, received.sigmoid()
+
+    def competed_flows(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """I' and O' of equation 6, both (B, M, N): their sum over the heads is M at every token."""
         incoming = flow(query, key.sum(dim=1, keepdim=True))
         outgoing = flow(key, query.sum(dim=1, keepdim=True))
         received = flow(query, (key / outgoing.unsqueeze(2)).sum(dim=1, keepdim=True))
         given = flow(key, (query / incoming.unsqueeze(2)).sum(dim=1, keepdim=True))
-        weights = given.clamp(-1, 1).softmax(dim=-1) * key.shape[3]
-        return weights, received.sigmoid()
+        return received, given
+
+    def head_scores(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """What each head wins in the competition: the mean of (I' + O') / 2 over the tokens.
+
+        Shape:
+            The inputs of the forward -> (B, M), with a mean of 1 over the heads.
+        """
+        query, key, value = inputs
+        heads = self.num_heads(query, value)
+        query, key = (self.phi(m.flatten(2).unflatten(1, (heads, -1))) for m in (query, key))
+        received, given = self.competed_flows(query, key)
+        return (received + given).mean(dim=-1) / 2
 
     def denominator(self, query: Tensor, key: Tensor) -> Tensor:
         """Z divided by N, (B, M, N)."""
@@ -144,7 +162,13 @@ class MobileAttention(nn.Module):
         arrays = {name: array.unflatten(2, size)[0] for name, array in arrays.items()}
         maps = {CAPTIONS[name]: array.sum(dim=0) for name, array in arrays.items()}
         title = f'sums over {heads} heads; linear: {over_queries(locate)}'
-        return Reading('mobile', title, maps, arrays, queried=True, shared_scale=True)
+        return Reading(
+            'mobile', title, maps, arrays,
+            queried=True, shared_scale=True, by_head='competed' if self.competition else 'linear',
+        )  # fmt: skip
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self, lambda inputs: self.num_heads(inputs[0], inputs[2]))
 
     def extra_repr(self) -> str:
         return (

@@ -24,6 +24,7 @@ class Reading:
         arrays: The raw values by name, with H and W as the last dimensions.
         queried: Whether the maps depend on the query point.
         shared_scale: Whether the maps share one color scale, to be comparable.
+        by_head: The name of the array with a map of every head, (heads, H, W), if there is one.
     """
 
     mechanism: str
@@ -32,6 +33,7 @@ class Reading:
     arrays: dict[str, Tensor]
     queried: bool = False
     shared_scale: bool = False
+    by_head: str = ''
 
     @property
     def grid(self) -> tuple[int, int]:

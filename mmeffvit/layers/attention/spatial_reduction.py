@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ChannelNorm
 
+from .heads import HeadOutputs
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
@@ -66,4 +67,9 @@ class SpatialReductionAttention(nn.Module):
         attention = attention.unflatten(1, reduced.shape[2:])
         title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
         maps = {'': attention.mean(dim=0)}
-        return Reading('spatial_reduction', title, maps, {'attention': attention}, queried=True)
+        arrays = {'attention': attention}
+        kind = 'spatial_reduction'
+        return Reading(kind, title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self.proj, lambda _: self.num_heads, incoming=True)

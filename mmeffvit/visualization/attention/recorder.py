@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from mmeffvit.layers.attention.reading import Reading
+from mmeffvit.utils.patterns import select
 
 from .grid import Canvas
 
@@ -21,8 +21,7 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
 
     Args:
         model: A backbone, or any model around one.
-        patterns: Select layers whose name, or a dotted part of it, matches one; `*` and `?` are
-            wildcards. All layers if empty.
+        patterns: Select layers, see :func:`mmeffvit.utils.patterns.select`; all if empty.
 
     Raises:
         ValueError: If the model has no attention layer of ours, or a pattern matches none.
@@ -32,18 +31,7 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
         raise ValueError(
             f'{type(model).__name__} has no attention layer: no module of it has read_attention'
         )
-    for pattern in patterns:
-        if not any(_matches(name, pattern) for name in layers):
-            raise ValueError(f'no layer matches {pattern!r}; choose from {", ".join(layers)}')
-    if not patterns:
-        return layers
-    return {n: m for n, m in layers.items() if any(_matches(n, pattern) for pattern in patterns)}
-
-
-def _matches(name: str, pattern: str) -> bool:
-    parts = name.split('.')
-    ends = range(1, len(parts) + 1)
-    return any(fnmatchcase('.'.join(parts[i:j]), pattern) for j in ends for i in range(j))
+    return select(layers, patterns)
 
 
 @contextmanager

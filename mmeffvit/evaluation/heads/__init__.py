@@ -1,0 +1,1 @@
+"""Similarity of attention heads, and accuracy without each of them."""

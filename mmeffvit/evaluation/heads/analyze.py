@@ -1,0 +1,228 @@
+"""Analysis of the heads of a trained model on the test data of its config."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.runner import Runner
+from torch import nn
+
+from mmeffvit.engine.launch import RunOptions, open_test, unwrap
+from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.mistakes import run
+from mmeffvit.errors import UserError
+from mmeffvit.layers.attention.heads import without
+from mmeffvit.utils.files import write_file
+from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.reading import read_json
+
+from .layers import Heads, layers_with_heads
+from .similarity import compare_heads
+
+TABLE = 'heads.json'
+
+
+@dataclass
+class Head:
+    """What was measured of a head.
+
+    Args:
+        outputs: Mean cosine similarity of its output to those of the other heads of its layer.
+        maps: The same of its attention maps; None for a layer without maps.
+        metrics: The metrics after its output is set to zero; None before that.
+    """
+
+    outputs: float | None
+    maps: float | None
+    metrics: dict[str, float] | None = None
+
+
+@dataclass
+class HeadAnalysis:
+    """The heads of a model.
+
+    Args:
+        subject: What was analyzed: the config and its overrides, the weights, the images.
+        baseline: The metrics of the model as it is, see :func:`measured`.
+        layers: The heads by layer, in the order of execution.
+    """
+
+    subject: dict[str, Any]
+    baseline: dict[str, float]
+    layers: dict[str, list[Head]] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """The first of the metrics, which is the one that is drawn."""
+        return next(iter(self.baseline))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One flat row per head."""
+        for layer, heads in self.layers.items():
+            for number, head in enumerate(heads):
+                similar = dict(similarity_outputs=head.outputs, similarity_maps=head.maps)
+                yield dict(layer=layer, head=number, **similar, **(head.metrics or {}))
+
+    def save(self, folder: Path) -> None:
+        """Write ``heads.json`` and ``heads.csv``."""
+        write_file(folder / TABLE, json.dumps(asdict(self), indent=1) + '\n')
+        text = io.StringIO()
+        names = ['layer', 'head', 'similarity_outputs', 'similarity_maps', *self.baseline]
+        writer = csv.DictWriter(text, names, lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(self.rows())
+        write_file(folder / 'heads.csv', text.getvalue())
+
+    def __str__(self) -> str:
+        """One line per layer: similarities, and the metric without its heads."""
+        lines = [('layer', 'heads', 'outputs', 'maps', 'worst', 'mean', 'best')]
+        for layer, heads in self.layers.items():
+            values = [head.metrics[self.metric] for head in heads if head.metrics]
+            ends = (min(values), mean(values), max(values)) if values else (None,) * 3
+            similar = [mean([h.outputs for h in heads]), mean([h.maps for h in heads])]
+            cells = [*(digits(s, 3) for s in similar), *(digits(e, 2) for e in ends)]
+            lines.append((layer, str(len(heads)), *cells))
+        first, *rest = (max(map(len, column)) for column in zip(*lines, strict=True))
+        table = [
+            '  '.join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, rest, strict=True))])
+            for name, *cells in lines
+        ]
+        whole = ', '.join(f'{name} {value}' for name, value in self.baseline.items())
+        notes = (
+            'outputs, maps: mean cosine similarity between the heads of a layer',
+            f'worst, mean, best: {self.metric} with one head of the layer set to zero',
+            f'with all heads: {whole}; {self.subject["images"]} images',
+        )
+        return '\n'.join([*table, *notes])
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None
+
+
+def digits(value: float | None, decimals: int) -> str:
+    return '' if value is None else f'{value:.{decimals}f}'
+
+
+def analyze_heads(
+    config_path: str,
+    checkpoint: str | None,
+    out: Path,
+    *,
+    cfg_options: Mapping[str, Any] | None = None,
+    layers: Sequence[str] = (),
+    max_images: int | None = None,
+    ablate: bool = True,
+) -> HeadAnalysis:
+    """Compare the heads of each layer, and test the model without each of them in turn.
+
+    The table is saved after every head; heads that it already has for the same weights and images
+    are not tested again.
+
+    Args:
+        config_path: A config of mmdet or mmseg, or a saved model.
+        checkpoint: See :func:`mmeffvit.engine.launch.evaluate`.
+        out: Folder for the tables and the log.
+        cfg_options: Dotted keys and values that override the config's.
+        layers: Names or patterns of layers, see :func:`mmeffvit.utils.patterns.select`.
+        max_images: Test on so many images only.
+        ablate: Whether to test without each head.
+
+    Raises:
+        UserError: If the model has no heads, a pattern matches none, or the test cannot work.
+        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    if max_images is not None and max_images < 1:
+        raise UserError(f'--max-images is {max_images}; it starts at 1')
+    options = RunOptions(work_dir=out, cfg_options=cfg_options or {})
+    runner, config = open_test(config_path, checkpoint, options, max_images=max_images)
+    model = unwrap(runner.model)
+    found = layers_with_heads(model, layers)
+    analysis = measure_similarity(runner, config, found)
+    analysis.subject['options'] = {key: str(value) for key, value in options.cfg_options.items()}
+    resume(analysis, out / TABLE)
+    analysis.save(out)
+    if ablate:
+        ablate_heads(runner, found, analysis, out)
+    return analysis
+
+
+def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Heads]) -> HeadAnalysis:
+    """Test the model as it is, and compare its heads."""
+    with compare_heads(layers) as (outputs, maps):
+        metrics = measured(run(runner, runner.test, config))
+    if not metrics:
+        raise UserError(f'{config.filename}: its test_evaluator measures nothing')
+    subject = dict(
+        config=Path(config.filename).name,
+        weights=digest(unwrap(runner.model)),
+        images=len(runner.test_loop.dataloader.dataset),
+    )
+    analysis = HeadAnalysis(subject, metrics)
+    for name, similarity in outputs.items():
+        by_output = similarity.by_head()
+        by_map = maps[name].by_head() if name in maps else [None] * len(by_output)
+        analysis.layers[name] = [Head(*pair) for pair in zip(by_output, by_map, strict=True)]
+    return analysis
+
+
+def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of papers, in percent, or others as they are if there are none of those."""
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    return in_percent(metrics) or numbers
+
+
+def digest(model: nn.Module) -> str:
+    """A number that changes with any weight of the model."""
+    found = hashlib.sha256()
+    for tensor in model.state_dict().values():
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def resume(analysis: HeadAnalysis, path: Path) -> None:
+    """Take over what an earlier table of the same weights and images has more, in place."""
+    if not path.is_file():
+        return
+    earlier = read_json(path)
+    if not isinstance(earlier, dict) or earlier.get('subject') != analysis.subject:
+        return
+    for name, rows in earlier['layers'].items():
+        heads = analysis.layers.setdefault(name, [Head(**row) for row in rows])
+        for head, row in zip(heads, rows, strict=True):
+            head.metrics = row['metrics']
+
+
+def ablate_heads(
+    runner: Runner, layers: Mapping[str, Heads], analysis: HeadAnalysis, out: Path
+) -> None:
+    """Test the model without each head in turn, and save the table after each."""
+    todo = [
+        (name, number, head)
+        for name, heads in analysis.layers.items()
+        for number, head in enumerate(heads)
+        if name in layers and head.metrics is None
+    ]
+    for done, (name, number, head) in enumerate(todo, start=1):
+        handle = layers[name].hook(without(number))
+        try:
+            with quiet():
+                metrics = measured(runner.test_loop.run())
+        finally:
+            handle.remove()
+        # mmdet measures nothing where nothing is found
+        head.metrics = {metric: metrics.get(metric, 0.0) for metric in analysis.baseline}
+        analysis.save(out)
+        change = head.metrics[analysis.metric] - analysis.baseline[analysis.metric]
+        print(
+            f'[{done}/{len(todo)}] {name}, head {number}: '
+            f'{analysis.metric} {head.metrics[analysis.metric]} ({change:+.2f})',
+            flush=True,
+        )

@@ -1,0 +1,1 @@
+"""Removing attention heads from a trained model."""

@@ -1,0 +1,76 @@
+"""Scores of the heads of Mobile-Attention: those with the lowest ones are removed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.errors import UserError
+from mmeffvit.layers.attention.heads import HeadProjections
+from mmeffvit.utils.progress import progress
+
+# one score per head, by layer
+Scores = dict[str, Tensor]
+
+
+def random_scores(layers: Mapping[str, HeadProjections], seed: int) -> Scores:
+    """Scores drawn at random: what a choice of heads must be better than."""
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.rand(layer.count, generator=generator) for name, layer in layers.items()}
+
+
+def uvc_scores(layers: Mapping[str, HeadProjections]) -> Scores:
+    """The squared norm of each head's columns of the output projection, as in UVC.
+
+    arXiv:2203.08243 scores heads so, but learns how many to remove of each layer while it trains.
+    """
+    return {
+        name: layer.columns().square().flatten(1).sum(dim=1).cpu() for name, layer in layers.items()
+    }
+
+
+def competition_scores(
+    model: nn.Module, layers: Mapping[str, HeadProjections], batches: Iterable[Any]
+) -> Scores:
+    """What each head wins in the competition, averaged over the images of a data set.
+
+    Args:
+        model: A detector or segmentor in eval mode.
+        layers: Layers of it.
+        batches: Of a test data loader.
+
+    Raises:
+        UserError: If the heads of a layer do not compete, or a layer did not run.
+    """
+    for name, layer in layers.items():
+        if not getattr(layer.mixer, 'competition', False):
+            raise UserError(
+                f'the heads of {name} do not compete (competition=False): choose --method random '
+                'or uvc'
+            )
+    found: dict[str, list[Tensor]] = {name: [] for name in layers}
+    with ExitStack() as stack:
+        for name, layer in layers.items():
+            hook = partial(record, add=found[name].append)
+            stack.callback(layer.mixer.register_forward_pre_hook(hook).remove)
+        for batch in progress(batches, 'scores'):
+            with torch.no_grad():
+                model.test_step(batch)
+    for name, scores in found.items():
+        if not scores:
+            raise UserError(f'{name} did not run on the test data: its heads have no scores')
+    return {name: torch.cat(scores).mean(dim=0) for name, scores in found.items()}
+
+
+def record(layer: nn.Module, inputs: tuple[Tensor, ...], add: Callable[[Tensor], None]) -> None:
+    add(layer.head_scores(inputs).double().cpu())
+
+
+def best_heads(scores: Tensor, keep: float) -> list[int]:
+    """The heads to keep, in their order: at least one, and those that come first among equals."""
+    number = max(1, round(keep * len(scores)))
+    order = scores.argsort(descending=True, stable=True)
+    return sorted(order[:number].tolist())

@@ -1,0 +1,91 @@
+"""A picture of the heads of a model: how similar they are, and what each is worth."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from mmeffvit.evaluation.heads.analyze import HeadAnalysis, analyze_heads
+from mmeffvit.utils.files import check_output
+
+from .figures import save_figure
+
+INCHES = 0.3  # width of a layer
+KINDS = {'outputs': ('C0', -0.12), 'maps': ('C1', 0.12)}  # color, and shift in layers
+
+
+def analyze_and_draw(
+    config_path: str, checkpoint: str | None, out: Path, **choice: Any
+) -> HeadAnalysis:
+    """Analyze the heads, and write ``heads.json``, ``heads.csv`` and ``heads.png``.
+
+    Args:
+        config_path: See :func:`mmeffvit.evaluation.heads.analyze.analyze_heads`.
+        checkpoint: See there.
+        out: Output folder.
+        choice: Its other arguments.
+
+    Raises:
+        mmeffvit.errors.UserError: See there.
+    """
+    check_output(out, folder=True)
+    analysis = analyze_heads(config_path, checkpoint, out, **choice)
+    draw_heads(analysis, out / 'heads.png')
+    print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')
+    return analysis
+
+
+def draw_heads(analysis: HeadAnalysis, path: Path) -> None:
+    """Draw one point per head over the layers: similarities, and the metric without the head.
+
+    Args:
+        analysis: What to draw.
+        path: The PNG to write.
+    """
+    measured = any(head.metrics for heads in analysis.layers.values() for head in heads)
+    width = max(7.0, 2 + INCHES * len(analysis.layers))
+    figure = Figure(figsize=(width, 6.5 if measured else 4), layout='constrained')
+    FigureCanvasAgg(figure)
+    figure.suptitle(
+        f'{analysis.subject["config"]}, {analysis.subject["images"]} images', fontsize='medium'
+    )
+    panels = figure.subplots(1 + measured, 1, sharex=True, squeeze=False)[:, 0]
+    draw_similarities(panels[0], analysis)
+    if measured:
+        draw_metric(panels[1], analysis)
+    panels[-1].set_xticks(
+        range(len(analysis.layers)), analysis.layers, rotation=45, ha='right', fontsize='x-small'
+    )
+    save_figure(figure, path)
+
+
+def draw_similarities(axes: Axes, analysis: HeadAnalysis) -> None:
+    for kind, (color, shift) in KINDS.items():
+        points = [
+            (place + shift, value)
+            for place, heads in enumerate(analysis.layers.values())
+            for value in (getattr(head, kind) for head in heads)
+            if value is not None
+        ]
+        if points:
+            axes.scatter(*zip(*points, strict=True), s=12, color=color, alpha=0.6, label=kind)
+    axes.axhline(0, color='0.8', linewidth=0.8, zorder=0)
+    axes.set_ylabel('mean cosine similarity\nto the other heads', fontsize='small')
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize='small')
+
+
+def draw_metric(axes: Axes, analysis: HeadAnalysis) -> None:
+    whole = analysis.baseline[analysis.metric]
+    axes.axhline(whole, color='0.5', linestyle=':', label=f'all heads: {whole}')
+    points = [
+        (place, head.metrics[analysis.metric])
+        for place, heads in enumerate(analysis.layers.values())
+        for head in heads
+        if head.metrics
+    ]
+    axes.scatter(*zip(*points, strict=True), s=12, color='C3', alpha=0.6, label='without one head')
+    axes.set_ylabel(analysis.metric, fontsize='small')
+    axes.legend(fontsize='small')

@@ -1,0 +1,125 @@
+"""Outputs of heads, seen and replaced through hooks."""
+
+import copy
+
+import pytest
+import torch
+from mmcv.ops import MultiScaleDeformableAttention
+from torch import nn
+
+from mmeffvit.evaluation.heads.layers import heads_of, layers_with_heads
+from mmeffvit.evaluation.heads.similarity import compare_heads
+from mmeffvit.layers.attention import (
+    MobileAttention,
+    SpatialReductionAttention,
+    TalkingHeadsAttention,
+)
+from mmeffvit.layers.attention.heads import without
+
+# layers of 4 heads, and the inputs of their forward
+X = (torch.arange(2 * 16 * 5 * 4) * 0.7).sin().view(2, 16, 5, 4)
+MIXERS = {
+    'mobile': MobileAttention(head_channels=4),
+    'linear': MobileAttention(head_channels=4, competition=False),
+    'talking': TalkingHeadsAttention(4, (5, 4)),
+}
+SEQUENCE = X.flatten(2).transpose(1, 2)  # (2, 20, 16)
+
+
+def torch_attention(**options) -> nn.MultiheadAttention:
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(16, 4, **options).eval()
+    nn.init.normal_(layer.in_proj_bias)
+    nn.init.normal_(layer.out_proj.bias)
+    return layer
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('name', MIXERS)
+def test_a_head_of_a_mixer_is_zeroed_alone(name):
+    layer = MIXERS[name].eval()
+    inputs = X, X.roll(1, 1), X.roll(2, 1)
+    whole = layer(*inputs)
+    handle = heads_of(layer).hook(without(2))
+    zeroed = layer(*inputs)
+    handle.remove()
+    assert not zeroed[:, 8:12].any()
+    rest = [*range(8), *range(12, 16)]
+    torch.testing.assert_close(zeroed[:, rest], whole[:, rest], rtol=0, atol=0)
+    torch.testing.assert_close(layer(*inputs), whole, rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('reduction', [1, 2])
+def test_a_head_of_spatial_reduction_is_its_columns_of_the_projection(reduction):
+    layer = SpatialReductionAttention(16, 4, reduction).eval()
+    blind = copy.deepcopy(layer)
+    blind.proj.weight[:, 4:8] = 0
+    heads_of(layer).hook(without(1))
+    torch.testing.assert_close(layer(X), blind(X))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('batch_first', [False, True])
+def test_a_head_of_torchs_attention_is_its_columns_of_the_projection(batch_first):
+    layer = torch_attention(batch_first=batch_first)
+    blind = copy.deepcopy(layer)
+    blind.out_proj.weight[:, 12:] = 0
+    x = SEQUENCE if batch_first else SEQUENCE.transpose(0, 1)
+    hidden = torch.zeros(2, 20, dtype=torch.bool)
+    hidden[1, 15:] = True
+    given = dict(query=x, key=x, value=x.flip(-1), key_padding_mask=hidden)
+    expected = blind(**given)[0]
+    heads_of(layer).hook(without(3))
+    torch.testing.assert_close(layer(**given)[0], expected)
+    torch.testing.assert_close(layer(*given.values())[0], expected)
+
+
+@torch.no_grad()
+def test_a_head_of_deformable_attention_is_its_columns_of_the_projection():
+    torch.manual_seed(0)
+    layer = MultiScaleDeformableAttention(16, 4, num_levels=1, batch_first=True).eval()
+    nn.init.normal_(layer.attention_weights.weight)
+    blind = copy.deepcopy(layer)
+    blind.output_proj.weight[:, :4] = 0
+    given = dict(
+        query=SEQUENCE,
+        reference_points=torch.rand(2, 20, 1, 2),
+        spatial_shapes=torch.tensor([[5, 4]]),
+        level_start_index=torch.tensor([0]),
+    )
+    heads_of(layer).hook(without(0))
+    torch.testing.assert_close(layer(**given), blind(**given))
+
+
+@torch.no_grad()
+def test_similarity_is_the_mean_cosine_to_the_other_heads():
+    layer = MIXERS['talking'].eval()
+    inputs = X, X.roll(1, 1), X.roll(2, 1)
+    with compare_heads(layers_with_heads(layer)) as (outputs, maps):
+        heads = layer(*inputs).flatten(2).unflatten(1, (4, -1)).flatten(2)
+    cosines = torch.cosine_similarity(heads[:, :, None], heads[:, None], dim=3).mean(dim=0)
+    expected = [(row.sum() - row[i]) / 3 for i, row in enumerate(cosines)]
+    torch.testing.assert_close(torch.tensor(outputs[''].by_head()), torch.stack(expected))
+    assert outputs[''].images == maps[''].images == 2
+
+
+@torch.no_grad()
+def test_equal_heads_have_equal_maps_and_opposite_outputs_are_seen():
+    layer = torch_attention(batch_first=True)
+    query, key, value = layer.in_proj_weight.view(3, 4, 4, 16)
+    query[:], key[:] = query[:1], key[:1]
+    value[:] = value[:1]
+    value[1] *= -1
+    layer.in_proj_bias[:] = 0
+    with compare_heads(layers_with_heads(layer)) as (outputs, maps):
+        layer(SEQUENCE, SEQUENCE, SEQUENCE)
+    torch.testing.assert_close(maps[''].by_head(), [1.0] * 4)
+    torch.testing.assert_close(outputs[''].by_head(), [1 / 3, -1.0, 1 / 3, 1 / 3])
+
+
+def test_a_single_head_has_no_others():
+    layer = SpatialReductionAttention(16, 1).eval()
+    with compare_heads(layers_with_heads(layer)) as (outputs, maps), torch.no_grad():
+        layer(X)
+    assert outputs[''].by_head() == maps[''].by_head() == [None]

@@ -1,0 +1,101 @@
+"""Pruning of a small segmentor, as a user runs it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.complexity.count import count
+from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.pruning.prune import METHODS
+from tests.conftest import run_tool_here
+from tests.evaluation.small import save_segmentor
+
+LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
+HEADS = [2, 4, 5, 8]
+
+
+@pytest.fixture(scope='module')
+def segmentor(ade_shapes, tmp_path_factory) -> tuple[Path, Path]:
+    return save_segmentor('mmeffvit.PVTv2MobiAtt', ade_shapes, tmp_path_factory.mktemp('mobile'))
+
+
+def prune(config: Path, checkpoint: Path, out: Path, *arguments: object):
+    return run_tool_here('prune', config, checkpoint, '--out', out, *arguments)
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
+    method, segmentor, tmp_path
+):
+    out = tmp_path / 'few.pth'
+    out.write_bytes(b'an earlier one')
+    run = prune(*segmentor, out, '--keep', 0.5, '--method', method)
+    assert run.returncode == 0, run.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['few.pth', 'few.py']
+    saved = load_torch_file(out)
+    whole, few = load_torch_file(segmentor[1])['state_dict'], saved['state_dict']
+    assert list(few) == list(whole)
+    pruning = saved['meta']['pruning']
+    assert pruning['method'] == method
+    for name, heads in zip(LAYERS, HEADS, strict=True):
+        number, kept = pruning['heads'][name]
+        assert (number, len(kept)) == (heads, round(heads / 2))
+        columns = torch.tensor([4 * head + i for head in kept for i in range(4)])
+        key = f'backbone.{name}.proj.weight'
+        assert few[key].equal(whole[key][:, columns])
+        rows = torch.cat([columns, 4 * heads + columns])  # keys, then values
+        key = f'backbone.{name}.key_value.bias'
+        assert few[key].equal(whole[key][rows])
+        assert f'{name}: {len(kept)} of {heads} heads' in run.stdout
+    found = count(str(tmp_path / 'few.py')).total
+    before = count(str(segmentor[0])).total
+    assert found.multiply_adds < before.multiply_adds
+    # buffers of batch norms are no parameters
+    lost = sum(map(torch.numel, whole.values())) - sum(map(torch.numel, few.values()))
+    assert before.parameters - found.parameters == lost > 0
+    if method == 'uvc':
+        _, metrics = evaluate(str(tmp_path / 'few.py'), str(out), RunOptions(tmp_path / 'w'))
+        assert metrics['mIoU'] > 0
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (('--keep', 1.5), '--keep is 1.5; choose a ratio above 0 and below 1'),
+        (('--keep', 0), '--keep is 0.0'),
+        (('--method', 'best'), "invalid choice: 'best'"),
+        (('--max-images', 0), '--max-images is 0; it starts at 1'),
+        (('--seed', -1), '--seed is -1'),
+        (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
+        (
+            ('--cfg-options', 'model.backbone.competition=False'),
+            'do not compete (competition=False): choose --method random or uvc',
+        ),
+    ],
+)
+def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
+    run = prune(*segmentor, tmp_path / 'few.pth', *arguments)
+    assert run.returncode == 2, run.stdout
+    assert words in run.stdout
+    assert 'Traceback' not in run.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('name', ['epoch_1.pth', 'config.pth', 'tiny.pth'])
+def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
+    folder = segmentor[0].parent
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    run = prune(*segmentor, folder / name, '--method', 'uvc')
+    assert run.returncode == 2, run.stdout
+    assert 'would replace' in run.stdout
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_a_model_without_such_heads_is_named(ade_shapes, tmp_path):
+    plain = save_segmentor('mmeffvit.PVTv2', ade_shapes, tmp_path)
+    run = prune(*plain, tmp_path / 'few.pth')
+    assert run.returncode == 2, run.stdout
+    assert 'PVTv2 has no heads of Mobile-Attention' in run.stdout
+    assert not (tmp_path / 'few.pth').exists()
