@@ -9,17 +9,21 @@ from typing import Any
 _schemas: list[Any] = []  # kept alive, since schemas are removed with their library
 
 
+def separate(folder: str, package: str) -> Path:
+    """The place of ``package`` in a folder of .venv."""
+    return Path(sys.prefix, folder, package)
+
+
 def reach(package: str, folder: str) -> bool:
     """Let ``package`` be imported from ``folder`` in .venv, unless it is installed.
 
     Returns:
-        Whether it is not installed, but in the folder.
+        Whether the folder is among those that packages are imported from.
     """
-    path = Path(sys.prefix, folder)
-    if find_spec(package) is not None or not (path / package).is_dir():
-        return str(path) in sys.path
-    sys.path.append(str(path))
-    return True
+    path = separate(folder, package)
+    if find_spec(package) is None and path.is_dir():
+        sys.path.append(str(path.parent))
+    return str(path.parent) in sys.path
 
 
 def import_torchvision() -> None:
@@ -47,9 +51,9 @@ def import_torchvision() -> None:
 def import_mmpretrain_needs() -> None:
     """Let mmpretrain be imported: the setup keeps it, torchvision and timm apart.
 
-    Packages that use them when they are there, as mmdet does with mmpretrain, stay as they are.
+    mmdet imports it, and with it torchvision, as soon as it can be found: torchvision goes first.
     """
-    reach('timm', 'parity')
-    reach('mmpretrain', 'classification')
-    if find_spec('mmpretrain') is not None:
+    if find_spec('mmpretrain') is not None or separate('classification', 'mmpretrain').is_dir():
+        reach('timm', 'parity')
         import_torchvision()
+        reach('mmpretrain', 'classification')
