@@ -11,7 +11,7 @@ from tests.classification.models import build, labeled, tiny_student, tiny_teach
 
 
 def batch() -> tuple[torch.Tensor, list]:
-    return torch.randn(2, 3, 64, 96), labeled(0, 2)
+    return torch.randn(2, 3, 64, 64), labeled(0, 2)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_weights_of_a_teacher_are_loaded_completely_or_refused(tmp_path):
     weights = build(tiny_teacher()).state_dict()
     torch.save(weights, tmp_path / 'teacher.pth')
     model = build(dict(tiny_student(), teacher_ckpt=str(tmp_path / 'teacher.pth')))
-    model.teacher(torch.randn(1, 3, 64, 96))
+    model.teacher(torch.randn(1, 3, 64, 64))
     assert torch.equal(
         model.teacher.model.head.classifier.fc.weight, weights['head.classifier.fc.weight']
     )
@@ -77,7 +77,7 @@ def test_the_weights_of_a_teacher_are_loaded_completely_or_refused(tmp_path):
     torch.save(weights, tmp_path / 'cut.pth')
     model = build(dict(tiny_student(), teacher_ckpt=str(tmp_path / 'cut.pth')))
     with pytest.raises(CheckpointError, match=r'cut\.pth does not fit the teacher'):
-        model.teacher(torch.randn(1, 3, 64, 96))
+        model.teacher(torch.randn(1, 3, 64, 64))
 
 
 @pytest.mark.parametrize(

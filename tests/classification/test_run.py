@@ -16,13 +16,21 @@ CONFIG = """
 _base_ = {base!r}
 data_root = {root!r}
 meta = dict(classes={classes!r})
-loader = dict(
-    batch_size=4, num_workers=0, persistent_workers=False,
-    dataset=dict(data_root=data_root, metainfo=meta),
-)
-train_dataloader = loader
-val_dataloader = loader
-test_dataloader = loader
+train_pipeline = [
+    {{{{_base_.load}}}},
+    dict(type='RandomResizedCrop', scale=64, backend='pillow', interpolation='bicubic'),
+    {{{{_base_.augment}}}},
+    {{{{_base_.erase}}}},
+    dict(type='PackInputs'),
+]
+test_pipeline = [
+    {{{{_base_.load}}}}, dict(type='CenterCrop', crop_size=64), dict(type='PackInputs'),
+]
+options = dict(batch_size=4, num_workers=0, persistent_workers=False)
+data = dict(data_root=data_root, metainfo=meta)
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline, **data), **options)
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline, **data), **options)
+test_dataloader = val_dataloader
 model = dict(
     data_preprocessor=dict(num_classes=3),
     backbone=dict(

@@ -26,8 +26,7 @@ OFFICIAL = {
     'mobilevitv2_200': 18449,
 }  # fmt: skip
 BUILT = (  # the smallest of every family, and whose numbers of multiply-adds are nowhere else
-    'swiftformer_xs', 'efficientformerv2_mobiatt_s0', 'shvit_s1', 'shvit_s4_384',
-    'mobilevitv2_050', 'mobilevitv2_200_imagenet21k',
+    'swiftformer_xs', 'efficientformerv2_mobiatt_s0', 'shvit_s4_384', 'mobilevitv2_200_imagenet21k',
 )  # fmt: skip
 # of arXiv:2206.02680, table 9, by width
 RATES = {'050': (9e-3, 0.004), '100': (7.5e-3, 0.013), '150': (3.5e-3, 0.029), '200': (2e-3, 0.05)}
@@ -81,9 +80,7 @@ def without_large_teacher(name: str, **options: object) -> Config:
     return config
 
 
-@pytest.mark.parametrize(
-    'name', ['swiftformer_xs', 'efficientformerv2_mobiatt_s0', 'shvit_s1', 'mobilevitv2_050']
-)
+@pytest.mark.parametrize('name', ['swiftformer_xs', 'mobilevitv2_050'])
 def test_a_step_of_training_has_no_faults(timm, name):
     findings = check_config(without_large_teacher(f'classifier_{name}'))
     assert faults_in(findings) == []
@@ -95,17 +92,22 @@ def test_a_step_of_training_has_no_faults(timm, name):
 
 
 @pytest.mark.parametrize(
-    ('options', 'message'),
+    ('options', 'messages'),
     [
-        ({'model.head.num_classes': 10}, 'head (ClassifierHead) has num_classes=10, but the'),
-        ({'model.head.in_channels': 64}, 'head (ClassifierHead) has in_channels=64, but maps of'),
-        ({'model.data_preprocessor.to_rgb': False}, 'but gets BGR'),
+        (
+            {'model.head.num_classes': 10, 'model.data_preprocessor.to_rgb': False},
+            ('head (ClassifierHead) has num_classes=10, but the', 'but gets BGR'),
+        ),
+        (
+            {'model.head.in_channels': 64},
+            ('head (ClassifierHead) has in_channels=64, but maps of 320 channels',),
+        ),
     ],
 )
-def test_a_wrong_head_or_wrong_colors_are_faults(options, message):
+def test_a_wrong_head_and_wrong_colors_are_found(options, messages):
     config = without_large_teacher('classifier_shvit_s1', **options)
-    texts = [str(finding) for finding in check_config(config)]
-    assert any(message in text for text in texts), texts
+    texts = '\n'.join(map(str, check_config(config)))
+    assert [message for message in messages if message not in texts] == []
 
 
 def test_every_head_of_a_classifier_has_the_channels_of_its_map():
