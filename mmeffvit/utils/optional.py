@@ -8,6 +8,7 @@ from types import ModuleType
 from mmeffvit.errors import UserError
 
 from .quiet import quiet
+from .separate import import_mmpretrain_needs
 
 INSTALL_COMMANDS = {  # by package
     'mmdet': "pip install 'mmeffvit[det]'",
@@ -55,6 +56,8 @@ def require(name: str, purpose: str = '') -> ModuleType:
         sys.modules.setdefault(TELEMETRY[package], None)  # its import fails
     try:
         with quiet() if purpose else nullcontext():
+            if package == 'mmpretrain':
+                import_mmpretrain_needs()
             return import_module(name)
     except (ImportError, AssertionError, OSError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package

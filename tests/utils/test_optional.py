@@ -10,7 +10,7 @@ from mmeffvit.utils import optional
 from mmeffvit.utils.optional import INSTALL_COMMANDS, TELEMETRY, require
 from tests.conftest import ROOT, run_python
 
-EXTRAS = ['det', 'seg', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
+EXTRAS = ['det', 'seg', 'cls', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
 
 
 @pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))
