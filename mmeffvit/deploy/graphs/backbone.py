@@ -13,7 +13,8 @@ class BackboneGraph(Graph):
         preprocessing: Preprocessing of the image; by default that of the released weights.
 
     Shape:
-        images (B, 3, H, W) -> maps (B, C, H', W'), named after their strides.
+        images (B, 3, H, W) -> maps (B, C, H', W'), named after their strides, or after their
+        stages if some share a stride.
     """
 
     task = 'features'
@@ -22,7 +23,10 @@ class BackboneGraph(Graph):
         if preprocessing is None:
             preprocessing = Preprocessing(mean=backbone.input_mean, std=backbone.input_std)
         super().__init__(backbone, preprocessing)
-        self.output_names = tuple(f'stride_{stride}' for stride in backbone.strides)
+        strides = backbone.strides
+        distinct = len(set(strides)) == len(strides)
+        what, numbers = ('stride', strides) if distinct else ('stage', backbone.out_indices)
+        self.output_names = tuple(f'{what}_{number}' for number in numbers)
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return self.network(x)

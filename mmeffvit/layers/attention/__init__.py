@@ -3,6 +3,7 @@
 from .additive import EfficientAdditiveAttention
 from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadsAttention
 from .mobile import MobileAttention
+from .multi_head import MultiHeadAttention
 from .separable import KeylessSeparableSelfAttention, SeparableSelfAttention
 from .single_head import SingleHeadSelfAttention
 from .spatial_reduction import SpatialReductionAttention
@@ -13,6 +14,7 @@ __all__ = [
     'KeylessSeparableSelfAttention',
     'LocalGlobalAttention',
     'MobileAttention',
+    'MultiHeadAttention',
     'SeparableSelfAttention',
     'SingleHeadSelfAttention',
     'SpatialReductionAttention',
