@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.shvit import LAYOUTS
-from mmeffvit.layers.attention import MultiHeadSelfAttention, SingleHeadSelfAttention
+from mmeffvit.layers.attention import PartialMultiHeadAttention, SingleHeadSelfAttention
 from mmeffvit.layers.conv import ConvNorm, ResidualConvNorm
 from mmeffvit.registry import register_backbone
 
@@ -111,7 +111,7 @@ class SHViTBlock(nn.Module):
 def make_attention(channels: int, attended: int, num_heads: int) -> nn.Module:
     if num_heads == 1:
         return SingleHeadSelfAttention(channels, attended)
-    return MultiHeadSelfAttention(channels, attended, num_heads=num_heads)
+    return PartialMultiHeadAttention(channels, attended, num_heads=num_heads)
 
 
 class SqueezeExcite(nn.Module):

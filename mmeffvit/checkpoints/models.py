@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
 
-from . import efficientformerv2, mobilevitv2, pvtv2, shvit, swiftformer
+from . import deit, efficientformerv2, mobilevitv2, pvtv2, shvit, swiftformer
 from .load import LoadReport, is_counter, put, require_fit
 from .read import WEIGHTS, load_torch_file, read_safetensors, strip_prefixes, weights_in
 from .rename import ClassifierLayout, ModelLayout, recognize
@@ -25,11 +25,12 @@ MODEL_LAYOUTS: tuple[ModelLayout, ...] = (
     *efficientformerv2.MODEL_LAYOUTS,
 )
 BACKBONE_LAYOUTS = (
+    *deit.LAYOUTS,
     *efficientformerv2.LAYOUTS,
     *mobilevitv2.LAYOUTS,
+    *pvtv2.LAYOUTS,
     *shvit.LAYOUTS,
     *swiftformer.LAYOUTS,
-    *pvtv2.LAYOUTS,
 )
 CLASSIFIER_LAYOUTS = tuple(
     layout for layout in BACKBONE_LAYOUTS if isinstance(layout, ClassifierLayout)

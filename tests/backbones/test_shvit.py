@@ -5,7 +5,7 @@ import torch
 
 from mmeffvit.backbones import SHViT
 from mmeffvit.backbones.shvit import VARIANTS, Downsample, SHViTBlock, with_ratio
-from mmeffvit.layers.attention import MultiHeadSelfAttention, SingleHeadSelfAttention
+from mmeffvit.layers.attention import PartialMultiHeadAttention, SingleHeadSelfAttention
 from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomized
 
 
@@ -39,7 +39,7 @@ def test_a_partial_ratio_gives_the_attended_channels(arch, options, attended):
     layers = [m for m in backbone.modules() if isinstance(m, SingleHeadSelfAttention)]
     assert {m.sizes[0] for m in layers} == set(attended) - {0}
     heads = options.get('num_heads', 1)
-    assert all(isinstance(m, MultiHeadSelfAttention) == (heads > 1) for m in layers)
+    assert all(isinstance(m, PartialMultiHeadAttention) == (heads > 1) for m in layers)
     assert all(m.qkv_sizes[:2] == (heads * 16, heads * 16) for m in layers)
 
 

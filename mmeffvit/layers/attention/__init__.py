@@ -12,7 +12,8 @@ from .linformer import LinformerAttention
 from .local_global import DownsamplingAttention, LocalGlobalAttention, TalkingHeadsAttention
 from .mixers import MIXERS, MOBILE_ATTENTION, choose, make_mixer
 from .mobile import MobileAttention
-from .multi_head import MultiHeadSelfAttention
+from .multi_head import MultiHeadAttention
+from .partial_multi_head import PartialMultiHeadAttention
 from .self_attention import SelfAttention
 from .separable import KeylessSeparableSelfAttention, SeparableSelfAttention
 from .single_head import SingleHeadSelfAttention
@@ -37,7 +38,8 @@ __all__ = [
     'LinformerAttention',
     'LocalGlobalAttention',
     'MobileAttention',
-    'MultiHeadSelfAttention',
+    'MultiHeadAttention',
+    'PartialMultiHeadAttention',
     'SelfAttention',
     'SeparableSelfAttention',
     'SingleHeadSelfAttention',

@@ -1,52 +1,63 @@
-"""Multi-head attention in place of SHViT's single head."""
+"""Multi-head self-attention, the token mixer of plain vision transformers such as DeiT."""
 
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from .reading import Locate, Reading, over_queries, rows_of_queries
-from .single_head import SingleHeadSelfAttention
+from .reading import Locate, Reading, over_queries
 
 
-class MultiHeadSelfAttention(SingleHeadSelfAttention):
-    """Multi-head attention on the first channels, to compare with one head: arXiv:2401.16456.
+class MultiHeadAttention(nn.Module):
+    """Multi-head self-attention of the cells of a map and of class tokens: arXiv:1706.03762.
 
-    Everything but the number of heads is as in :class:`SingleHeadSelfAttention`: D channels of q
-    and of k in every head, and an equal part of the attended channels as its values.
+    ``y = W_o(softmax(q k^T / sqrt(D)) v)`` with ``q, k, v = W(x)`` for each of M heads. The rows of
+    W are those of all queries, all keys and all values, each head by head.
 
     Args:
         channels: C, channels of the input and of the output.
-        attended: Channels in attention, in [1, C]; C for attention on all of them.
-        key_channels: D, channels of q and of k in a head.
-        num_heads: Number of heads.
+        num_heads: M, each with D = C / M channels.
 
     Shape:
-        (B, C, H, W) -> (B, C, H, W), at a cost quadratic in H W.
+        x (B, T + H W, C), size (H, W) -> (B, T + H W, C), with T class tokens before the cells in
+        row-major order; at a cost quadratic in H W.
 
     Raises:
-        ValueError: If the attended channels are not divisible by the number of heads.
+        ValueError: If the channels are not divisible by the number of heads.
     """
 
-    def __init__(
-        self, channels: int, attended: int, key_channels: int = 16, num_heads: int = 4
-    ) -> None:
-        if num_heads < 1 or attended % num_heads:
-            raise ValueError(f'{attended} channels are not divisible into {num_heads} heads')
-        super().__init__(channels, attended, num_heads * key_channels)
+    def __init__(self, channels: int, num_heads: int) -> None:
+        super().__init__()
+        if num_heads < 1 or channels % num_heads:
+            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
         self.num_heads = num_heads
-        self.scale = key_channels**-0.5
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(channels, channels)
 
-    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        heads = (m.unflatten(1, (self.num_heads, -1)) for m in (query, key, value))
-        return super().mix(*heads).flatten(1, 2)
+    def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
+        mixed = F.scaled_dot_product_attention(*self.heads(x))  # (B, M, T + H W, D)
+        return self.proj(mixed.transpose(1, 2).flatten(2))
+
+    def heads(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, each (B, M, T + H W, D)."""
+        return self.qkv(x).unflatten(2, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind()
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
-        """Read ``softmax(q k^T / sqrt(D))`` of every head, and draw their mean."""
-        (x,) = inputs
-        projected = self.qkv(self.norm(x[:, : self.sizes[0]]))
-        query, key, _ = projected.split(self.qkv_sizes, dim=1)
-        rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
-        columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
-        weights = (rows @ columns * self.scale).softmax(dim=-1)  # (1, M, N', N)
-        attention = weights.mean(dim=2)[0].unflatten(1, key.shape[2:])
+        """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all cells.
+
+        'attention' is that of the cells and 'class_tokens' the mean over those of the class tokens,
+        if there are any; the weights of the class tokens themselves are left out of the maps, so a
+        map sums to less than 1.
+        """
+        x, size = inputs
+        query, key, _ = self.heads(x)
+        num_tokens = x.shape[1] - size[0] * size[1]
+        rows = slice(None) if locate is None else slice(locate(size), locate(size) + 1)
+        queries = {'attention': query[:, :, num_tokens:][:, :, rows]}
+        if num_tokens:
+            queries['class_tokens'] = query[:, :, :num_tokens]
+        arrays = {}
+        for name, chosen in queries.items():
+            weights = (chosen @ key.transpose(2, 3) * key.shape[3] ** -0.5).softmax(dim=-1)
+            arrays[name] = weights.mean(dim=2)[0, :, num_tokens:].unflatten(1, size)  # (M, H, W)
         title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
-        maps = {'': attention.mean(dim=0)}
-        return Reading('multi_head', title, maps, {'attention': attention}, queried=True)
+        maps = {'': arrays['attention'].mean(dim=0)}
+        return Reading('multi_head', title, maps, arrays, queried=True)
