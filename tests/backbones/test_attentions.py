@@ -23,7 +23,8 @@ from mmeffvit.layers.attention import MIXERS, LinformerAttention
 from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 from tests.backbones.test_contract import EFV2_TINY, total
-from tests.deploy.onnx.test_export import assert_agrees, photograph
+from tests.deploy.models import photograph
+from tests.deploy.onnx.test_export import assert_agrees
 
 PVT = dict(channels=(8, 8, 20, 16), depths=(1, 1, 1, 1), expansions=(2, 2, 2, 2))
 MIXED = [name for name in MIXERS if name != 'mobile']  # a family of its own in the contract

@@ -23,8 +23,8 @@ from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
 from tests.deploy.graphs.test_two_stage import assert_finds_the_same
-from tests.deploy.models import file_of
-from tests.deploy.onnx.test_export import assert_agrees, photograph
+from tests.deploy.models import file_of, photograph
+from tests.deploy.onnx.test_export import assert_agrees
 
 LEAF = 'deformabledetr_swiftformer_l1_singlehead'
 WIDTH, CHANNELS = 32, [8, 16, 24, 32]

@@ -21,8 +21,8 @@ from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
-from tests.deploy.models import file_of
-from tests.deploy.onnx.test_export import assert_agrees, photograph
+from tests.deploy.models import file_of, photograph
+from tests.deploy.onnx.test_export import assert_agrees
 
 WIDTH, CHANNELS = 16, [8, 16, 24, 32]
 TINY = {
