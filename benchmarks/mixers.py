@@ -34,6 +34,7 @@ HEAD_CHANNELS = (1, 2, 4, 8, 16, 32, 64)
 HEAD_SIDE = 16
 SECONDS = 8.0
 OPERATORS = 4  # the slowest, listed in the report
+PROFILED = 10  # runs whose operators are summed, since a single one may be interrupted
 MIXED, SWEEP = 'Mobile-Attention', 'Mobile-Attention by head'
 Layers = Mapping[str, Callable[[], nn.Module]]
 
@@ -117,7 +118,8 @@ def operator_shares(run: Callable[[], object], device: str) -> dict[str, float]:
     """The share of each operator in the time of ``run``, the slowest first."""
     kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == 'cuda')
     with profile(activities=kinds) as profiler:
-        run()
+        for _ in range(PROFILED):
+            run()
     attribute = 'self_cpu_time_total' if device == 'cpu' else 'self_device_time_total'
     times = {event.key: getattr(event, attribute) for event in profiler.key_averages()}
     total = sum(times.values())

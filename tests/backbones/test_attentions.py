@@ -86,12 +86,11 @@ def test_a_backbone_trains_with_any_attention_at_any_size(name):
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_a_backbone_is_fused_and_exported_with_any_attention_for_any_size(name, tmp_path):
+def test_a_backbone_is_fused_and_exported_with_any_attention(name, tmp_path):
     backbone = randomized(CASES[name]())
-    path = export_backbone(backbone, tmp_path / 'maps.onnx')
+    path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
-    images = [photograph((65, 96)), photograph((128, 64), batch=2)]
-    assert_agrees(compare(partial(run_onnx, path), expect, images))
+    assert_agrees(compare(partial(run_onnx, path), expect, [photograph((65, 96))]))
 
 
 @pytest.mark.parametrize('name', MIXED)

@@ -202,6 +202,28 @@ def test_noise_of_eva_is_added_in_train_mode_only():
     assert (layer(*inputs) - layer(*inputs)).abs().max() > 1e-3
 
 
+def test_one_graph_of_eva_serves_maps_that_its_tiles_divide_or_not():
+    class Attended(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.eva = build('eva', window=3, chunks=2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.eva(x, x, x)
+
+    layer, sides = Attended(), {2: torch.export.Dim.DYNAMIC}
+    example = torch.randn(1, CHANNELS, 12, 7, dtype=torch.float64)  # tiles divide its rows
+    program = torch.export.export(
+        layer,
+        (example,),
+        dynamic_shapes=(sides,),
+        prefer_deferred_runtime_asserts_over_guards=True,
+    )
+    for rows in (9, 10, 17):
+        x = torch.randn(1, CHANNELS, rows, 7, dtype=torch.float64)
+        torch.testing.assert_close(program.module()(x), layer(x))
+
+
 @pytest.mark.parametrize(
     ('attention', 'options', 'named'),
     [

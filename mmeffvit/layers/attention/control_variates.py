@@ -8,23 +8,26 @@ from .heads import check_head_channels, count_heads
 
 def extents(size: tuple[int, int], sides: tuple[int, int]) -> tuple[int, int]:
     """Rows and columns of tiles that cover a map of ``size``."""
-    return -(-size[0] // sides[0]), -(-size[1] // sides[1])
+    # of positive numbers: ONNX rounds the quotient of a negative one towards zero
+    rows, columns = ((n + side - 1) // side for n, side in zip(size, sides, strict=True))
+    return rows, columns
 
 
-def tiles(x: Tensor, heads: int, sides: tuple[int, int]) -> Tensor:
-    """Cut a map into tiles; where they do not divide it, its last row or column is repeated.
+def tiles(maps: tuple[Tensor, ...], heads: int, sides: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Cut maps into tiles; where they do not divide them, the last row or column is repeated.
 
     Shape:
-        (B, M D, H, W) -> (B, M, T, S, D): T tiles of S pixels, in row-major order.
+        (B, M D, H, W) -> (B, M, T, S, D) each: T tiles of S pixels, in row-major order.
     """
+    x = torch.cat(maps, dim=1)
     counts = extents(x.shape[2:], sides)
     for axis, count, side in zip((2, 3), counts, sides, strict=True):
         # an index: a graph for any size would fix whether padding or a slice changes the size
         index = torch.arange(count * side, device=x.device).clamp(max=x.shape[axis] - 1)
         x = x.index_select(axis, index)
-    channels = x.shape[1] // heads
-    x = x.reshape(x.shape[0], heads, channels, counts[0], sides[0], counts[1], sides[1])
-    return x.permute(0, 1, 3, 5, 4, 6, 2).flatten(4, 5).flatten(2, 3)
+    x = x.reshape(*x.shape[:2], counts[0], sides[0], counts[1], sides[1]).permute(0, 2, 4, 3, 5, 1)
+    parts = x.flatten(3, 4).flatten(1, 2).split([m.shape[1] for m in maps], dim=3)  # (B, T, S, C)
+    return tuple(m.unflatten(3, (heads, -1)).permute(0, 3, 1, 2, 4) for m in parts)
 
 
 def own_pixels(x: Tensor, sides: tuple[int, int]) -> Tensor:
@@ -38,7 +41,7 @@ def own_pixels(x: Tensor, sides: tuple[int, int]) -> Tensor:
 
 
 def untile(x: Tensor, sides: tuple[int, int], size: tuple[int, int]) -> Tensor:
-    """The inverse of :func:`tiles` for a map of ``size``: (B, M, T, S, D) -> (B, M D, H, W)."""
+    """The inverse of :func:`tiles` for one map: (B, M, T, S, D) -> (B, M D, H, W)."""
     x = x.unflatten(2, extents(size, sides)).unflatten(4, sides)  # (B, M, rows, columns, a, b, D)
     x = x.permute(0, 1, 6, 2, 4, 3, 5).flatten(5, 6).flatten(3, 4).flatten(1, 2)
     for axis, side in zip((2, 3), size, strict=True):
@@ -92,7 +95,7 @@ class ControlVariateAttention(nn.Module):
         chunk_keys, chunk_values = self.summarize(query, key, value)  # (B, M, 1, chunks, ...)
         sides = (self.window, self.window)
         repeated = ~own_pixels(query, sides)[:, None]  # (T, 1, S)
-        query, key, value = (tiles(m, heads, sides) for m in (query, key, value))
+        query, key, value = tiles((query, key, value), heads, sides)
         near = (query @ key.transpose(3, 4) * scale).masked_fill(repeated, -torch.inf)
         far = query @ chunk_keys.transpose(3, 4) * scale  # (B, M, T, S, chunks)
         weights = torch.cat([near, far], dim=-1).softmax(dim=-1)
@@ -102,9 +105,9 @@ class ControlVariateAttention(nn.Module):
     def summarize(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """k_c and b_c of the chunks: (B, M, 1, chunks, D) and (B, M, 1, chunks, C / M)."""
         heads = count_heads(query, value, self.head_channels)
-        sides = tuple(-(-side // self.chunks) for side in query.shape[2:])
+        sides = extents(tuple(query.shape[2:]), (self.chunks, self.chunks))
         own = own_pixels(query, sides)[:, :, None]  # (chunks, S, 1)
-        query, key, value = (tiles(m, heads, sides) for m in (query, key, value))
+        query, key, value = tiles((query, key, value), heads, sides)
         shares = own.to(query.dtype) / own.sum(dim=1, keepdim=True)
         queries = self.query_summary((query * shares).sum(dim=3))
         keys = self.key_summary((key * shares).sum(dim=3))  # (B, M, chunks, D)
