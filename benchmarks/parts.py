@@ -14,6 +14,7 @@ from . import (
     gemm,
     headlines,
     int8,
+    mixers,
     papers,
     scaling,
     throughput,
@@ -35,5 +36,6 @@ PARTS: dict[str, ModuleType] = {
     'compiled': compiled,
     'throughput': throughput,
     'attention': attention,
+    'mixers': mixers,
     'ablation': ablation,
 }

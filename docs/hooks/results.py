@@ -51,7 +51,7 @@ def row(model: Model) -> tuple[str, ...]:
     height, width = model.input_size
     return (
         f'[{model.name}](../configs/{model.name}.py)',
-        ', '.join(model.architecture[1:]),
+        ', '.join(model.architecture[1:]) + needs(model),
         schedule(model.metadata),
         f'{model.parameters / 1e6:.2f} M',
         f'{model.macs / 1e9:.2f} G at {height} x {width}',
@@ -63,6 +63,11 @@ def row(model: Model) -> tuple[str, ...]:
 
 def link(address: str) -> str:
     return address.replace('hf://', 'https://huggingface.co/')
+
+
+def needs(model: Model) -> str:
+    package = model.metadata.get('Requires')
+    return f' (needs {package})' if package else ''
 
 
 def schedule(metadata: Mapping[str, int | str]) -> str:

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.checkpoints import Layout, load_weights
-from mmeffvit.layers.attention.heads import keep_first_heads
+from mmeffvit.layers.head_projections import keep_first_heads
 
 Arch = TypeVar('Arch')
 

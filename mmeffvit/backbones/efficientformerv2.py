@@ -10,10 +10,13 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.efficientformerv2 import LAYOUTS
 from mmeffvit.layers.attention import (
+    MIXERS,
+    MOBILE_ATTENTION,
     DownsamplingAttention,
     LocalGlobalAttention,
     MobileAttention,
     TalkingHeadsAttention,
+    make_mixer,
 )
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.position_bias import PositionBias, resize_table
@@ -31,12 +34,12 @@ from .base import (
 )
 
 STRIDES = (4, 8, 16, 32)
-ATTENTIONS = ('local_global', 'mobile')
+DOWNSAMPLINGS = ('local_global', 'mobile')
+ATTENTIONS = ('local_global', *MIXERS)
 NUM_HEADS = 8
 # queries and keys, values: channels of all heads together
 BLOCK_WIDTHS = (256, 1024)
 DOWNSAMPLING_WIDTHS = (128, 512)
-MOBILE_ATTENTION = dict(head_channels=4, kernel='sigmoid', normalizer='token', competition=True)
 
 
 @dataclass(frozen=True)
@@ -74,22 +77,26 @@ VARIANTS = {  #               channels            depths         attended narrow
 class AttentionChoice:
     """The attention of the blocks and of the downsampling, and the size they are built for."""
 
-    blocks: str
+    blocks: str | Mapping[str, Any]
     downsampling: str
     resolution: tuple[int, int]
     resize_matrix: bool
     mobile_attention: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        for name, value in (('attention', self.blocks), ('downsampling', self.downsampling)):
-            if value not in ATTENTIONS:
-                raise ValueError(f'{name} is {value!r}; choose one of {ATTENTIONS}')
+        kind = self.blocks.get('type') if isinstance(self.blocks, Mapping) else self.blocks
+        if kind not in ATTENTIONS:
+            raise ValueError(f'attention is {self.blocks!r}; choose one of {ATTENTIONS}')
+        if self.downsampling not in DOWNSAMPLINGS:
+            raise ValueError(
+                f'downsampling is {self.downsampling!r}; choose one of {DOWNSAMPLINGS}'
+            )
         if min(self.resolution) < 1:
             raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
         changed = {k: v for k, v in self.mobile_attention.items() if v != MOBILE_ATTENTION[k]}
-        if changed and 'mobile' not in (self.blocks, self.downsampling):
+        if changed and self.blocks == self.downsampling == 'local_global':
             given = ', '.join(f'{name} is {value!r}' for name, value in changed.items())
-            raise ValueError(f"{given}: this applies to attention='mobile' only")
+            raise ValueError(f"{given}: attention='local_global' does not use it")
         width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
         if width % self.mobile().head_channels:
             raise ValueError(
@@ -122,10 +129,10 @@ class AttentionChoice:
 
     def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
         mixer = (
-            self.mobile()
-            if self.blocks == 'mobile'
             # keys are at stride 32 in both stages, or denser in a dilated one
-            else self.talking_heads(self.table_size(32))
+            self.talking_heads(self.table_size(32))
+            if self.blocks == 'local_global'
+            else make_mixer(self.blocks, BLOCK_WIDTHS[0], self.mobile_attention)
         )
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
@@ -296,12 +303,15 @@ class EfficientFormerV2(Backbone):
     Args:
         arch: 's0', 's1', 's2', 'l', or a dict of the fields of :class:`EfficientFormerV2Arch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        attention: 'local_global' or 'mobile', in the blocks.
+        attention: 'local_global', 'mobile' or another name in
+            :data:`mmeffvit.layers.attention.MIXERS`, in the blocks; or a dict of such a name as
+            `type` and of arguments of its layer.
         downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
             stage; the paper replaces attention in blocks, so this keeps its own by default.
-        head_channels: Query channels of a head of Mobile-Attention, a divisor of 256.
-        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention.
-        normalizer: 'token' or 'head', of Mobile-Attention.
+        head_channels: Query channels of a head of Mobile-Attention and of other mixers with heads,
+            a divisor of 256.
+        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
+        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.
         resolution: Height and width, in pixels, that the bias tables are built for, or one number
             for both. The tables of released weights, for 224, are resized on loading.
@@ -331,7 +341,7 @@ class EfficientFormerV2(Backbone):
         arch: str | Mapping[str, Any] = 's0',
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        attention: str = 'local_global',
+        attention: str | Mapping[str, Any] = 'local_global',
         downsampling: str = 'local_global',
         head_channels: int = 4,
         kernel: str = 'sigmoid',

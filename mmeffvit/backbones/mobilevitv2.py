@@ -1,7 +1,8 @@
 """MobileViTv2: mobile vision transformers with separable self-attention (arXiv:2206.02680)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
@@ -9,7 +10,14 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.mobilevitv2 import LAYOUTS
-from mmeffvit.layers.attention import KeylessSeparableSelfAttention, SeparableSelfAttention
+from mmeffvit.layers.attention import (
+    KeylessSeparableSelfAttention,
+    LatentSelfAttention,
+    LinformerAttention,
+    SelfAttention,
+    SeparableSelfAttention,
+    choose,
+)
 from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.layers.folding import absorb_group_norm
 from mmeffvit.registry import register_backbone
@@ -28,6 +36,13 @@ STRIDES = (2, 4, 8, 16, 32)
 ODD_SIZES = ('official', 'restore')
 EXPANSION = 2
 PATCH_SIZE = 2
+ATTENTIONS = {
+    'separable': SeparableSelfAttention,
+    'latents': LatentSelfAttention,
+    'self': SelfAttention,
+    'linformer': LinformerAttention,
+}
+TRAINING_SIDE = 256  # pixels: Linformer's projections are built for the patches of such an image
 
 
 def round_to(value: float, divisor: int) -> int:
@@ -119,18 +134,22 @@ class InvertedResidual(nn.Module):
 
 
 class SeparableEncoder(nn.Module):
-    """Pre-norm separable self-attention and feed-forward, each residual.
+    """Pre-norm attention and feed-forward, each residual.
 
     The norms are over all channels and positions of a sample together (one group).
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attention: The attention layer.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W), with even H and W.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, attention: nn.Module) -> None:
         super().__init__()
         self.attention_norm = nn.GroupNorm(1, channels)
-        self.attention = SeparableSelfAttention(channels, PATCH_SIZE)
+        self.attention = attention
         self.feed_forward_norm = nn.GroupNorm(1, channels)
         self.feed_forward = nn.Sequential(
             nn.Conv2d(channels, EXPANSION * channels, 1),
@@ -140,7 +159,8 @@ class SeparableEncoder(nn.Module):
 
     def folded(self) -> 'SeparableEncoder':
         self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
-        self.attention = KeylessSeparableSelfAttention(self.attention)
+        if isinstance(self.attention, SeparableSelfAttention):
+            self.attention = KeylessSeparableSelfAttention(self.attention)
         self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
         return self
 
@@ -158,6 +178,7 @@ class MobileViTv2Block(nn.Module):
         depth: Number of encoders.
         dilation: Dilation of the depth-wise convolution.
         restore_size: Resize maps of odd size back after the block.
+        make_attention: Builds the attention of an encoder for its channels.
 
     Shape:
         (B, C, H, W) -> (B, C, H', W'), H' and W' the next even numbers, or H and W restored.
@@ -170,12 +191,18 @@ class MobileViTv2Block(nn.Module):
         depth: int,
         dilation: int = 1,
         restore_size: bool = False,
+        make_attention: Callable[[int], nn.Module] = SeparableSelfAttention,
     ) -> None:
         super().__init__()
         spatial = dict(dilation=dilation, groups=channels)
         self.depthwise = ConvNorm(channels, channels, 3, act=nn.SiLU, **spatial)
         self.expand = nn.Conv2d(channels, attention_channels, 1, bias=False)
-        self.encoders = nn.Sequential(*(SeparableEncoder(attention_channels) for _ in range(depth)))
+        self.encoders = nn.Sequential(
+            *(
+                SeparableEncoder(attention_channels, make_attention(attention_channels))
+                for _ in range(depth)
+            )
+        )
         self.norm = nn.GroupNorm(1, attention_channels)
         self.project = ConvNorm(attention_channels, channels)
         self.restore_size = restore_size
@@ -197,7 +224,22 @@ class MobileViTv2Block(nn.Module):
         return x
 
 
-def make_stage(arch: MobileViTv2Arch, index: int, sampling: Sampling, restore_size: bool) -> Stage:
+def attention_for(attention: str | Mapping[str, Any], stride: int) -> Callable[[int], nn.Module]:
+    """What builds the attention of a block at ``stride`` for its channels."""
+    layer, arguments = choose(attention, ATTENTIONS)
+    if layer is LinformerAttention:
+        side = -(-TRAINING_SIDE // (PATCH_SIZE * stride))
+        arguments = dict(grid=(side, side)) | arguments
+    return partial(layer, **dict(patch_size=PATCH_SIZE) | arguments)
+
+
+def make_stage(
+    arch: MobileViTv2Arch,
+    index: int,
+    sampling: Sampling,
+    restore_size: bool,
+    make_attention: Callable[[int], nn.Module],
+) -> Stage:
     """A stage: an inverted residual for downsampling, followed by the blocks."""
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
@@ -210,6 +252,7 @@ def make_stage(arch: MobileViTv2Arch, index: int, sampling: Sampling, restore_si
         arch.attention_depths[index - 2],
         sampling.dilation,
         restore_size,
+        make_attention,
     )
     return Stage(downsample, [block])
 
@@ -234,6 +277,8 @@ class MobileViTv2(Backbone):
             declared strides change accordingly.
         odd_size: 'official' keeps odd maps enlarged; 'restore' resizes them back after each block,
             so that every map has the declared size.
+        attention: 'separable', 'latents', 'self' or 'linformer', or a dict of such a name as `type`
+            and of arguments of its layer, such as `num_latents`, `num_heads` or `sampling`.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
@@ -257,6 +302,7 @@ class MobileViTv2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3, 4),
         output_stride: int = 32,
         odd_size: str = 'official',
+        attention: str | Mapping[str, Any] = 'separable',
         **options: Unpack[BackboneOptions],
     ) -> None:
         if isinstance(arch, int | float):
@@ -271,7 +317,10 @@ class MobileViTv2(Backbone):
         super().__init__(
             stem=ConvNorm(3, sizes.stem_channels, 3, stride=2, act=nn.SiLU),
             stages=[
-                make_stage(sizes, i, samplings[i], restore_size) for i in range(out_indices[-1] + 1)
+                make_stage(
+                    sizes, i, samplings[i], restore_size, attention_for(attention, strides[i])
+                )
+                for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,
             strides=strides,

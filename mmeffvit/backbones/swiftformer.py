@@ -1,7 +1,8 @@
 """SwiftFormer: efficient additive attention for real-time mobile vision (arXiv:2303.15446)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,7 +10,14 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.swiftformer import LAYOUTS
-from mmeffvit.layers.attention import EfficientAdditiveAttention
+from mmeffvit.layers.attention import (
+    EfficientAdditiveAttention,
+    KeyValueAdditiveAttention,
+    SelfAttention,
+    SeparableSelfAttention,
+    TransposeAttention,
+    choose,
+)
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.folding import absorb_batch_norm
 from mmeffvit.layers.regularization import DropPath, LayerScale
@@ -27,6 +35,14 @@ from .base import (
 
 STRIDES = (4, 8, 16, 32)
 EXPANSION = 4
+ATTENTIONS = {
+    'additive': EfficientAdditiveAttention,
+    'key_value_additive': KeyValueAdditiveAttention,
+    'self': SelfAttention,
+    'transpose': TransposeAttention,
+    # one context for all pixels: maps may have odd sides
+    'separable': partial(SeparableSelfAttention, patch_size=1),
+}
 
 
 @dataclass(frozen=True)
@@ -111,13 +127,14 @@ class FeedForward(nn.Module):
 
 
 class SwiftFormerEncoder(nn.Module):
-    """Local representation, efficient additive attention and feed-forward, each residual.
+    """Local representation, attention and feed-forward, each residual.
 
     The local representation has a residual connection, an activation and a layer scale as in the
     official code, which equation 8 of the paper omits.
 
     Args:
         channels: C, channels of the input and of the output.
+        make_attention: Builds the attention layer for C channels.
         drop_prob: Probability of dropping the attention or the feed-forward branch of a sample.
         dilation: Dilation of the local representation.
 
@@ -125,10 +142,16 @@ class SwiftFormerEncoder(nn.Module):
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, drop_prob: float, dilation: int = 1) -> None:
+    def __init__(
+        self,
+        channels: int,
+        make_attention: Callable[[int], nn.Module],
+        drop_prob: float,
+        dilation: int = 1,
+    ) -> None:
         super().__init__()
         self.local_representation = ConvEncoder(channels, 1, dilation)
-        self.attention = EfficientAdditiveAttention(channels)
+        self.attention = make_attention(channels)
         self.attention_scale = LayerScale(channels)
         self.feed_forward = FeedForward(channels, EXPANSION)
         self.feed_forward_scale = LayerScale(channels)
@@ -146,7 +169,11 @@ class SwiftFormerEncoder(nn.Module):
 
 
 def make_stage(
-    arch: SwiftFormerArch, index: int, sampling: Sampling, drop_path_rate: float
+    arch: SwiftFormerArch,
+    index: int,
+    sampling: Sampling,
+    drop_path_rate: float,
+    make_attention: Callable[[int], nn.Module],
 ) -> Stage:
     """A stage of convolutional encoders and one SwiftFormer encoder, the only one with drop path.
 
@@ -162,7 +189,8 @@ def make_stage(
     )
     dilation = sampling.dilation
     encoders = [ConvEncoder(channels, EXPANSION, dilation) for _ in range(arch.depths[index] - 1)]
-    return Stage(downsample, [*encoders, SwiftFormerEncoder(channels, drop_prob, dilation)])
+    last = SwiftFormerEncoder(channels, make_attention, drop_prob, dilation)
+    return Stage(downsample, [*encoders, last])
 
 
 def reset_parameters(module: nn.Module) -> None:
@@ -186,6 +214,8 @@ class SwiftFormer(Backbone):
             No released checkpoint contains these: they keep their initial values.
         output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
             declared strides change accordingly.
+        attention: 'additive', 'key_value_additive', 'self', 'transpose' or 'separable', or a dict
+            of such a name as `type` and of arguments of its layer, such as `num_heads`.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -207,17 +237,20 @@ class SwiftFormer(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         output_norm: bool = True,
         output_stride: int = 32,
+        attention: str | Mapping[str, Any] = 'additive',
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
+        layer, arguments = choose(attention, ATTENTIONS)
+        make_attention = partial(layer, **arguments)
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
             stages=[
-                make_stage(sizes, i, samplings[i], drop_path_rate)
+                make_stage(sizes, i, samplings[i], drop_path_rate, make_attention)
                 for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,

@@ -182,7 +182,7 @@ def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
 
 
 def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
-    """Import the package that ``config`` is written for, and mmcv's operators.
+    """Import the package that ``config`` is written for, mmcv's operators, and mmpretrain if used.
 
     Args:
         config: The config.
@@ -192,7 +192,7 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
         'mmdet', 'mmseg' or 'mmpretrain'.
 
     Raises:
-        UserError: If the config names none of ``scopes``, or the package does not work here.
+        UserError: If the config names none of ``scopes``, or a package does not work here.
     """
     scope = config.get('default_scope')
     if scope not in ALL:
@@ -209,4 +209,14 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
     require(scope)
     if scope not in DENSE:
         import_module(CLASSIFICATION)
+    if uses_mmpretrain(config.get('model')):
+        require('mmpretrain')
     return scope
+
+
+def uses_mmpretrain(value: Any) -> bool:
+    """Whether a model, or a module in it, has a type of mmpretrain."""
+    if isinstance(value, dict):
+        named = str(value.get('type')).startswith('mmpretrain.')
+        return named or any(map(uses_mmpretrain, value.values()))
+    return isinstance(value, list | tuple) and any(map(uses_mmpretrain, value))

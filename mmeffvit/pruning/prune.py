@@ -18,7 +18,7 @@ from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import LoadedModel, load_predictor
-from mmeffvit.layers.attention.heads import HeadProjections, prunable_layers
+from mmeffvit.layers.head_projections import HeadProjections, prunable_layers
 from mmeffvit.utils.files import atomic_output, check_output
 
 from .scores import Scores, best_heads, competition_scores, random_scores, uvc_scores

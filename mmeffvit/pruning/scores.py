@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention.heads import HeadProjections
+from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.utils.progress import progress
 
 # one score per head, by layer

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from mmeffvit.evaluation.heads.analyze import HeadAnalysis, analyze_heads
 from mmeffvit.utils.files import check_output
 
+from .attention.sheet import short
 from .figures import save_figure
 
 INCHES = 0.3  # width of a layer
@@ -55,9 +56,8 @@ def draw_heads(analysis: HeadAnalysis, path: Path) -> None:
     draw_similarities(panels[0], analysis)
     if measured:
         draw_metric(panels[1], analysis)
-    panels[-1].set_xticks(
-        range(len(analysis.layers)), analysis.layers, rotation=45, ha='right', fontsize='x-small'
-    )
+    names = list(map(short, analysis.layers))
+    panels[-1].set_xticks(range(len(names)), names, rotation=45, ha='right', fontsize='x-small')
     save_figure(figure, path)
 
 

@@ -9,8 +9,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmeffvit.backbones import families
 from mmeffvit.complexity.count import count as complexity
 from mmeffvit.complexity.forward import run_model
+from mmeffvit.config.load import uses_mmpretrain
 from mmeffvit.zoo import find_model, read_models
-from tests.configs.models import ALL_CONFIGS, CONFIGS, build_empty, count, load
+from tests.configs.models import (
+    ALL_CONFIGS,
+    CONFIGS,
+    build_empty,
+    count,
+    load,
+    skip_without,
+)
 
 MODELS = {name: model for name, model in read_models().items() if model.config}
 BACKBONES = {name: model for name, model in read_models().items() if not model.config}
@@ -69,6 +77,8 @@ def test_parameters_and_multiply_adds_are_those_of_the_model(name):
     if name in UNCOUNTED:
         assert count(build_empty(name)) == model.parameters
         return
+    if 'Requires' in model.metadata:
+        skip_without(model.metadata['Requires'])
     result = complexity(str(model.config))
     assert result.total.parameters == model.parameters
     assert result.shape == model.input_size
@@ -106,6 +116,7 @@ def test_sizes_are_the_published_ones(name):
 @pytest.mark.parametrize('name', ALL_CONFIGS)
 def test_the_recipe_is_that_of_the_metafile(name):
     config, recipe = load(name), MODELS[name].metadata
+    assert (recipe.get('Requires') == 'mmpretrain') == uses_mmpretrain(config.model)
     optimizer = config.optim_wrapper.optimizer
     assert optimizer.type == recipe['Optimizer']
     assert (optimizer.lr, optimizer.weight_decay) == (

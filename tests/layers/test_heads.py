@@ -14,7 +14,7 @@ from mmeffvit.layers.attention import (
     SpatialReductionAttention,
     TalkingHeadsAttention,
 )
-from mmeffvit.layers.attention.heads import without
+from mmeffvit.layers.head_outputs import without
 
 # layers of 4 heads, and the inputs of their forward
 X = (torch.arange(2 * 16 * 5 * 4) * 0.7).sin().view(2, 16, 5, 4)

@@ -11,7 +11,7 @@ from mmeffvit.backbones.pvtv2 import MobileMixer
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.layers.attention import DownsamplingAttention, LocalGlobalAttention, MobileAttention
-from mmeffvit.layers.attention.heads import HeadProjections, prunable_layers
+from mmeffvit.layers.head_projections import HeadProjections, prunable_layers
 from mmeffvit.pruning.scores import best_heads, random_scores, uvc_scores
 from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
@@ -24,10 +24,30 @@ SETTINGS = [
     dict(competition=True, normalizer='head'),
     dict(competition=False, normalizer='token'),
 ]
+
+
+class SequenceMixer(nn.Module):
+    """Mobile-Attention of a sequence, with one linear layer for queries, keys and values."""
+
+    def __init__(self, channels: int, mobile: dict) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.mix = MobileAttention(**mobile)
+        self.proj = nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps = self.qkv(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2).chunk(3, dim=1)
+        return self.proj(self.mix(*maps).flatten(2).transpose(1, 2))
+
+    def head_projections(self) -> HeadProjections:
+        return HeadProjections(self.mix, ((self.qkv, 3),), self.proj)
+
+
 LAYERS = {  # 4 channels in queries and keys of a head, and 8 or 4 in its values
     'blocks': lambda mixer: LocalGlobalAttention(24, 24, 48, mixer, stride=2),
     'downsampling': lambda mixer: DownsamplingAttention(24, 32, 24, 48, mixer, key_stride=2),
-    'pvtv2': lambda mixer: MobileMixer(24, mixer),
+    'pvtv2': lambda mobile: MobileMixer(24, mobile),
+    'sequence': lambda mobile: SequenceMixer(24, mobile),
 }
 TINY = dict(channels=(8, 16, 24, 32), depths=(1, 1, 2, 1), attended=(1, 1), narrow=((0, 0),) * 2)
 MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsampling='mobile')
@@ -35,14 +55,16 @@ MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsa
 
 def make_layer(name: str, settings: dict) -> nn.Module:
     torch.manual_seed(0)
-    mobile = settings if name == 'pvtv2' else MobileAttention(**settings)
+    mobile = settings if name in ('pvtv2', 'sequence') else MobileAttention(**settings)
     return randomized(LAYERS[name](mobile)).double().eval()
 
 
-def of_heads(x: Tensor, heads: list[int]) -> Tensor:
-    """Which channels of a map belong to some of its heads: (C,)."""
-    index = torch.arange(HEADS).repeat_interleave(x.shape[1] // HEADS)
-    return torch.isin(index, torch.tensor(heads))
+def of_removed(x: Tensor) -> Tensor:
+    """Which channels of a map or of a sequence belong to removed heads."""
+    channels = x.shape[1] if x.ndim == 4 else x.shape[2]
+    heads = torch.arange(HEADS).repeat_interleave(channels // HEADS)
+    removed = torch.isin(heads, torch.tensor(REMOVED))
+    return removed[:, None, None] if x.ndim == 4 else removed
 
 
 def leave_out(projections: HeadProjections) -> None:
@@ -50,13 +72,11 @@ def leave_out(projections: HeadProjections) -> None:
 
     def absent(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         query, key, value = inputs  # the sigmoid of a large negative number is 0
-        query, key = (
-            m.masked_fill(of_heads(m, REMOVED)[:, None, None], -1e4) for m in (query, key)
-        )
+        query, key = (m.masked_fill(of_removed(m), -1e4) for m in (query, key))
         return query, key, value
 
     def zeroed(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
-        return (inputs[0].masked_fill(of_heads(inputs[0], REMOVED)[:, None, None], 0),)
+        return (inputs[0].masked_fill(of_removed(inputs[0]), 0),)
 
     if projections.mixer.competition or projections.mixer.normalizer == 'head':
         projections.mixer.register_forward_pre_hook(absent)

@@ -4,7 +4,9 @@ import csv
 import hashlib
 import io
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from mmeffvit.engine.launch import RunOptions, open_test, unwrap
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.mistakes import run
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention.heads import without
+from mmeffvit.layers.head_outputs import without
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
@@ -213,7 +215,7 @@ def ablate_heads(
     for done, (name, number, head) in enumerate(todo, start=1):
         handle = layers[name].hook(without(number))
         try:
-            with quiet():
+            with quiet(), silent(runner.logger):
                 metrics = measured(runner.test_loop.run())
         finally:
             handle.remove()
@@ -226,3 +228,14 @@ def ablate_heads(
             f'{analysis.metric} {head.metrics[analysis.metric]} ({change:+.2f})',
             flush=True,
         )
+
+
+@contextmanager
+def silent(logger: logging.Logger) -> Iterator[None]:
+    """Log errors only; mmengine's logger caches its level, so that disabling all loggers fails."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -2,7 +2,7 @@
 
 :func:`heads_of` returns what is known of the heads of a module. A layer of another package takes
 part by a function that is registered for its class, ``heads_of.register(CLASS)``; a layer of this
-package by a method ``head_outputs``, see :mod:`mmeffvit.layers.attention.heads`.
+package by a method ``head_outputs``, see :mod:`mmeffvit.layers.head_outputs`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention.heads import HeadOutputs, Visit
+from mmeffvit.layers.head_outputs import HeadOutputs, Visit
 from mmeffvit.utils.patterns import select
 
 POINTS = 4  # rows and columns of the grid of query points at which maps are compared
@@ -86,12 +86,11 @@ class LayerHeads:
         return self.layer.register_forward_pre_hook(partial(read_maps, visit=visit))
 
 
-def read_maps(
-    layer: nn.Module, inputs: tuple[Tensor, ...], visit: Callable[[Tensor], None]
-) -> None:
+def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
     """Read the maps of the heads of a grid of query points, one image after the other."""
     points = [(i, j) for i in range(POINTS) for j in range(POINTS)]
-    for image in zip(*(x.split(1) for x in inputs), strict=True):
+    for i in range(len(inputs[0])):
+        image = tuple(x[i : i + 1] if isinstance(x, Tensor) else x for x in inputs)
         readings = [layer.read_attention(image, partial(cell, point)) for point in points]
         maps = [reading.arrays[reading.by_head].flatten(1) for reading in readings]
         visit(torch.cat(maps, dim=1)[None])

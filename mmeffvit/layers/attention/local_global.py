@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ConvNorm, StridedResidualConv
+from mmeffvit.layers.head_outputs import HeadOutputs
+from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.position_bias import PositionBias
 
-from .heads import HeadOutputs, HeadProjections
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 # in float16, leaving room for the sum over heads
@@ -235,5 +236,5 @@ def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> Hea
     """The projections of Mobile-Attention's heads; those of talking heads are mixed."""
     if not hasattr(layer.mixer, 'head_channels'):
         return None
-    others = ((layer.key, 1), (layer.value, 1), (layer.value_local, 1))
-    return HeadProjections(layer.mixer, layer.query, others, layer.project)
+    modules = (layer.query, layer.key, layer.value, layer.value_local)
+    return HeadProjections(layer.mixer, tuple((module, 1) for module in modules), layer.project)

@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.layers.conv import ChannelNorm
+from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .heads import HeadOutputs
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 

@@ -1,0 +1,58 @@
+"""The outputs of the heads of an attention layer, to be read or set to zero.
+
+A layer with heads has a method ``head_outputs()`` that returns a :class:`HeadOutputs`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+# gets the outputs of all heads, (B, heads, ...), and may return others in their place
+Visit = Callable[[Tensor], Tensor | None]
+
+
+@dataclass(frozen=True)
+class HeadOutputs:
+    """The tensor in which the outputs of all heads are concatenated, in order.
+
+    Args:
+        module: The module that returns the tensor, or gets it as its first input.
+        count: The number of heads, from the inputs of the module.
+        axis: The axis of the channels.
+        incoming: Whether the tensor is the input of the module.
+    """
+
+    module: nn.Module
+    count: Callable[[tuple[Tensor, ...]], int]
+    axis: int = 1
+    incoming: bool = False
+
+    def hook(self, visit: Visit) -> RemovableHandle:
+        """Call ``visit`` with the outputs of the heads in every forward pass."""
+
+        def changed(x: Tensor, inputs: tuple[Tensor, ...]) -> Tensor | None:
+            heads = x.unflatten(self.axis, (self.count(inputs), -1)).movedim(self.axis, 1)
+            found = visit(heads)
+            if found is None:
+                return None
+            return found.movedim(1, self.axis).flatten(self.axis, self.axis + 1)
+
+        def before(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+            found = changed(inputs[0], inputs)
+            return None if found is None else (found, *inputs[1:])
+
+        if self.incoming:
+            return self.module.register_forward_pre_hook(before)
+        return self.module.register_forward_hook(lambda _, inputs, x: changed(x, inputs))
+
+
+def without(head: int) -> Visit:
+    """Set the output of a head to zero."""
+
+    def visit(heads: Tensor) -> Tensor:
+        return heads.index_fill(1, torch.tensor([head], device=heads.device), 0)
+
+    return visit
