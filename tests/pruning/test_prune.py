@@ -83,7 +83,7 @@ def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['epoch_1.pth', 'config.pth', 'tiny.pth'])
+@pytest.mark.parametrize('name', ['epoch_1.pth', 'mmseg.pth', 'tiny.pth'])
 def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
     folder = segmentor[0].parent
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
