@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from mmeffvit.layers.attention import (
     EfficientAdditiveAttention,
     LocalGlobalAttention,
     MobileAttention,
+    SelfAttention,
     SeparableSelfAttention,
     SingleHeadSelfAttention,
     TalkingHeadsAttention,
@@ -34,30 +34,7 @@ SECONDS = 12.0
 MAX_SCORES = 2**31  # bytes of one score matrix; several are alive at once
 MAX_OPERATIONS = 2e11  # of attention; takes a few seconds on a CPU thread
 DOT_PRODUCT = 'scaled dot product'
-
-
-class DotProductAttention(nn.Module):
-    """Multi-head attention with torch's fused kernel, which never stores the scores.
-
-    Shape:
-        (B, C, H, W) -> (B, C, H, W), at a cost quadratic in H W.
-    """
-
-    def __init__(self, channels: int, head_channels: int = 32) -> None:
-        super().__init__()
-        self.head_channels = head_channels
-        self.qkv = nn.Conv2d(channels, 3 * channels, 1)
-        self.out = nn.Conv2d(channels, channels, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        # (B, heads, N, channels per head) each
-        query, key, value = (
-            # strided queries and keys would make the kernel five times slower
-            m.unflatten(1, (-1, self.head_channels)).transpose(2, 3).contiguous()
-            for m in self.qkv(x).flatten(2).chunk(3, dim=1)
-        )
-        mixed = F.scaled_dot_product_attention(query, key, value)
-        return self.out(mixed.transpose(2, 3).reshape(x.shape))
+HEAD_CHANNELS = 32  # in the dot product
 
 
 @dataclass(frozen=True)
@@ -97,8 +74,8 @@ LAYERS = {
         CHANNELS, *WIDTHS, TalkingHeadsAttention(HEADS, (side, side))), linear=False, heads=HEADS),
     'single head (SHViT)':         Layer(lambda side: SingleHeadSelfAttention(
         CHANNELS, ATTENDED), linear=False, heads=1),
-    DOT_PRODUCT:                   Layer(lambda side: DotProductAttention(
-        CHANNELS), linear=False, multiply_adds=2 * CHANNELS),
+    DOT_PRODUCT:                   Layer(lambda side: SelfAttention(
+        CHANNELS, CHANNELS // HEAD_CHANNELS), linear=False, multiply_adds=2 * CHANNELS),
 }
 # fmt: on
 

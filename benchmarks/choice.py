@@ -1,34 +1,31 @@
 """The choice of ``mmeffvit profile`` beside all files it chose from, one thread, batch 1.
 
-All of them are timed a second time, as the profiler does: each in a process of its own, in turns of
-many runs. In one process, or with single runs in turns, a file would find the caches and the memory
-as others have left them. Backbones with random weights, as in the part on int8.
+All of them are timed a second time, as the profiler does. Backbones with random weights, as in the
+part on int8.
 """
 
 import statistics
 import tempfile
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from mmeffvit.deploy.compare import expect_maps
 from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.pictures import reader_of
-from mmeffvit.deploy.profiling.candidates import Candidate
 from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
-from mmeffvit.deploy.profiling.turns import Entrant, time_in_turns
 from mmeffvit.deploy.profiling.worker import Job
 
 from .backbones import key
-from .int8 import with_statistics, write_images
+from .files import time_files
+from .int8 import QUANTILE, with_statistics, write_images
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
-from .timing import Samples
 
 TITLE = 'Choice of the profiler'
 DEVICES = ('cpu',)
@@ -44,6 +41,7 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
+    torch.manual_seed(0)  # as in the part on int8
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = write_images(folder / 'images', size)
@@ -61,29 +59,15 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         stored = folder / 'image.npy'
         np.save(stored, image)
         files = [each.candidate for each in found.measured]
-        samples = time_again(files, stored, seconds, settings)
+        job = partial(Job, images=stored, threads=1, clock=settings.clock)
+        jobs = {f'{f.runtime} {f.precision}': job(f.path, half=f.half) for f in files}
+        samples = time_files(jobs, seconds)
     chosen = found.best.candidate
     return dict(
         model=str(variant), size=size, chosen=f'{chosen.runtime} {chosen.precision}',
         absent=[f'{a.runtime} {a.precision}: {a.state}' for a in found.absent],
         seconds=rounded(samples),
     )  # fmt: skip
-
-
-def time_again(
-    files: Sequence[Candidate], images: Path, seconds: float, settings: Settings
-) -> Samples:
-    """Twentieths of the distribution of times, by file."""
-    entrants = {
-        f'{file.runtime} {file.precision}': Entrant(
-            Job(file.path, images, threads=1, half=file.half, clock=settings.clock)
-        )
-        for file in files
-    }
-    found, failures = time_in_turns(entrants, seconds)
-    if failures:
-        raise RuntimeError(f'files that ran do not run again: {failures}')
-    return {name: statistics.quantiles(each.seconds, n=20) for name, each in found.items()}
 
 
 def slowdown(row: Row) -> float:
@@ -103,7 +87,7 @@ def render(rows: Rows) -> list[str]:
             milliseconds(row['seconds'][name]) if name in row['seconds'] else '' for name in names
         ]
         lines.append([*cells, row['chosen'], f'{slowdown(row):.2f}'])
-    notes = 'In parentheses the 5 % quantile. Empty: refused, not possible or not installed.'
+    notes = f'{QUANTILE} Empty: refused, not possible or not installed.'
     return [*table(heading, lines), '', notes]
 
 

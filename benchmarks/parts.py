@@ -14,6 +14,9 @@ from . import (
     gemm,
     headlines,
     int8,
+    mixers,
+    papers,
+    scaling,
     throughput,
     training,
 )
@@ -28,8 +31,11 @@ PARTS: dict[str, ModuleType] = {
     'alternatives': alternatives,
     'gemm': gemm,
     'headlines': headlines,
+    'papers': papers,
+    'scaling': scaling,
     'compiled': compiled,
     'throughput': throughput,
     'attention': attention,
+    'mixers': mixers,
     'ablation': ablation,
 }

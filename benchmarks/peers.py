@@ -2,13 +2,10 @@
 
 import logging
 import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +15,7 @@ from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone, EfficientFormerV2, MobileViTv2, SHViT, SwiftFormer
 from mmeffvit.errors import UserError
+from mmeffvit.utils.separate import import_torchvision, reach
 
 TOLERANCE = 1e-4  # relative to the largest value of a map, in float32
 FAMILIES = {
@@ -26,9 +24,6 @@ FAMILIES = {
     'mobilevitv2': MobileViTv2,
     'efficientformerv2': EfficientFormerV2,
 }
-_schemas: list[
-    torch.library.Library
-] = []  # kept alive, since schemas are removed with their library
 
 
 @dataclass(frozen=True)
@@ -76,33 +71,13 @@ def import_timm() -> ModuleType:
     Raises:
         UserError: If neither exists.
     """
-    separate = Path(sys.prefix, 'parity')
-    if find_spec('timm') is None and separate.is_dir():
-        sys.path.append(str(separate))
+    if reach('timm', 'parity'):
         import_torchvision()
     try:
         import timm
     except ImportError as error:
         raise UserError('timm is not installed: run `make environment`') from error
     return timm
-
-
-def import_torchvision() -> None:
-    """Import a torchvision that may be built for another torch.
-
-    Its operators do not load then; the import only needs their schemas. Where they load, as with
-    torch's CUDA build, schemas of the same names would end the process.
-    """
-    try:
-        import_module('torchvision')
-    except (RuntimeError, ImportError):
-        library = torch.library.Library('torchvision', 'DEF')
-        for name in ('nms', 'qnms'):
-            library.define(f'{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor')
-        _schemas.append(library)
-        for name in [name for name in sys.modules if name.partition('.')[0] == 'torchvision']:
-            del sys.modules[name]
-        import_module('torchvision')
 
 
 def build_ours(variant: Variant, size: tuple[int, int], **options: object) -> Backbone:

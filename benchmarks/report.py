@@ -5,7 +5,7 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
-from . import alternatives
+from . import alternatives, scaling
 from .part import Rows, Target, table
 from .parts import PARTS
 from .plot import draw
@@ -34,6 +34,7 @@ def write_report(folder: Path) -> Path:
     rows = {name: content['rows'] for name, content in contents.items()}
     plot = draw(rows.get('deployed', {}), folder)
     alternatives.draw(rows.get('alternatives', {}), folder)
+    scaling.draw(rows.get('scaling', {}), folder)
     path = folder / 'README.md'
     write_file(path, markdown(machine, rows, plot))
     return path

@@ -5,15 +5,22 @@ this package when it encounters the scope. Plain ``SwiftFormer`` works once ``mm
 imported, for example by ``custom_imports = dict(imports=['mmeffvit'])``.
 """
 
+import sys
 from importlib.util import find_spec
 
+from mmengine.registry import DATASETS as ROOT_DATASETS
 from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import OPTIM_WRAPPERS as ROOT_OPTIM_WRAPPERS
 from mmengine.registry import TRANSFORMS as ROOT_TRANSFORMS
 from mmengine.registry import Registry
 from torch import nn
 
 # heads based on those of mmdet or mmseg, either of which may not be installed
 HEADS = {'mmdet': 'mmeffvit.detection', 'mmseg': 'mmeffvit.segmentation'}
+# mmpretrain takes seconds to import and is of no use to the others: it is there already, or its
+# first config imports this
+CLASSIFICATION = 'mmeffvit.classification'
+OF_CLASSIFIERS = [CLASSIFICATION] if 'mmpretrain' in sys.modules else []
 
 MODELS = Registry(
     'model',
@@ -23,6 +30,7 @@ MODELS = Registry(
         'mmeffvit.backbones',
         'mmeffvit.necks',
         *(module for package, module in HEADS.items() if find_spec(package)),
+        *OF_CLASSIFIERS,
     ],
 )
 TRANSFORMS = Registry(
@@ -30,6 +38,10 @@ TRANSFORMS = Registry(
     parent=ROOT_TRANSFORMS,
     scope='mmeffvit',
     locations=['mmeffvit.datasets.transforms'],
+)
+DATASETS = Registry('dataset', parent=ROOT_DATASETS, scope='mmeffvit', locations=OF_CLASSIFIERS)
+OPTIM_WRAPPERS = Registry(
+    'optim_wrapper', parent=ROOT_OPTIM_WRAPPERS, scope='mmeffvit', locations=OF_CLASSIFIERS
 )
 
 

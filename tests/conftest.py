@@ -25,6 +25,7 @@ from yapf.yapflib.yapf_api import FormatCode
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate, generate_ade20k
 from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
@@ -171,3 +172,11 @@ def end_data_loading() -> None:
     for thing in gc.get_objects():
         if type(thing) is _MultiProcessingDataLoaderIter:
             thing._shutdown_workers()
+
+
+def require_or_skip(package: str) -> None:
+    """Import an optional package for the tests of a module, or skip them with the reason."""
+    try:
+        require(package)
+    except UserError as error:
+        pytest.skip(str(error), allow_module_level=True)

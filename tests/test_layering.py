@@ -14,7 +14,7 @@ LAYERS = (  # a package may import those of earlier layers
     {'errors', 'version', 'layers'},
     {'registry', 'utils'},
     {'checkpoints'},
-    {'backbones', 'necks', 'detection', 'segmentation', 'datasets'},
+    {'backbones', 'necks', 'classification', 'detection', 'segmentation', 'datasets'},
     {'config'},
     {'checks', 'zoo'},
     {'engine'},

@@ -60,6 +60,7 @@ def test_nothing_is_required_and_extras_are_complete(wheel):
         assert {name.removesuffix('-lite') for name in names} == needed
     extras = {line.split()[1] for line in lines if line.startswith('Provides-Extra')}
     assert extras == {
+        'cls',
         'det',
         'seg',
         'hub',

@@ -8,7 +8,7 @@ from torch import nn
 from mmeffvit.registry import register_backbone
 from tests.conftest import run_python
 
-FOREIGN = ('mmdet', 'mmseg', 'mmcv', 'timm', 'torchvision', 'matplotlib.pyplot')
+FOREIGN = ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'timm', 'torchvision', 'matplotlib.pyplot')
 
 
 def test_importing_loads_neither_mmdet_nor_mmseg_nor_operators():

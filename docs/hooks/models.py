@@ -3,7 +3,7 @@
 from itertools import groupby
 from pathlib import Path
 
-from docs.hooks.results import END, HEADS, START, numbers, table
+from docs.hooks.results import END, HEADS, START, link, numbers, table
 from mmeffvit.zoo import Model, read_models
 
 PAGE = Path(__file__).resolve().parents[1] / 'models.md'
@@ -36,7 +36,7 @@ def head_of(model: Model) -> str:
 def section(title: str, models: list[Model]) -> str:
     first = models[0].name
     line = f"mmeffvit.Predictor('{first}')('photo.jpg', out_dir='out')"
-    if models[0].config is None:
+    if models[0].config is None or 'classification' in models[0].tasks:
         line = f"mmeffvit.get_model('{first}', pretrained=True)"
     return f'\n## {title}\n\n```python\n{line}\n```\n\n{table(HEADING, map(row, models))}'
 
@@ -54,10 +54,6 @@ def row(model: Model) -> tuple[str, ...]:
         f'[{model.weights_layout}]({link(model.weights)}), '
         f'[{model.license["Name"]}]({model.license["URL"]})',
     )
-
-
-def link(address: str) -> str:
-    return address.replace('hf://', 'https://huggingface.co/')
 
 
 if __name__ == '__main__':

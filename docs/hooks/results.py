@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[1] / 'results.md'
 START, END = '<!-- made from the metafile -->\n', '<!-- end -->\n'
 HEADS = (
     'Mask R-CNN', 'RetinaNet', 'SSDLite', 'Deformable DETR', 'RTMDet', 'PSPNet', 'DeepLabv3',
-    'Semantic FPN', "SegFormer's decoder",
+    'Semantic FPN', "SegFormer's decoder", 'Classifier',
 )  # fmt: skip
 HEADING = ('config', 'model', 'schedule', 'parameters', 'multiply-adds', 'published', 'by', 'ours')
 
@@ -47,11 +47,11 @@ def row(model: Model) -> tuple[str, ...]:
     ours = by_source.pop(OURS, {})
     sources = [*by_source]
     if model.weights:
-        sources[-1] += f' ([weights]({model.weights}))'
+        sources[-1] += f' ([weights]({link(model.weights)}))'
     height, width = model.input_size
     return (
         f'[{model.name}](../configs/{model.name}.py)',
-        ', '.join(model.architecture[1:]),
+        ', '.join(model.architecture[1:]) + needs(model),
         schedule(model.metadata),
         f'{model.parameters / 1e6:.2f} M',
         f'{model.macs / 1e9:.2f} G at {height} x {width}',
@@ -59,6 +59,15 @@ def row(model: Model) -> tuple[str, ...]:
         '<br>'.join(sources),
         numbers(ours),
     )
+
+
+def needs(model: Model) -> str:
+    package = model.metadata.get('Requires')
+    return f' (needs {package})' if package else ''
+
+
+def link(address: str) -> str:
+    return address.replace('hf://', 'https://huggingface.co/')
 
 
 def schedule(metadata: Mapping[str, int | str]) -> str:

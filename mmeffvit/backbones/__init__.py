@@ -6,6 +6,7 @@ from pkgutil import iter_modules
 from mmeffvit.registry import MODELS
 
 from .base import Backbone
+from .deit import DeiT, DeiTMobiAtt
 from .efficientformerv2 import EfficientFormerV2, EfficientFormerV2MobiAtt
 from .mobilevitv2 import MobileViTv2
 from .pvtv2 import PVTv2, PVTv2MobiAtt
@@ -14,6 +15,8 @@ from .swiftformer import SwiftFormer
 
 __all__ = [
     'Backbone',
+    'DeiT',
+    'DeiTMobiAtt',
     'EfficientFormerV2',
     'EfficientFormerV2MobiAtt',
     'MobileViTv2',

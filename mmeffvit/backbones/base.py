@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
@@ -18,6 +19,7 @@ from mmeffvit.layers.head_projections import keep_first_heads
 Arch = TypeVar('Arch')
 
 MIN_SIDE = 32  # pixels: a smaller image has less than one cell at stride 32
+FINEST_OUTPUT_STRIDE = 8
 
 
 def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) -> Arch:
@@ -62,6 +64,50 @@ def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[in
             f'{num_stages - 1}, each once and in ascending order'
         )
     return counted
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Where a stage takes its samples, in pixels of its input and of its own map.
+
+    Args:
+        stride: Of the downsampling: 1 where the stage is dilated instead.
+        entry: Dilation of the downsampling, which is that of the stage before.
+        dilation: Dilation of the blocks.
+    """
+
+    stride: int
+    entry: int = 1
+    dilation: int = 1
+
+
+def resolve_output_stride(
+    output_stride: int, strides: Sequence[int], stem_stride: int
+) -> tuple[tuple[int, ...], list[Sampling]]:
+    """Strides of at most ``output_stride``, and the sampling of every stage that has them.
+
+    Each omitted halving doubles the dilation of what comes after it (the hole algorithm,
+    arXiv:1606.00915): on convolutions alone, every 2nd or 4th pixel of the finer map is that of the
+    coarse one, and the weights are the same.
+
+    Args:
+        output_stride: The coarsest stride; one of ``strides``, 8 or more.
+        strides: Of all stages without dilation.
+        stem_stride: Stride of the input of the first stage.
+
+    Raises:
+        ValueError: If there is no such stride.
+    """
+    choices = [stride for stride in reversed(strides) if stride >= FINEST_OUTPUT_STRIDE]
+    if output_stride not in choices:
+        raise ValueError(f'output_stride is {output_stride!r}; choose one of {choices}')
+    kept = [min(stride, output_stride) for stride in (stem_stride, *strides)]
+    dilations = [full // own for full, own in zip((stem_stride, *strides), kept, strict=True)]
+    samplings = [
+        Sampling(kept[i + 1] // kept[i], dilations[i], dilations[i + 1])
+        for i in range(len(strides))
+    ]
+    return tuple(kept[1:]), samplings
 
 
 class BackboneOptions(TypedDict, total=False):

@@ -10,25 +10,36 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.efficientformerv2 import LAYOUTS
 from mmeffvit.layers.attention import (
+    MIXERS,
+    MOBILE_ATTENTION,
     DownsamplingAttention,
     LocalGlobalAttention,
     MobileAttention,
     TalkingHeadsAttention,
+    make_mixer,
 )
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.position_bias import PositionBias, resize_table
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_out_indices,
+    resolve_output_stride,
+)
 
 STRIDES = (4, 8, 16, 32)
-ATTENTIONS = ('local_global', 'mobile')
+DOWNSAMPLINGS = ('local_global', 'mobile')
+ATTENTIONS = ('local_global', *MIXERS)
 NUM_HEADS = 8
 # queries and keys, values: channels of all heads together
 BLOCK_WIDTHS = (256, 1024)
 DOWNSAMPLING_WIDTHS = (128, 512)
-MOBILE_ATTENTION = dict(head_channels=4, kernel='sigmoid', normalizer='token', competition=True)
 
 
 @dataclass(frozen=True)
@@ -66,22 +77,26 @@ VARIANTS = {  #               channels            depths         attended narrow
 class AttentionChoice:
     """The attention of the blocks and of the downsampling, and the size they are built for."""
 
-    blocks: str
+    blocks: str | Mapping[str, Any]
     downsampling: str
     resolution: tuple[int, int]
     resize_matrix: bool
     mobile_attention: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        for name, value in (('attention', self.blocks), ('downsampling', self.downsampling)):
-            if value not in ATTENTIONS:
-                raise ValueError(f'{name} is {value!r}; choose one of {ATTENTIONS}')
+        kind = self.blocks.get('type') if isinstance(self.blocks, Mapping) else self.blocks
+        if kind not in ATTENTIONS:
+            raise ValueError(f'attention is {self.blocks!r}; choose one of {ATTENTIONS}')
+        if self.downsampling not in DOWNSAMPLINGS:
+            raise ValueError(
+                f'downsampling is {self.downsampling!r}; choose one of {DOWNSAMPLINGS}'
+            )
         if min(self.resolution) < 1:
             raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
         changed = {k: v for k, v in self.mobile_attention.items() if v != MOBILE_ATTENTION[k]}
-        if changed and 'mobile' not in (self.blocks, self.downsampling):
+        if changed and self.blocks == self.downsampling == 'local_global':
             given = ', '.join(f'{name} is {value!r}' for name, value in changed.items())
-            raise ValueError(f"{given}: this applies to attention='mobile' only")
+            raise ValueError(f"{given}: attention='local_global' does not use it")
         width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
         if width % self.mobile().head_channels:
             raise ValueError(
@@ -92,26 +107,48 @@ class AttentionChoice:
         height, width = self.resolution
         return -(-height // stride), -(-width // stride)
 
-    def block(self, channels: int, stride: int) -> LocalGlobalAttention:
-        mixer = (
-            self.mobile()
-            if self.blocks == 'mobile'
-            # keys are at stride 32 in both stages
-            else self.talking_heads(self.table_size(32))
-        )
-        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride)
+    def check_output_stride(self, output_stride: int) -> None:
+        """Raise a ValueError where position biases do not allow a dilated network."""
+        tables = [
+            name
+            for name, value in (('attention', self.blocks), ('downsampling', self.downsampling))
+            if value == 'local_global'
+        ]
+        if output_stride < 32 and tables and self.resize_matrix:
+            raise ValueError(
+                f'output_stride is {output_stride} and resize_matrix is True: matrices of biases '
+                'keep no positions on a map of twice the size; choose output_stride=32 or '
+                'resize_matrix=False'
+            )
+        if output_stride < 16 and tables:
+            without = ' and '.join(f"{name}='mobile'" for name in tables)
+            raise ValueError(
+                f'output_stride is {output_stride}: position biases are for strides 32 and 16; '
+                f'choose one of these, or {without}'
+            )
 
-    def downsample(self, in_channels: int, out_channels: int) -> DownsamplingAttention:
+    def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
+        mixer = (
+            # keys are at stride 32 in both stages, or denser in a dilated one
+            self.talking_heads(self.table_size(32))
+            if self.blocks == 'local_global'
+            else make_mixer(self.blocks, BLOCK_WIDTHS[0], self.mobile_attention)
+        )
+        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
+
+    def downsample(
+        self, in_channels: int, out_channels: int, stride: int, dilation: int
+    ) -> DownsamplingAttention:
         mobile = self.downsampling == 'mobile'
         mixer = (
             self.mobile()
             if mobile
-            else self.talking_heads(self.table_size(16), stride=2, mix_heads=False)
+            else self.talking_heads(self.table_size(16), stride=stride, mix_heads=False)
         )
         # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
-        key_stride = 2 if mobile else 1
+        key_stride = stride if mobile else 1
         return DownsamplingAttention(
-            in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride
+            in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride, stride, dilation
         )
 
     def talking_heads(self, table_size: tuple[int, int], **options: Any) -> TalkingHeadsAttention:
@@ -128,16 +165,18 @@ class FeedForward(nn.Module):
     Args:
         channels: C, channels of the input and of the output.
         expansion: Width of the hidden map in multiples of C.
+        dilation: Dilation of the depth-wise convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, expansion: int) -> None:
+    def __init__(self, channels: int, expansion: int, dilation: int = 1) -> None:
         super().__init__()
         hidden = expansion * channels
+        spatial = dict(dilation=dilation, groups=hidden, bias=True)
         self.expand = ConvNorm(channels, hidden, bias=True, act=nn.GELU)
-        self.depthwise = ConvNorm(hidden, hidden, 3, groups=hidden, bias=True, act=nn.GELU)
+        self.depthwise = ConvNorm(hidden, hidden, 3, act=nn.GELU, **spatial)
         self.project = ConvNorm(hidden, channels, bias=True)
         # as in the official code, which uses torch's default for all other convolutions
         for conv in (self.expand.conv, self.project.conv):
@@ -156,18 +195,24 @@ class EfficientFormerV2Block(nn.Module):
         expansion: Width of the hidden map of the feed-forward in multiples of C.
         drop_prob: Probability of dropping each residual branch of a sample.
         attention: The attention layer, or None.
+        dilation: Dilation of the feed-forward's convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
     def __init__(
-        self, channels: int, expansion: int, drop_prob: float, attention: nn.Module | None = None
+        self,
+        channels: int,
+        expansion: int,
+        drop_prob: float,
+        attention: nn.Module | None = None,
+        dilation: int = 1,
     ) -> None:
         super().__init__()
         self.attention = attention
         self.attention_scale = LayerScale(channels) if attention is not None else None
-        self.feed_forward = FeedForward(channels, expansion)
+        self.feed_forward = FeedForward(channels, expansion, dilation)
         self.feed_forward_scale = LayerScale(channels)
         self.drop_path = DropPath(drop_prob)
 
@@ -187,29 +232,39 @@ class DualDownsample(nn.Module):
     """Halve the resolution with a convolution plus attention.
 
     Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, in_channels: int, out_channels: int, choice: AttentionChoice) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, choice: AttentionChoice, sampling: Sampling
+    ) -> None:
         super().__init__()
-        self.local = ConvNorm(in_channels, out_channels, 3, stride=2, bias=True)
-        self.attention = choice.downsample(in_channels, out_channels)
+        spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+        self.local = ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
+        self.attention = choice.downsample(in_channels, out_channels, **spatial)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.local(x) + self.attention(x)
 
 
-def make_downsample(arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice) -> nn.Module:
+def make_downsample(
+    arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, sampling: Sampling
+) -> nn.Module:
     if index == 0:
         return nn.Identity()
     in_channels, out_channels = arch.channels[index - 1 : index + 1]
     if index == 3:
-        return DualDownsample(in_channels, out_channels, choice)
-    return ConvNorm(in_channels, out_channels, 3, stride=2, bias=True)
+        return DualDownsample(in_channels, out_channels, choice, sampling)
+    spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+    return ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
 
 
 def make_stage(
-    arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, drop_path_rate: float
+    arch: EfficientFormerV2Arch,
+    index: int,
+    choice: AttentionChoice,
+    sampling: Sampling,
+    drop_path_rate: float,
 ) -> Stage:
     """A stage of blocks without attention, followed by blocks with attention.
 
@@ -225,11 +280,12 @@ def make_stage(
             channels,
             3 if i in narrow else 4,
             drop_path_rate * (first_block + i) / max(sum(arch.depths) - 1, 1),
-            choice.block(channels, stride) if i >= first_attended else None,
+            choice.block(channels, stride, sampling.dilation) if i >= first_attended else None,
+            sampling.dilation,
         )
         for i in range(depth)
     ]
-    return Stage(make_downsample(arch, index, choice), blocks)
+    return Stage(make_downsample(arch, index, choice, sampling), blocks)
 
 
 @register_backbone
@@ -247,17 +303,23 @@ class EfficientFormerV2(Backbone):
     Args:
         arch: 's0', 's1', 's2', 'l', or a dict of the fields of :class:`EfficientFormerV2Arch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        attention: 'local_global' or 'mobile', in the blocks.
+        attention: 'local_global', 'mobile' or another name in
+            :data:`mmeffvit.layers.attention.MIXERS`, in the blocks; or a dict of such a name as
+            `type` and of arguments of its layer.
         downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
             stage; the paper replaces attention in blocks, so this keeps its own by default.
-        head_channels: Query channels of a head of Mobile-Attention, a divisor of 256.
-        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention.
-        normalizer: 'token' or 'head', of Mobile-Attention.
+        head_channels: Query channels of a head of Mobile-Attention and of other mixers with heads,
+            a divisor of 256.
+        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
+        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.
         resolution: Height and width, in pixels, that the bias tables are built for, or one number
             for both. The tables of released weights, for 224, are resized on loading.
         resize_matrix: For images of another size than `resolution`, resize matrices of biases as
             the authors' detectors and segmentors do, and not the tables. For their weights.
+        output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
+            declared strides change accordingly. 16 resizes bias tables to the finer map; 8 is only
+            for Mobile-Attention in blocks and downsampling, which has no position biases.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -279,7 +341,7 @@ class EfficientFormerV2(Backbone):
         arch: str | Mapping[str, Any] = 's0',
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        attention: str = 'local_global',
+        attention: str | Mapping[str, Any] = 'local_global',
         downsampling: str = 'local_global',
         head_channels: int = 4,
         kernel: str = 'sigmoid',
@@ -287,10 +349,12 @@ class EfficientFormerV2(Backbone):
         competition: bool = True,
         resolution: int | tuple[int, int] = 224,
         resize_matrix: bool = False,
+        output_stride: int = 32,
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
         mobile = dict(
@@ -300,13 +364,15 @@ class EfficientFormerV2(Backbone):
             competition=competition,
         )
         choice = AttentionChoice(attention, downsampling, (height, width), resize_matrix, mobile)
+        choice.check_output_stride(output_stride)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=[
-                make_stage(sizes, i, choice, drop_path_rate) for i in range(out_indices[-1] + 1)
+                make_stage(sizes, i, choice, samplings[i], drop_path_rate)
+                for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,
-            strides=STRIDES,
+            strides=strides,
             out_indices=out_indices,
             **options,
         )

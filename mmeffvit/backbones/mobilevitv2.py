@@ -1,7 +1,8 @@
 """MobileViTv2: mobile vision transformers with separable self-attention (arXiv:2206.02680)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
@@ -9,21 +10,39 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.mobilevitv2 import LAYOUTS
-from mmeffvit.layers.attention import KeylessSeparableSelfAttention, SeparableSelfAttention
+from mmeffvit.layers.attention import (
+    KeylessSeparableSelfAttention,
+    LatentSelfAttention,
+    LinformerAttention,
+    SelfAttention,
+    SeparableSelfAttention,
+    choose,
+)
 from mmeffvit.layers.conv import ConvNorm
 from mmeffvit.layers.folding import absorb_group_norm
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_out_indices,
+    resolve_output_stride,
+)
 
-STRIDES = {  # by output stride: stages that do not downsample are dilated instead
-    32: (2, 4, 8, 16, 32),
-    16: (2, 4, 8, 16, 16),
-    8: (2, 4, 8, 8, 8),
-}
+STRIDES = (2, 4, 8, 16, 32)
 ODD_SIZES = ('official', 'restore')
 EXPANSION = 2
 PATCH_SIZE = 2
+ATTENTIONS = {
+    'separable': SeparableSelfAttention,
+    'latents': LatentSelfAttention,
+    'self': SelfAttention,
+    'linformer': LinformerAttention,
+}
+TRAINING_SIDE = 256  # pixels: Linformer's projections are built for the patches of such an image
 
 
 def round_to(value: float, divisor: int) -> int:
@@ -115,18 +134,22 @@ class InvertedResidual(nn.Module):
 
 
 class SeparableEncoder(nn.Module):
-    """Pre-norm separable self-attention and feed-forward, each residual.
+    """Pre-norm attention and feed-forward, each residual.
 
     The norms are over all channels and positions of a sample together (one group).
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attention: The attention layer.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W), with even H and W.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, attention: nn.Module) -> None:
         super().__init__()
         self.attention_norm = nn.GroupNorm(1, channels)
-        self.attention = SeparableSelfAttention(channels, PATCH_SIZE)
+        self.attention = attention
         self.feed_forward_norm = nn.GroupNorm(1, channels)
         self.feed_forward = nn.Sequential(
             nn.Conv2d(channels, EXPANSION * channels, 1),
@@ -136,7 +159,8 @@ class SeparableEncoder(nn.Module):
 
     def folded(self) -> 'SeparableEncoder':
         self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
-        self.attention = KeylessSeparableSelfAttention(self.attention)
+        if isinstance(self.attention, SeparableSelfAttention):
+            self.attention = KeylessSeparableSelfAttention(self.attention)
         self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
         return self
 
@@ -154,6 +178,7 @@ class MobileViTv2Block(nn.Module):
         depth: Number of encoders.
         dilation: Dilation of the depth-wise convolution.
         restore_size: Resize maps of odd size back after the block.
+        make_attention: Builds the attention of an encoder for its channels.
 
     Shape:
         (B, C, H, W) -> (B, C, H', W'), H' and W' the next even numbers, or H and W restored.
@@ -166,12 +191,18 @@ class MobileViTv2Block(nn.Module):
         depth: int,
         dilation: int = 1,
         restore_size: bool = False,
+        make_attention: Callable[[int], nn.Module] = SeparableSelfAttention,
     ) -> None:
         super().__init__()
         spatial = dict(dilation=dilation, groups=channels)
         self.depthwise = ConvNorm(channels, channels, 3, act=nn.SiLU, **spatial)
         self.expand = nn.Conv2d(channels, attention_channels, 1, bias=False)
-        self.encoders = nn.Sequential(*(SeparableEncoder(attention_channels) for _ in range(depth)))
+        self.encoders = nn.Sequential(
+            *(
+                SeparableEncoder(attention_channels, make_attention(attention_channels))
+                for _ in range(depth)
+            )
+        )
         self.norm = nn.GroupNorm(1, attention_channels)
         self.project = ConvNorm(attention_channels, channels)
         self.restore_size = restore_size
@@ -193,27 +224,35 @@ class MobileViTv2Block(nn.Module):
         return x
 
 
-def make_stage(arch: MobileViTv2Arch, index: int, output_stride: int, restore_size: bool) -> Stage:
-    """A stage: an inverted residual for downsampling, followed by the blocks.
+def attention_for(attention: str | Mapping[str, Any], stride: int) -> Callable[[int], nn.Module]:
+    """What builds the attention of a block at ``stride`` for its channels."""
+    layer, arguments = choose(attention, ATTENTIONS)
+    if layer is LinformerAttention:
+        side = -(-TRAINING_SIDE // (PATCH_SIZE * stride))
+        arguments = dict(grid=(side, side)) | arguments
+    return partial(layer, **dict(patch_size=PATCH_SIZE) | arguments)
 
-    Where a stage does not downsample because of ``output_stride``, its inverted residual keeps the
-    dilation of the previous stage and its block doubles it, as in the official encoders.
-    """
-    strides = (2, *STRIDES[output_stride])  # of the stem, then of every stage
-    # 1, doubled for every omitted downsampling so far
-    dilations = [max(2**i // stride, 1) for i, stride in enumerate(strides)]
+
+def make_stage(
+    arch: MobileViTv2Arch,
+    index: int,
+    sampling: Sampling,
+    restore_size: bool,
+    make_attention: Callable[[int], nn.Module],
+) -> Stage:
+    """A stage: an inverted residual for downsampling, followed by the blocks."""
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
-    stride = strides[index + 1] // strides[index]
-    downsample = InvertedResidual(in_channels, channels, stride, dilations[index])
+    downsample = InvertedResidual(in_channels, channels, sampling.stride, sampling.entry)
     if index < 2:
         return Stage(downsample, [InvertedResidual(channels, channels) for _ in range(index)])
     block = MobileViTv2Block(
         channels,
         arch.attention_channels[index - 2],
         arch.attention_depths[index - 2],
-        dilations[index + 1],
+        sampling.dilation,
         restore_size,
+        make_attention,
     )
     return Stage(downsample, [block])
 
@@ -238,6 +277,8 @@ class MobileViTv2(Backbone):
             declared strides change accordingly.
         odd_size: 'official' keeps odd maps enlarged; 'restore' resizes them back after each block,
             so that every map has the declared size.
+        attention: 'separable', 'latents', 'self' or 'linformer', or a dict of such a name as `type`
+            and of arguments of its layer, such as `num_latents`, `num_heads` or `sampling`.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
@@ -261,23 +302,24 @@ class MobileViTv2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3, 4),
         output_stride: int = 32,
         odd_size: str = 'official',
+        attention: str | Mapping[str, Any] = 'separable',
         **options: Unpack[BackboneOptions],
     ) -> None:
         if isinstance(arch, int | float):
             sizes = MobileViTv2Arch.of_width(arch)
         else:
             sizes = resolve_arch(arch, VARIANTS)
-        if output_stride not in STRIDES:
-            raise ValueError(f'output_stride is {output_stride!r}; choose one of {list(STRIDES)}')
         if odd_size not in ODD_SIZES:
             raise ValueError(f'odd_size is {odd_size!r}; choose one of {ODD_SIZES}')
-        strides = STRIDES[output_stride]
-        out_indices = resolve_out_indices(out_indices, len(strides))
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=2)
+        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         restore_size = odd_size == 'restore'
         super().__init__(
             stem=ConvNorm(3, sizes.stem_channels, 3, stride=2, act=nn.SiLU),
             stages=[
-                make_stage(sizes, i, output_stride, restore_size)
+                make_stage(
+                    sizes, i, samplings[i], restore_size, attention_for(attention, strides[i])
+                )
                 for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,

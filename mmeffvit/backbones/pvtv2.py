@@ -1,8 +1,9 @@
 """PVTv2: pyramid vision transformer with overlapping patches (arXiv:2106.13797)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.pvtv2 import LAYOUTS
-from mmeffvit.layers.attention import MobileAttention, SpatialReductionAttention
+from mmeffvit.layers.attention import SpatialReductionAttention, make_mixer
 from mmeffvit.layers.conv import ChannelNorm
 from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.regularization import DropPath
@@ -71,17 +72,20 @@ class MobileMixer(nn.Module):
 
     Args:
         channels: C, channels of the input and of the output.
-        mobile: Arguments of :class:`MobileAttention`.
+        attention: The token mixer, as for :func:`make_mixer`.
+        options: Values for its arguments.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, mobile: Mapping[str, Any]) -> None:
+    def __init__(
+        self, channels: int, attention: str | Mapping[str, Any], options: Mapping[str, Any]
+    ) -> None:
         super().__init__()
         self.query = nn.Conv2d(channels, channels, 1)
         self.key_value = nn.Conv2d(channels, 2 * channels, 1)
-        self.mix = MobileAttention(**mobile)
+        self.mix = make_mixer(attention, channels, options)
         self.proj = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -149,7 +153,7 @@ class PVTv2Stage(Stage):
 
 
 def make_stage(
-    arch: PVTv2Arch, index: int, mobile: Mapping[str, Any] | None, drop_path_rate: float
+    arch: PVTv2Arch, index: int, mobile: Callable[[int], nn.Module] | None, drop_path_rate: float
 ) -> Stage:
     """A stage of equal blocks.
 
@@ -169,9 +173,11 @@ def make_stage(
     return PVTv2Stage(downsample, blocks, channels)
 
 
-def make_attention(channels: int, index: int, mobile: Mapping[str, Any] | None) -> nn.Module:
+def make_attention(
+    channels: int, index: int, mobile: Callable[[int], nn.Module] | None
+) -> nn.Module:
     if mobile is not None:
-        return MobileMixer(channels, mobile)
+        return mobile(channels)
     return SpatialReductionAttention(channels, HEADS[index], REDUCTIONS[index])
 
 
@@ -195,9 +201,12 @@ class PVTv2(Backbone):
         arch: 'b0' to 'b5', or a dict of the fields of :class:`PVTv2Arch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
         mobile_stages: Stages with Mobile-Attention in place of attention with spatial reduction.
-        head_channels: Channels of a head of Mobile-Attention.
-        kernel: Kernel of Mobile-Attention: 'sigmoid' or 'cosine_sigmoid'.
-        normalizer: Of Mobile-Attention: 'token' or 'head'.
+        attention: The attention in these stages: 'mobile' or another name in
+            :data:`mmeffvit.layers.attention.MIXERS`, or a dict of such a name as `type` and of
+            arguments of its layer.
+        head_channels: Channels of a head of Mobile-Attention and of other mixers with heads.
+        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
+        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
@@ -220,6 +229,7 @@ class PVTv2(Backbone):
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
         mobile_stages: Sequence[int] = (),
+        attention: str | Mapping[str, Any] = 'mobile',
         head_channels: int = 4,
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
@@ -231,12 +241,15 @@ class PVTv2(Backbone):
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
-        mobile = dict(
+        if attention != 'mobile' and not mobile_stages:
+            raise ValueError(f'attention is {attention!r}, but mobile_stages names no stage for it')
+        options_of_heads = dict(
             head_channels=head_channels,
             kernel=kernel,
             normalizer=normalizer,
             competition=competition,
         )
+        mobile = partial(MobileMixer, attention=attention, options=options_of_heads)
         stages = [
             make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
             for i in range(out_indices[-1] + 1)

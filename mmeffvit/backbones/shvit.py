@@ -1,7 +1,7 @@
 """SHViT: single-head vision transformer with memory-efficient macro design (arXiv:2401.16456)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch.nn.functional as F
@@ -9,15 +9,24 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.shvit import LAYOUTS
-from mmeffvit.layers.attention import SingleHeadSelfAttention
+from mmeffvit.layers.attention import PartialMultiHeadAttention, SingleHeadSelfAttention
 from mmeffvit.layers.conv import ConvNorm, ResidualConvNorm
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_out_indices,
+    resolve_output_stride,
+)
 
 STRIDES = (16, 32, 64)
 EXPANSION = 2
 MERGE_EXPANSION = 4
+HALVING = Sampling(stride=2)
 
 
 @dataclass(frozen=True)
@@ -72,15 +81,24 @@ class SHViTBlock(nn.Module):
         channels: C, channels of the input and of the output.
         attended: Channels in attention; 0 for a block without attention.
         depthwise_init: Initial weight of the depth-wise convolution's batch norm.
+        dilation: Dilation of the depth-wise convolution.
+        num_heads: Number of heads in attention.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, attended: int = 0, depthwise_init: float = 0.0) -> None:
+    def __init__(
+        self,
+        channels: int,
+        attended: int = 0,
+        depthwise_init: float = 0.0,
+        dilation: int = 1,
+        num_heads: int = 1,
+    ) -> None:
         super().__init__()
-        self.depthwise = ResidualConvNorm(channels, depthwise_init)
-        self.attention = SingleHeadSelfAttention(channels, attended) if attended else None
+        self.depthwise = ResidualConvNorm(channels, depthwise_init, dilation)
+        self.attention = make_attention(channels, attended, num_heads) if attended else None
         self.feed_forward = FeedForward(channels)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,6 +106,12 @@ class SHViTBlock(nn.Module):
         if self.attention is not None:
             x = x + self.attention(x)
         return x + self.feed_forward(x)
+
+
+def make_attention(channels: int, attended: int, num_heads: int) -> nn.Module:
+    if num_heads == 1:
+        return SingleHeadSelfAttention(channels, attended)
+    return PartialMultiHeadAttention(channels, attended, num_heads=num_heads)
 
 
 class SqueezeExcite(nn.Module):
@@ -115,15 +139,18 @@ class PatchMerging(nn.Module):
     """Halve the resolution: an inverted bottleneck with squeeze and excitation.
 
     Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, stride: int = 2, dilation: int = 1
+    ) -> None:
         super().__init__()
         wide = MERGE_EXPANSION * in_channels
         hidden = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
         self.expand = ConvNorm(in_channels, wide, act=nn.ReLU)
-        self.depthwise = ConvNorm(wide, wide, 3, stride=2, groups=wide, act=nn.ReLU)
+        spatial = dict(stride=stride, dilation=dilation, groups=wide)
+        self.depthwise = ConvNorm(wide, wide, 3, act=nn.ReLU, **spatial)
         self.excite = SqueezeExcite(wide, hidden)
         self.project = ConvNorm(wide, out_channels)
 
@@ -135,14 +162,14 @@ class Downsample(nn.Module):
     """Patch merging between two blocks without attention, one before and one after it.
 
     Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, sampling: Sampling = HALVING) -> None:
         super().__init__()
-        self.before = SHViTBlock(in_channels, depthwise_init=1.0)
-        self.merge = PatchMerging(in_channels, out_channels)
-        self.after = SHViTBlock(out_channels, depthwise_init=1.0)
+        self.before = SHViTBlock(in_channels, depthwise_init=1.0, dilation=sampling.entry)
+        self.merge = PatchMerging(in_channels, out_channels, sampling.stride, sampling.entry)
+        self.after = SHViTBlock(out_channels, depthwise_init=1.0, dilation=sampling.dilation)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.after(self.merge(self.before(x)))
@@ -157,10 +184,28 @@ def make_stem(channels: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])  # no activation at the end
 
 
-def make_stage(arch: SHViTArch, index: int) -> Stage:
-    channels = arch.channels[index]
-    downsample = Downsample(arch.channels[index - 1], channels) if index else nn.Identity()
-    blocks = [SHViTBlock(channels, arch.attended[index]) for _ in range(arch.depths[index])]
+def with_ratio(arch: SHViTArch, ratio: float, num_heads: int) -> SHViTArch:
+    """Attend to ``ratio`` of the channels, to the nearest multiple of the number of heads.
+
+    Raises:
+        ValueError: If the ratio is not in (0, 1].
+    """
+    if not 0 < ratio <= 1:
+        raise ValueError(f'partial_ratio is {ratio}; choose a number above 0 and at most 1')
+    attended = (
+        max(round(ratio * channels / num_heads), 1) * num_heads if before else 0
+        for channels, before in zip(arch.channels, arch.attended, strict=True)
+    )
+    return replace(arch, attended=tuple(attended))
+
+
+def make_stage(arch: SHViTArch, index: int, sampling: Sampling, num_heads: int) -> Stage:
+    channels, before = arch.channels[index], arch.channels[index - 1]
+    downsample = Downsample(before, channels, sampling) if index else nn.Identity()
+    blocks = [
+        SHViTBlock(channels, arch.attended[index], dilation=sampling.dilation, num_heads=num_heads)
+        for _ in range(arch.depths[index])
+    ]
     return Stage(downsample, blocks)
 
 
@@ -174,6 +219,12 @@ class SHViT(Backbone):
     Args:
         arch: 's1', 's2', 's3', 's4', or a dict of the fields of :class:`SHViTArch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
+        output_stride: 64, 32 or 16; below 64 the last stages are dilated instead of strided, and
+            the declared strides change accordingly. The stem alone has stride 16.
+        num_heads: Heads in attention, each with 16 channels of queries and of keys; the authors'
+            1 is the design of SHViT. A divisor of `attended`.
+        partial_ratio: Part of the channels in attention, in (0, 1], to the nearest multiple of
+            `num_heads`; None for `attended` of the variant, about 1 / 4.67 of the channels.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
@@ -191,15 +242,25 @@ class SHViT(Backbone):
         arch: str | Mapping[str, Any] = 's1',
         *,
         out_indices: Sequence[int] = (0, 1, 2),
+        output_stride: int = 64,
+        num_heads: int = 1,
+        partial_ratio: float | None = None,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
+        if num_heads < 1:
+            raise ValueError(f'num_heads is {num_heads}; it starts at 1')
+        if partial_ratio is not None:
+            sizes = with_ratio(sizes, partial_ratio, num_heads)
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=16)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         super().__init__(
             stem=make_stem(sizes.channels[0]),
-            stages=[make_stage(sizes, i) for i in range(out_indices[-1] + 1)],
+            stages=[
+                make_stage(sizes, i, samplings[i], num_heads) for i in range(out_indices[-1] + 1)
+            ],
             channels=sizes.channels,
-            strides=STRIDES,
+            strides=strides,
             out_indices=out_indices,
             **options,
         )

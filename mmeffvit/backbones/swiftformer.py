@@ -1,7 +1,8 @@
 """SwiftFormer: efficient additive attention for real-time mobile vision (arXiv:2303.15446)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,16 +10,39 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.swiftformer import LAYOUTS
-from mmeffvit.layers.attention import EfficientAdditiveAttention
+from mmeffvit.layers.attention import (
+    EfficientAdditiveAttention,
+    KeyValueAdditiveAttention,
+    SelfAttention,
+    SeparableSelfAttention,
+    TransposeAttention,
+    choose,
+)
 from mmeffvit.layers.conv import ConvNorm, ConvStem
 from mmeffvit.layers.folding import absorb_batch_norm
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_out_indices,
+    resolve_output_stride,
+)
 
 STRIDES = (4, 8, 16, 32)
 EXPANSION = 4
+ATTENTIONS = {
+    'additive': EfficientAdditiveAttention,
+    'key_value_additive': KeyValueAdditiveAttention,
+    'self': SelfAttention,
+    'transpose': TransposeAttention,
+    # one context for all pixels: maps may have odd sides
+    'separable': partial(SeparableSelfAttention, patch_size=1),
+}
 
 
 @dataclass(frozen=True)
@@ -52,14 +76,16 @@ class ConvEncoder(nn.Module):
     Args:
         channels: C, channels of the input and of the output.
         expansion: Width of the hidden map in multiples of C.
+        dilation: Dilation of the depth-wise convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, expansion: int) -> None:
+    def __init__(self, channels: int, expansion: int, dilation: int = 1) -> None:
         super().__init__()
-        self.depthwise = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        spatial = dict(padding=dilation, dilation=dilation, groups=channels)
+        self.depthwise = nn.Conv2d(channels, channels, 3, **spatial)
         self.norm = nn.BatchNorm2d(channels)
         self.expand = nn.Conv2d(channels, expansion * channels, 1)
         self.act = nn.GELU()
@@ -101,23 +127,31 @@ class FeedForward(nn.Module):
 
 
 class SwiftFormerEncoder(nn.Module):
-    """Local representation, efficient additive attention and feed-forward, each residual.
+    """Local representation, attention and feed-forward, each residual.
 
     The local representation has a residual connection, an activation and a layer scale as in the
     official code, which equation 8 of the paper omits.
 
     Args:
         channels: C, channels of the input and of the output.
+        make_attention: Builds the attention layer for C channels.
         drop_prob: Probability of dropping the attention or the feed-forward branch of a sample.
+        dilation: Dilation of the local representation.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, drop_prob: float) -> None:
+    def __init__(
+        self,
+        channels: int,
+        make_attention: Callable[[int], nn.Module],
+        drop_prob: float,
+        dilation: int = 1,
+    ) -> None:
         super().__init__()
-        self.local_representation = ConvEncoder(channels, expansion=1)
-        self.attention = EfficientAdditiveAttention(channels)
+        self.local_representation = ConvEncoder(channels, 1, dilation)
+        self.attention = make_attention(channels)
         self.attention_scale = LayerScale(channels)
         self.feed_forward = FeedForward(channels, EXPANSION)
         self.feed_forward_scale = LayerScale(channels)
@@ -134,7 +168,13 @@ class SwiftFormerEncoder(nn.Module):
         return self.feed_forward_scale(x, self.drop_path(self.feed_forward(x)))
 
 
-def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stage:
+def make_stage(
+    arch: SwiftFormerArch,
+    index: int,
+    sampling: Sampling,
+    drop_path_rate: float,
+    make_attention: Callable[[int], nn.Module],
+) -> Stage:
     """A stage of convolutional encoders and one SwiftFormer encoder, the only one with drop path.
 
     The drop probability increases linearly over all blocks of the network, including the
@@ -143,13 +183,14 @@ def make_stage(arch: SwiftFormerArch, index: int, drop_path_rate: float) -> Stag
     channels = arch.channels[index]
     last_block = sum(arch.depths[: index + 1]) - 1
     drop_prob = drop_path_rate * last_block / max(sum(arch.depths) - 1, 1)
+    spatial = dict(stride=sampling.stride, dilation=sampling.entry, bias=True)
     downsample = (
-        ConvNorm(arch.channels[index - 1], channels, 3, stride=2, bias=True)
-        if index
-        else nn.Identity()
+        ConvNorm(arch.channels[index - 1], channels, 3, **spatial) if index else nn.Identity()
     )
-    encoders = [ConvEncoder(channels, EXPANSION) for _ in range(arch.depths[index] - 1)]
-    return Stage(downsample, [*encoders, SwiftFormerEncoder(channels, drop_prob)])
+    dilation = sampling.dilation
+    encoders = [ConvEncoder(channels, EXPANSION, dilation) for _ in range(arch.depths[index] - 1)]
+    last = SwiftFormerEncoder(channels, make_attention, drop_prob, dilation)
+    return Stage(downsample, [*encoders, last])
 
 
 def reset_parameters(module: nn.Module) -> None:
@@ -171,6 +212,10 @@ class SwiftFormer(Backbone):
         out_indices: Stages whose maps are returned; negative ones count from the last.
         output_norm: Batch norm on every returned map, as in the official code for dense prediction.
             No released checkpoint contains these: they keep their initial values.
+        output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
+            declared strides change accordingly.
+        attention: 'additive', 'key_value_additive', 'self', 'transpose' or 'separable', or a dict
+            of such a name as `type` and of arguments of its layer, such as `num_heads`.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -191,17 +236,25 @@ class SwiftFormer(Backbone):
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
         output_norm: bool = True,
+        output_stride: int = 32,
+        attention: str | Mapping[str, Any] = 'additive',
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
+        layer, arguments = choose(attention, ATTENTIONS)
+        make_attention = partial(layer, **arguments)
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
-            stages=[make_stage(sizes, i, drop_path_rate) for i in range(out_indices[-1] + 1)],
+            stages=[
+                make_stage(sizes, i, samplings[i], drop_path_rate, make_attention)
+                for i in range(out_indices[-1] + 1)
+            ],
             channels=sizes.channels,
-            strides=STRIDES,
+            strides=strides,
             out_indices=out_indices,
             output_norms=norms,
             **options,

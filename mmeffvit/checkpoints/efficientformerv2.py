@@ -1,6 +1,7 @@
 """Key tables of the EfficientFormerV2 releases: backbones, and models of mmdet 2 and mmseg 0."""
 
-from .rename import Layout, ModelLayout, Table
+from .rename import ClassifierLayout, Layout, ModelLayout, Table, as_column
+from .swiftformer import HEAD
 
 # inside an attention module both releases agree but for the names of convolution and norm
 ATTENTION: Table = (
@@ -65,9 +66,10 @@ TIMM: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.project.'),
 )
 
+SHAPES = ((r'_scale\.scale$', as_column),)
 LAYOUTS = (
-    Layout('official', r'^network\.\d', OFFICIAL),
-    Layout('timm', r'^stages\..*\.ls2\.gamma$', TIMM),
+    ClassifierLayout('official', r'^network\..*\.mlp\.fc1\.', OFFICIAL, HEAD, SHAPES),
+    ClassifierLayout('timm', r'^stages\..*\.ls2\.gamma$', TIMM, HEAD, SHAPES),
     Layout('mmeffvit', r'^stages\..*\.feed_forward_scale\.', ()),
 )
 

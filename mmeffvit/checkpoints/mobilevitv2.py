@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .rename import Layout, ModelLayout, Table
+from .rename import ClassifierLayout, Layout, ModelLayout, Table
 
 OFFICIAL: Table = (
     (r'^classifier\.', None),
@@ -51,9 +51,10 @@ TIMM: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.2.'),
 )
 
+HEAD: Table = ((r'^(classifier\.1|head\.fc)\.', 'classifier.fc.'),)
 LAYOUTS = (
-    Layout('official', r'^conv_1\.block\.', OFFICIAL),
-    Layout('timm', r'^stages\.\d\.0\.conv1_1x1\.', TIMM),
+    ClassifierLayout('official', r'^conv_1\.block\.', OFFICIAL, HEAD),
+    ClassifierLayout('timm', r'^stages\.\d\.0\.conv1_1x1\.', TIMM, HEAD),
     Layout('mmeffvit', r'^stages\..*\.encoders\.|^stages\.0\.downsample\.expand\.', ()),
 )
 

@@ -1,4 +1,4 @@
-"""Released detectors and segmentors as whole models, with remapped keys.
+"""Released detectors, segmentors and classifiers as whole models, with remapped keys.
 
 A file is recognized by its keys alone, so it becomes what a run of ours would have saved before
 anything knows the model it goes into.
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
 
-from . import efficientformerv2, mobilevitv2, shvit, swiftformer
+from . import deit, efficientformerv2, mobilevitv2, pvtv2, shvit, swiftformer
 from .load import LoadReport, is_counter, put, require_fit
 from .read import WEIGHTS, load_torch_file, read_safetensors, strip_prefixes, weights_in
-from .rename import ModelLayout, recognize
+from .rename import ClassifierLayout, ModelLayout, recognize
 
 MODEL_LAYOUTS: tuple[ModelLayout, ...] = (
     *mobilevitv2.MODEL_LAYOUTS,
@@ -25,10 +25,15 @@ MODEL_LAYOUTS: tuple[ModelLayout, ...] = (
     *efficientformerv2.MODEL_LAYOUTS,
 )
 BACKBONE_LAYOUTS = (
+    *deit.LAYOUTS,
     *efficientformerv2.LAYOUTS,
     *mobilevitv2.LAYOUTS,
+    *pvtv2.LAYOUTS,
     *shvit.LAYOUTS,
     *swiftformer.LAYOUTS,
+)
+CLASSIFIER_LAYOUTS = tuple(
+    layout for layout in BACKBONE_LAYOUTS if isinstance(layout, ClassifierLayout)
 )
 AUXILIARY = 'auxiliary_head.'  # used in training alone: either side may lack it
 RELEASE = 'mmeffvit_release'  # in `meta`: what is known of a file in its authors' layout
@@ -69,7 +74,10 @@ HEADS = (
     Head('pspnet', r'^decode_head\.pools\.', **SEGMENTS),
     Head('deeplabv3', r'^decode_head\.image_pool\.', **SEGMENTS),
     Head('semfpn', r'^decode_head\.scale_heads\.', **SEGMENTS),
+    Head('classifier', r'^head\.classifier\.', r'^head\.(classifier|distilled)\.fc\.',
+         'head.classifier.fc.bias'),
 )  # fmt: skip
+CLASSIFIER = HEADS[-1]
 # a tensor that one family has, and the variant by its number of rows
 BACKBONES = (
     ('backbone.stages.4.downsample.project.conv.weight', 'mobilevitv2',
@@ -78,8 +86,11 @@ BACKBONES = (
      {224: 's1', 308: 's2', 352: 's3', 336: 's4'}),
     ('backbone.stages.3.downsample.local.conv.weight', 'efficientformerv2',
      {176: 's0', 224: 's1', 288: 's2', 384: 'l'}),
+    ('backbone.stages.3.blocks.0.depthwise.weight', 'swiftformer',
+     {220: 'xs', 224: 's', 384: 'l1', 512: 'l3'}),
 )  # fmt: skip
-DATASETS = {80: '', 150: '_ade20k', 21: '_voc12'}  # endings of configs by the number of classes
+# endings of configs by the number of classes
+DATASETS = {80: '', 1000: '', 150: '_ade20k', 21: '_voc12'}
 
 
 def head_of(state: Mapping[str, Tensor]) -> Head | None:
@@ -139,13 +150,13 @@ def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
         for key, value in weights_in(content, names).items()
         if isinstance(key, str)
     }
-    layout = recognize(tensors, MODEL_LAYOUTS)
+    layout = recognize(tensors, MODEL_LAYOUTS) or recognize_classifier(tensors)
     if layout is None:
         if release_of(content) is not None:
             del content['meta'][RELEASE]  # the file says so, not we
         return content
     renamed, ignored = layout.rename(tensors)
-    state = {new: tensors[old] for old, new in renamed.items()}
+    state = {new: layout.shaped(new, tensors[old]) for old, new in renamed.items()}
     changed = {key: layout.order(key, value) for key, value in state.items()}
     reordered = {key: value for key, value in changed.items() if value is not None}
     meta = dict(content.get('meta') or {}) if isinstance(content.get('meta'), Mapping) else {}
@@ -157,6 +168,17 @@ def as_ours(content: Any, names: tuple[str, ...] = WEIGHTS) -> Any:
         keys=renamed,
     )  # fmt: skip
     return dict(state_dict=state, meta=meta)
+
+
+def recognize_classifier(keys: Iterable[str]) -> ClassifierLayout | None:
+    """The layout of a released classifier, or None: one of a backbone alone is left as it is."""
+    layout = recognize(keys, CLASSIFIER_LAYOUTS)
+    return layout if layout and any(map(layout.is_of_head, keys)) else None
+
+
+def is_classifier(content: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint with our keys is of a classifier."""
+    return head_of(weights_in(content)) is CLASSIFIER
 
 
 def release_of(content: Any) -> Mapping[str, Any] | None:
@@ -176,10 +198,14 @@ def require_heads(content: Any, checkpoint: object) -> None:
         return  # reported when they are matched with the model's
     tensors, outside = strip_prefixes(weights)
     if recognize(tensors, BACKBONE_LAYOUTS) and not outside:
-        raise CheckpointError(
-            f'{checkpoint} holds a backbone alone: the neck and the heads of the model are '
-            'missing. Train them, with the file as model.backbone.init_cfg.checkpoint'
-        )
+        raise backbone_alone(checkpoint)
+
+
+def backbone_alone(checkpoint: object) -> CheckpointError:
+    return CheckpointError(
+        f'{checkpoint} holds a backbone alone: the neck and the heads of the model are missing. '
+        'Train them, with the file as model.backbone.init_cfg.checkpoint'
+    )
 
 
 def fit(
@@ -205,6 +231,8 @@ def fit(
     state = {key.removeprefix('module.'): value for key, value in weights_in(content).items()}
     target = module.state_dict()
     head = head_of(state)
+    if head is CLASSIFIER and not any(key.startswith('head.') for key in target):
+        raise backbone_alone(checkpoint)
     known = f' is {describe(state)} in the {release["layout"]} layout and' if head else ''
     resized = resize_inside(module, state)
     state |= resized

@@ -1,6 +1,6 @@
 """Key tables of the PVTv2 releases."""
 
-from .rename import Layout, Table
+from .rename import ClassifierLayout, Layout, Table, as_convolution
 
 HEAD: Table = ((r'^head\.', None),)  # the classifier has no use here
 BLOCKS: Table = (
@@ -42,8 +42,15 @@ TIMM: Table = (
     *BLOCKS,
 )
 
+SHAPES = (
+    (
+        r'\.(attention\.(query|key_value|proj)|feed_forward\.(expand|project))\.weight$',
+        as_convolution,
+    ),
+)
+CLASSIFIER: Table = ((r'^head\.', 'classifier.fc.'),)
 LAYOUTS = (
-    Layout('official', r'^block1\.', OFFICIAL),
-    Layout('timm', r'^stages\..*\.attn\.kv\.', TIMM),
+    ClassifierLayout('official', r'^block1\.', OFFICIAL, CLASSIFIER, SHAPES),
+    ClassifierLayout('timm', r'^stages\..*\.attn\.kv\.', TIMM, CLASSIFIER, SHAPES),
     Layout('mmeffvit', r'^stages\..*\.key_value\.', ()),
 )

@@ -54,6 +54,55 @@ class ModelLayout(Layout):
         change = next((f for pattern, f in self.reordered if re.search(pattern, key)), None)
         return change(value) if change else None
 
+    def shaped(self, key: str, value: Tensor) -> Tensor:
+        """``value`` in our shape, which these releases have."""
+        return value
+
+
+def as_convolution(weight: Tensor) -> Tensor:
+    """The weight of a linear layer as that of a 1x1 convolution."""
+    return weight[:, :, None, None] if weight.ndim == 2 else weight
+
+
+def as_column(values: Tensor) -> Tensor:
+    """One value per channel, (C,) or (C, 1), as (C, 1, 1)."""
+    return values.reshape(-1, 1, 1)
+
+
+@dataclass(frozen=True)
+class ClassifierLayout(Layout):
+    """The keys of a released classifier: those of the backbone, and few of its head.
+
+    As a plain :class:`Layout` it is that of the backbone alone.
+    """
+
+    head: Table  # from their keys to ours below ``head.``
+    # (pattern of our key, change): values that have another shape there
+    shapes: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = ()
+
+    def rename(self, keys: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+        """As :func:`rename`, for a whole classifier.
+
+        Raises:
+            CheckpointError: If two keys would become one.
+        """
+        of_head = [key for key in keys if self.is_of_head(key)]
+        renamed, _ = rename(of_head, self.head)
+        backbone, dropped = rename([key for key in keys if key not in renamed], self.table)
+        renamed = {old: f'head.{new}' for old, new in renamed.items()}
+        return renamed | {old: f'backbone.{new}' for old, new in backbone.items()}, dropped
+
+    def is_of_head(self, key: str) -> bool:
+        return any(re.search(pattern, key) for pattern, _ in self.head)
+
+    def shaped(self, key: str, value: Tensor) -> Tensor:
+        """``value`` in our shape."""
+        change = next((f for pattern, f in self.shapes if re.search(pattern, key)), None)
+        return value if change is None else change(value)
+
+    def order(self, key: str, value: Tensor) -> None:
+        """The order of values is ours in these releases."""
+
 
 def rename(keys: Iterable[str], table: Table) -> tuple[dict[str, str], list[str]]:
     """Apply ``table`` to ``keys``.

@@ -1,6 +1,6 @@
 """Key tables of the SHViT releases: backbones, and the detectors of mmdet 2."""
 
-from .rename import Layout, ModelLayout, Table
+from .rename import ClassifierLayout, Layout, ModelLayout, Table
 
 HEADS: Table = ((r'^(head|head_dist)\.', None),)
 # inside the steps of a stage both releases agree
@@ -45,9 +45,15 @@ OFFICIAL: Table = (
 
 TIMM: Table = (*HEADS, (r'^patch_embed\.', 'stem.'), *STEPS)
 
+HEAD: Table = (
+    (r'^head\.bn\.', 'classifier.norm.'),
+    (r'^head\.l\.', 'classifier.fc.'),
+    (r'^head_dist\.bn\.', 'distilled.norm.'),
+    (r'^head_dist\.l\.', 'distilled.fc.'),
+)
 LAYOUTS = (
-    Layout('official', r'^blocks1\.', OFFICIAL),
-    Layout('timm', r'^stages\..*\.m\.', TIMM),
+    ClassifierLayout('official', r'^blocks1\.', OFFICIAL, HEAD),
+    ClassifierLayout('timm', r'^stages\..*\.m\.', TIMM, HEAD),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )
 

@@ -1,6 +1,6 @@
 """Key tables of the SwiftFormer releases."""
 
-from .rename import Layout, Table
+from .rename import ClassifierLayout, Layout, Table, as_convolution
 
 # both layers of the stem, counted with their norms and activations
 STEM: Table = (
@@ -50,8 +50,18 @@ OFFICIAL: Table = (
 
 TIMM: Table = (*HEADS, *STEM, *BLOCKS)
 
+HEAD: Table = (
+    (r'^norm\.', 'norm.'),
+    (r'^head\.', 'classifier.fc.'),
+    (r'^(dist_head|head_dist)\.', 'distilled.fc.'),
+)
+# linear layers in both releases, 1x1 convolutions here
+SHAPES = (
+    (r'\.attention\.(query|key|proj|out)\.weight$', as_convolution),
+    (r'\.attention\.score\.weight$', lambda weight: as_convolution(weight.T)),
+)
 LAYOUTS = (
-    Layout('official', r'^network\.\d', OFFICIAL),
-    Layout('timm', r'^stages\..*\.pwconv1\.', TIMM),
+    ClassifierLayout('official', r'^network\..*\.pwconv1\.', OFFICIAL, HEAD, SHAPES),
+    ClassifierLayout('timm', r'^stages\..*\.pwconv1\.', TIMM, HEAD, SHAPES),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )

@@ -11,6 +11,7 @@ from mmeffvit.utils.text import listed
 HEADS = re.compile(
     r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # heads that predict classes
 )
+CLASSIFIER = 'head'  # of a classifier: it declares no stride, since it averages the map
 
 
 def class_counts(model: nn.Module) -> dict[str, int]:
@@ -18,7 +19,8 @@ def class_counts(model: nn.Module) -> dict[str, int]:
     counts = {}
     for name, module in model.named_modules():
         count = getattr(module, 'num_classes', None)
-        if HEADS.search(name) and isinstance(count, int) and not _is_class_agnostic(module):
+        is_head = HEADS.search(name) or name == CLASSIFIER
+        if is_head and isinstance(count, int) and not _is_class_agnostic(module):
             counts[name] = count
     return counts
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mmeffvit.checks.config.check import check_config, counted, faults_in
 from mmeffvit.checks.config.findings import Kind
-from mmeffvit.config.load import open_config
+from mmeffvit.config.load import ALL, open_config
 
 from .arguments import add_config, new_parser, run_command
 
@@ -25,7 +25,7 @@ def make_parser() -> ArgumentParser:
 def check_and_print(config: str, cfg_options: Mapping[str, Any]) -> int:
     """Check a config file and print what was found, the faults last."""
     start = time.monotonic()
-    findings = check_config(open_config(config, cfg_options))
+    findings = check_config(open_config(config, cfg_options, ALL))
     order = list(Kind)
     for finding in sorted(findings, key=lambda finding: order.index(finding.kind)):
         print(finding)

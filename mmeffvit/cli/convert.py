@@ -1,4 +1,4 @@
-"""Write a released detector, segmentor or backbone as a clean file of our own layout."""
+"""Write a released detector, segmentor, classifier or backbone as a clean file of our layout."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -19,6 +19,7 @@ def make_parser() -> ArgumentParser:
     add('--dry-run', action='store_true', help='say what would become of it only')
     add('--averaged', action='store_true', help='take the EMA weights')
     add('--backbone-only', action='store_true', help='of a whole model, the backbone alone')
+    add('--classifier', action='store_true', help='of a classifier, its head too')
     add('--prefix', help='read only the keys that start so')
     add_allow_non_finite(parser)
     return parser

@@ -1,4 +1,4 @@
-"""Print versions, whether mmdet and mmseg work here, and where the configs are."""
+"""Print versions, whether mmdet, mmseg and mmpretrain work here, and where the configs are."""
 
 import platform
 from argparse import ArgumentParser
@@ -30,7 +30,7 @@ def run() -> None:
         'numpy': numpy.__version__,
         'opencv': cv2.__version__,
     }
-    rows |= {package: state(package) for package in ('mmcv', 'mmdet', 'mmseg')}
+    rows |= {package: state(package) for package in ('mmcv', 'mmdet', 'mmseg', 'mmpretrain')}
     rows |= {name: mmeffvit.resource_dir(name) for name in ('configs', 'tools')}
     for name, value in rows.items():
         print(f'{name:<12}{value}')

@@ -13,7 +13,7 @@ from torch import nn
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_proposals, eval_shape
-from mmeffvit.config.load import is_config
+from mmeffvit.config.load import ALL, is_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import reason
 from mmeffvit.zoo.hub import is_folder, open_model
@@ -25,7 +25,12 @@ COUNTER = (
     'torch FlopCounterMode / 2: convolutions, linear layers and matrix products; not element-wise '
     'operations, norms, pooling and resizing'
 )
-DEFAULT_SHAPES = {'backbone': (224, 224), 'mmdet': (800, 1333), 'mmseg': (512, 512)}
+DEFAULT_SHAPES = {
+    'backbone': (224, 224),
+    'mmpretrain': (224, 224),
+    'mmdet': (800, 1333),
+    'mmseg': (512, 512),
+}
 # devices for building and for running: the meta device computes shapes only,
 # so that memory and time do not depend on the image size
 ATTEMPTS = (('meta', 'meta'), ('cpu', 'meta'), ('cpu', 'cpu'))
@@ -84,8 +89,8 @@ def count(
             'EfficientFormerV2:s2:attention=mobile'; see
             :func:`mmeffvit.config.backbones.parse_backbone`.
         shape: Height and width in pixels; None uses the test size of the config if it has one,
-            otherwise 224 x 224 for a backbone, 800 x 1333 for a detector, 512 x 512 for a
-            segmentor.
+            otherwise 224 x 224 for a backbone or a classifier, 800 x 1333 for a detector, 512 x 512
+            for a segmentor.
         proposals: Number of boxes for the second stage; None uses ``test_cfg.rpn.max_per_img`` of
             the config, or 1000.
 
@@ -94,7 +99,7 @@ def count(
     """
     if not is_config(target) and not is_folder(target):
         return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
-    return count_config(target, open_model(target)[0], shape=shape, proposals=proposals)
+    return count_config(target, open_model(target, scopes=ALL)[0], shape=shape, proposals=proposals)
 
 
 def count_config(

@@ -1,4 +1,4 @@
-"""One forward pass of a model of mmdet or mmseg on one image, without post-processing."""
+"""One forward pass of a model on one image, without post-processing."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,11 +25,14 @@ def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> No
     """Run the modules that are used at inference.
 
     Args:
-        model: A detector or a segmentor in eval mode.
+        model: A detector, a segmentor or a classifier in eval mode.
         shape: Height and width of the image in pixels.
         proposals: Number of boxes for the second stage of a detector.
     """
     image = blank_image(model, shape)
+    if hasattr(model, 'head'):
+        model(image, mode='tensor')
+        return
     if not hasattr(model, 'roi_head'):
         model(image, data_samples(shape, type(model)), mode='tensor')
         return

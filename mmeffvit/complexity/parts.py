@@ -1,5 +1,6 @@
 """Parameters and multiply-adds of the parts of a model, in rows that add up to the total."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,19 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+
+def attention_operations(
+    query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
+) -> int:
+    """Two per multiply-add of the scores and of their product with the values."""
+    *batch, tokens, channels = query
+    return 2 * math.prod(batch) * tokens * key[-2] * (channels + value[-1])
+
+
+# torch counts attention on a GPU and on the meta device, but not its kernel for a CPU
+UNCOUNTED = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_operations,
+}
 LISTED = ('backbone', 'roi_head')  # modules whose children have their own rows
 
 
@@ -68,7 +82,7 @@ def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict
             if name:
                 stack.enter_context(patch.object(module, 'forward', counting(name, module.forward)))
         stack.enter_context(without_gradients(model))
-        counter = stack.enter_context(FlopCounterMode(display=False))
+        counter = stack.enter_context(FlopCounterMode(display=False, custom_mapping=UNCOUNTED))
         forward(model)
         settle()
     return own

@@ -28,7 +28,7 @@ UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
 WEIGHTS = (
     'pretrained',
     'teacher_ckpt',
-)  # arguments of mmdet's and mmseg's models that name a checkpoint
+)  # arguments of models that name a checkpoint
 PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the current run
 
 
@@ -41,7 +41,7 @@ def isolated(scope: str) -> Iterator[None]:
     processes would wait for the other processes.
 
     Args:
-        scope: The default scope inside the context, 'mmdet' or 'mmseg'.
+        scope: The default scope inside the context, such as 'mmdet'.
     """
     kept = [cls._instance_dict for cls in PER_PROCESS]
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -85,17 +85,19 @@ def own_model_config(config: Config) -> ConfigDict:
     return model
 
 
-def without_weights(value: Any) -> None:
-    """Remove every pretrained checkpoint from ``value``, in place."""
+def without_weights(value: Any, *, teachers: bool = True) -> None:
+    """Remove every pretrained checkpoint from ``value``, in place; on request not a teacher's."""
     if isinstance(value, dict):
         for key, item in value.items():
+            if key.startswith('teacher') and not teachers:
+                continue
             if key in WEIGHTS or (key == 'init_cfg' and is_pretrained(item)):
                 value[key] = None
             else:
-                without_weights(item)
+                without_weights(item, teachers=teachers)
     elif isinstance(value, list | tuple):
         for item in value:
-            without_weights(item)
+            without_weights(item, teachers=teachers)
 
 
 def is_pretrained(init_cfg: Any) -> bool:

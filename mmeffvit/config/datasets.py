@@ -177,6 +177,9 @@ def eval_shape(config: Config) -> tuple[int, int] | None:
     preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
         return tuple(preprocessor['size'])
+    if config.default_scope == 'mmpretrain':
+        crop = next(settings_of(config.get('test_dataloader'), 'CenterCrop'), None)
+        return crop and (crop['crop_size'],) * 2
     if config.default_scope == 'mmdet':
         for resize in settings_of(config.get('test_dataloader'), 'Resize'):
             if isinstance(resize.get('scale'), list | tuple):

@@ -2,9 +2,10 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
+from mmeffvit.registry import CLASSIFICATION
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.resources import resource_dir
 
 from .values import check_values
 
+DENSE = ('mmdet', 'mmseg')
+ALL = (*DENSE, 'mmpretrain')
 MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
@@ -47,14 +51,21 @@ def find_config(target: str | Path) -> Path:
     raise UserError(f'config {str(target)!r} does not exist{hint}')
 
 
-def open_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
-    """Read a config as :func:`load_config` does, and import mmdet or mmseg for it.
+def open_config(
+    path: str | Path, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
+) -> Config:
+    """Read a config as :func:`load_config` does, and import the package that it is written for.
+
+    Args:
+        path: As for :func:`load_config`.
+        options: As for :func:`load_config`.
+        scopes: Packages that it may be written for.
 
     Raises:
-        UserError: If it cannot be read, or mmdet or mmseg does not work here.
+        UserError: If it cannot be read, is for another package, or the package does not work here.
     """
     config = load_config(path, options)
-    require_scope(config)
+    require_scope(config, scopes)
     return config
 
 
@@ -170,21 +181,40 @@ def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
     return Path(chosen)
 
 
-def require_scope(config: Config) -> str:
-    """Import the package that ``config`` is written for, and mmcv's operators.
+def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
+    """Import the package that ``config`` is written for, mmcv's operators, and mmpretrain if used.
+
+    Args:
+        config: The config.
+        scopes: Packages that it may be written for.
 
     Returns:
-        'mmdet' or 'mmseg'.
+        'mmdet', 'mmseg' or 'mmpretrain'.
 
     Raises:
-        UserError: If the config names neither, or the package does not work here.
+        UserError: If the config names none of ``scopes``, or a package does not work here.
     """
     scope = config.get('default_scope')
-    if scope not in ('mmdet', 'mmseg'):
+    if scope not in ALL:
         raise UserError(
-            f"default_scope is {scope!r} in {config.filename}; write default_scope = 'mmdet' or "
-            "default_scope = 'mmseg'"
+            f"default_scope is {scope!r} in {config.filename}; write default_scope = 'mmdet', "
+            "default_scope = 'mmseg' or default_scope = 'mmpretrain'"
+        )
+    if scope not in scopes:
+        raise UserError(
+            f'{config.filename} is of a classifier (default_scope = {scope!r}), which this does '
+            'not take: train, test, check, complexity and get_model do'
         )
     require('mmcv.ops')
     require(scope)
+    if scope not in DENSE or uses_mmpretrain(config.get('model')):
+        import_module(CLASSIFICATION)
     return scope
+
+
+def uses_mmpretrain(value: Any) -> bool:
+    """Whether a model, or a module in it, has a type of mmpretrain."""
+    if isinstance(value, dict):
+        named = str(value.get('type')).startswith('mmpretrain.')
+        return named or any(map(uses_mmpretrain, value.values()))
+    return isinstance(value, list | tuple) and any(map(uses_mmpretrain, value))

@@ -28,7 +28,7 @@ NAMED = {
 }
 STORES = ('s3://', 'petrel://')
 # that a config inside a checkpoint may import
-PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
+PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain')
 # where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 

@@ -35,6 +35,8 @@ def dump_results(scope: str, out: str) -> DumpResults:
     """The metric that dumps predictions to ``out``, with encoded masks for mmdet."""
     if scope == 'mmseg':
         return DumpLabelMaps(out_file_path=out)
+    if scope == 'mmpretrain':
+        return AtomicDump(out_file_path=out)
     from mmdet.evaluation import DumpDetResults
 
     class DumpDetections(AtomicDump, DumpDetResults):

@@ -24,7 +24,7 @@ from mmeffvit.checks.config.check import stop_at_faults
 from mmeffvit.checks.run import check_checkpoint, check_classes, check_data, check_kinds
 from mmeffvit.config.build import without_weights
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.config.load import resolve_work_dir
+from mmeffvit.config.load import ALL, resolve_work_dir
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 from mmeffvit.zoo.hub import open_model
@@ -83,7 +83,7 @@ def train(
     auto_scale_lr: bool = False,
     check: bool = True,
 ) -> Runner:
-    """Train as specified by a config of mmdet or mmseg.
+    """Train as specified by a config of mmdet, mmseg or mmpretrain.
 
     Args:
         config_path: The config file, or a saved model to start from.
@@ -100,7 +100,7 @@ def train(
         UserError: If the config, the data, the checkpoint or the environment cannot work.
         mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
     """
-    config, own = open_model(config_path, options.cfg_options)
+    config, own = open_model(config_path, options.cfg_options, ALL)
     config.load_from = config.get('load_from') or own
     prepare(config, options)
     work_dir = check_output(config.work_dir, folder=True)
@@ -113,7 +113,8 @@ def train(
         set_resume(config, resume or config.get('load_from') or 'auto')
     start = read_run_checkpoint(config.load_from) if config.get('load_from') else None
     if release_of(start) or (own and config.load_from == own):
-        without_weights(config.model)  # it replaces all of them: none is fetched
+        # it replaces all but a teacher's: none of them is fetched
+        without_weights(config.model, teachers=False)
     # processes that outlive an epoch would keep random states that no resumed run has
     config.train_dataloader.persistent_workers = False
     with owned(work_dir):
@@ -179,7 +180,7 @@ def evaluate(
     out: str | Path | None = None,
     tta: bool = False,
 ) -> tuple[Runner, dict[str, float]]:
-    """Evaluate a checkpoint as specified by a config of mmdet or mmseg.
+    """Evaluate a checkpoint as specified by a config of mmdet, mmseg or mmpretrain.
 
     Args:
         config_path: The config file, or a saved model, as a folder or as ``hf://OWNER/NAME``.
@@ -231,7 +232,7 @@ def open_test(
         UserError: See :func:`evaluate`.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
-    config, own = open_model(config_path, options.cfg_options)
+    config, own = open_model(config_path, options.cfg_options, ALL)
     prepare(config, options)
     check_output(config.work_dir, folder=True)
     if show_dir:
@@ -337,7 +338,9 @@ def check_accelerator(option: str) -> None:
 
 def use_mixed_precision(config: Config) -> None:
     check_accelerator('--amp')
-    config.optim_wrapper.type = 'AmpOptimWrapper'
+    kind = config.optim_wrapper.get('type', 'OptimWrapper')
+    if 'Amp' not in kind:  # ours comes in both kinds as well
+        config.optim_wrapper.type = kind.replace('OptimWrapper', 'AmpOptimWrapper')
     config.optim_wrapper.loss_scale = 'dynamic'
 
 
@@ -420,9 +423,12 @@ def fit_log_window(runner: Runner) -> None:
 
 
 def draw_predictions(config: Config, show_dir: str | Path) -> None:
-    """Enable the hook of mmdet or mmseg that draws predictions next to the ground truth."""
+    """Enable the hook that draws predictions, of a dense model next to the ground truth."""
     folder = str(Path(show_dir).resolve())
-    if config.default_scope == 'mmdet':
+    if config.default_scope == 'mmpretrain':
+        hook = dict(type='VisualizationHook', enable=True, interval=1, out_dir=folder)
+        config.setdefault('visualizer', dict(type='UniversalVisualizer'))
+    elif config.default_scope == 'mmdet':
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
     else:
         hook = dict(type='SegVisualizationHook', draw=True, interval=1)
@@ -437,7 +443,7 @@ def augment_tests(config: Config) -> None:
     """Wrap the model and the test pipeline for flipped copies; the config's own choice first.
 
     Raises:
-        UserError: If the config is a segmentor's without ``tta_model`` and ``tta_pipeline``.
+        UserError: If the config is no detector's and without ``tta_model`` and ``tta_pipeline``.
     """
     if config.default_scope == 'mmdet':
         config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))

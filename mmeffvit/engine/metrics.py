@@ -1,4 +1,4 @@
-"""The metrics reported in papers, in percent, from those of mmdet and mmseg."""
+"""The metrics reported in papers, in percent, from those of the packages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-# name of the metric in mmdet or mmseg: that in papers, what makes it percent, and its decimals
+# name of the metric in its package: that in papers, what makes it percent, and its decimals
 MEASURED = {
     'coco/bbox_mAP': ('box AP', 100, 1),
     'coco/segm_mAP': ('mask AP', 100, 1),
     'mIoU': ('mIoU', 1, 2),
+    'accuracy/top1': ('Top 1 Accuracy', 1, 2),
+    'accuracy/top5': ('Top 5 Accuracy', 1, 2),
 }
 
 

@@ -32,9 +32,14 @@ class Base:
         """Read the config of a model.
 
         Raises:
-            UserError: If there is none of that name.
+            UserError: If there is none of that name, or it is of a classifier.
         """
-        return cls(name, load_config(find_config(name)))
+        config = load_config(find_config(name))
+        if config.get('default_scope') == 'mmpretrain':
+            raise UserError(
+                f'{name} is a classifier: docs/imagenet.md has a config for folders of classes'
+            )
+        return cls(name, config)
 
     @property
     def is_segmentor(self) -> bool:

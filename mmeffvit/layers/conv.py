@@ -84,13 +84,15 @@ class ResidualConvNorm(ConvNorm):
     Args:
         channels: C, channels of the input and of the output.
         norm_init: Initial value of the batch norm's weight; 0 makes the block an identity at first.
+        dilation: Dilation of the kernel.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, norm_init: float = 0.0) -> None:
-        super().__init__(channels, channels, 3, groups=channels, norm_init=norm_init)
+    def __init__(self, channels: int, norm_init: float = 0.0, dilation: int = 1) -> None:
+        spatial = dict(dilation=dilation, groups=channels)
+        super().__init__(channels, channels, 3, norm_init=norm_init, **spatial)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + super().forward(x)
@@ -100,20 +102,24 @@ class ResidualConvNorm(ConvNorm):
 
 
 class StridedResidualConv(nn.Conv2d):
-    """A depth-wise convolution with stride 2, added to every second pixel of its input.
+    """A strided depth-wise convolution, added to those pixels of its input that it is centered on.
 
     Args:
         channels: C, channels of the input and of the output.
+        stride: Input pixels per output pixel.
+        dilation: Dilation of the kernel.
 
     Shape:
-        (B, C, H, W) -> (B, C, ceil(H / 2), ceil(W / 2)).
+        (B, C, H, W) -> (B, C, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, channels: int) -> None:
-        super().__init__(channels, channels, 3, stride=2, padding=1, groups=channels)
+    def __init__(self, channels: int, stride: int = 2, dilation: int = 1) -> None:
+        spatial = dict(padding=dilation, dilation=dilation, groups=channels)
+        super().__init__(channels, channels, 3, stride, **spatial)
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) + x[:, :, ::2, ::2]
+        rows, columns = self.stride
+        return super().forward(x) + x[:, :, ::rows, ::columns]
 
     def folded(self) -> nn.Module:
         return add_identity(self)

@@ -53,6 +53,7 @@ def add_identity(conv: nn.Conv2d) -> nn.Conv2d:
         conv.kernel_size,
         stride=conv.stride,
         padding=conv.padding,
+        dilation=conv.dilation,
         groups=conv.groups,
         bias=conv.bias is not None,
     ).to(conv.weight)

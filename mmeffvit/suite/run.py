@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.load import open_config
+from mmeffvit.config.load import ALL, open_config
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
@@ -268,7 +268,7 @@ def measured_since(start: float, folder: Path) -> dict[str, Any]:
 
 
 def count_parameters(config_file: Path, options: SuiteOptions) -> int:
-    config = open_config(config_file, options.cfg_options)
+    config = open_config(config_file, options.cfg_options, ALL)
     with isolated(config.default_scope):
         model = build_model(own_model_config(config))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,5 +1,6 @@
 """Optional packages, imported on demand."""
 
+import sys
 from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
@@ -7,10 +8,12 @@ from types import ModuleType
 from mmeffvit.errors import UserError
 
 from .quiet import quiet
+from .separate import import_mmpretrain_needs
 
 INSTALL_COMMANDS = {  # by package
     'mmdet': "pip install 'mmeffvit[det]'",
     'mmseg': "pip install 'mmeffvit[seg]'",
+    'mmpretrain': "pip install 'mmeffvit[cls]'",
     'mmcv': "pip install 'setuptools<82' wheel ninja && "
     "MMCV_WITH_OPS=1 pip install --no-build-isolation --no-binary mmcv 'mmcv>=2.0.0,<2.2.0'",
     'onnx': "pip install 'mmeffvit[onnx]'",
@@ -30,6 +33,10 @@ INSTALL_COMMANDS = {  # by package
     'supervision': 'pip install supervision',
 }
 
+# OpenVINO and NNCF send usage data, from processes that they fork in threads and that can keep the
+# program from ending; without this module they send nothing
+TELEMETRY = {'openvino': 'openvino_telemetry', 'nncf': 'openvino_telemetry'}
+
 
 def require(name: str, purpose: str = '') -> ModuleType:
     """Import a module of an optional package, or say how to install it.
@@ -45,8 +52,12 @@ def require(name: str, purpose: str = '') -> ModuleType:
             install it.
     """
     package = name.partition('.')[0]
+    if package in TELEMETRY:
+        sys.modules.setdefault(TELEMETRY[package], None)  # its import fails
     try:
         with quiet() if purpose else nullcontext():
+            if package == 'mmpretrain':
+                import_mmpretrain_needs()
             return import_module(name)
     except (ImportError, AssertionError, OSError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package

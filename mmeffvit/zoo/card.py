@@ -64,7 +64,7 @@ def model_card(
         facts=yaml.safe_dump(
             dict(
                 library_name='mmeffvit',
-                pipeline_tag=PIPELINES[model.tasks[0]],
+                pipeline_tag=pipeline_of(model),
                 license='other',
                 license_name=license or (model.license or {}).get('Name') or 'not stated',
                 tags=list(dict.fromkeys(['mmeffvit', model.family, *model.architecture])),
@@ -77,6 +77,11 @@ def model_card(
         picture=f'\n![what it finds]({picture})\n' if picture else '',
         rows='\n'.join(f'| {name} | {value} |' for name, value in rows if value),
     )
+
+
+def pipeline_of(model: Model) -> str:
+    is_classifier = model.config is not None and 'classification' in model.tasks
+    return 'image-classification' if is_classifier else PIPELINES[model.tasks[0]]
 
 
 def license_of(model: Model) -> str:

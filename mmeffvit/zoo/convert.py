@@ -13,12 +13,12 @@ from torch import Tensor
 from mmeffvit.backbones import Backbone, families
 from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, rename
 from mmeffvit.checkpoints.load import below, is_counter, same_size
-from mmeffvit.checkpoints.models import fit, read_model, release_of
+from mmeffvit.checkpoints.models import fit, is_classifier, read_model, release_of
 from mmeffvit.checkpoints.read import AVERAGED_WEIGHTS, WEIGHTS
 from mmeffvit.checkpoints.rename import recognize
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.load import open_config
+from mmeffvit.config.load import ALL, open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
@@ -63,6 +63,7 @@ def convert(
     averaged: bool = False,
     prefix: str | None = None,
     backbone_only: bool = False,
+    classifier: bool = False,
 ) -> Conversion:
     """Read a released model or backbone in any layout, and say it in ours.
 
@@ -71,6 +72,7 @@ def convert(
         averaged: Take the EMA weights that a training checkpoint holds.
         prefix: Read only the keys that start so, and cut this off.
         backbone_only: Of a whole model, the backbone alone.
+        classifier: Of a classifier, its head too, which needs mmpretrain.
 
     Raises:
         CheckpointError: If it cannot be read, or is no variant of a family.
@@ -81,7 +83,7 @@ def convert(
         tensors = below(tensors, prefix, source)
     elif not backbone_only:
         content = read_model(path, names=AVERAGED_WEIGHTS if averaged else WEIGHTS)
-        if release_of(content):
+        if release_of(content) and (classifier or not is_classifier(content)):
             return convert_model(str(source), content)
     misfits = []
     for family, arch, layout in _candidates(tensors):
@@ -123,7 +125,7 @@ def convert_model(source: str, content: Mapping[str, Any]) -> Conversion:
             f'{source} is {release["model"]}, and there is no config of it to compare it with: '
             'load it as it is, by load_from, or give --backbone-only'
         )
-    config = open_config(known.config)
+    config = open_config(known.config, scopes=ALL)
     with isolated(config.default_scope), torch.device('meta'):
         model = build_model(own_model_config(config))
     state, report = fit(model, content, source)

@@ -7,7 +7,7 @@ config of its own: one of mmengine can name any function of any installed packag
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from mmeffvit.checkpoints.models import read_model, release_of
 from mmeffvit.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
-from mmeffvit.config.load import open_config, own_configs
+from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.optional import require
@@ -181,7 +181,9 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     stem = Path(config.filename or '').stem
     best: tuple[str, dict[str, Any]] | None = None
     for name in sorted(own, key=lambda name: name != stem):
-        other = open_config(own[name])
+        other = load_config(own[name])
+        if other.default_scope != config.default_scope:
+            continue
         options = differences(dict(values_in(own_model_config(other), 'model')), wanted)
         if options is not None and (best is None or len(options) < len(best[1])):
             best = name, options
@@ -223,28 +225,34 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
     return changed if plain else None
 
 
-def open_model(target: str, options: Mapping[str, Any] | None = None) -> tuple[Config, str | None]:
+def open_model(
+    target: str, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
+) -> tuple[Config, str | None]:
     """The config of a model by path, by name or as a saved folder, and weights that belong to it.
 
     Args:
-        target: A config of mmdet or mmseg, the name of one of ours, or a saved model.
+        target: A config, the name of one of ours, or a saved model.
         options: Dotted keys and values that override the config's.
+        scopes: Packages that it may be written for.
 
     Returns:
         The config, and the weights of a saved model; None for a config.
 
     Raises:
-        UserError: If there is none, or mmdet or mmseg does not work here.
+        UserError: If there is none, it is for another package, or the package does not work here.
         CheckpointError: If a file of a saved model cannot be found or downloaded.
     """
     if not is_folder(target):
-        return open_config(target, options), None
+        return open_config(target, options, scopes), None
     content, weights = read_folder(target)
-    return open_described(target, content, options), str(weights)
+    return open_described(target, content, options, scopes), str(weights)
 
 
 def open_described(
-    name: str, content: Mapping[str, Any], options: Mapping[str, Any] | None = None
+    name: str,
+    content: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
+    scopes: Collection[str] = DENSE,
 ) -> Config:
     """The config that a saved model describes, with the model's classes in its data sets.
 
@@ -254,7 +262,8 @@ def open_described(
     path = find_model(content['name']).config
     if path is None:
         raise UserError(f'{name} is a backbone, {content["name"]}: load it by get_model')
-    config = open_config(path, {**(content.get('cfg_options') or {}), **(options or {})})
+    options = {**(content.get('cfg_options') or {}), **(options or {})}
+    config = open_config(path, options, scopes)
     if content.get('classes') and eval_dataset(config):
         take_classes(config, content['classes'], content.get('palette') or ())
     return config

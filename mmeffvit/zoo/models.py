@@ -15,7 +15,7 @@ from mmeffvit.checkpoints.models import load_whole, read_model
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.datasets import build_unread, eval_dataset
-from mmeffvit.config.load import open_config
+from mmeffvit.config.load import ALL, open_config
 from mmeffvit.errors import UserError
 
 from .hub import is_folder, open_described, read_folder
@@ -43,9 +43,9 @@ def get_model(
         options: Of a backbone: its arguments, such as ``out_indices=(1, 2, 3)``.
 
     Returns:
-        A model of mmdet or mmseg, which carries its config as ``cfg`` and classes and palette as
-        ``dataset_meta``, or a backbone. It is in training mode, as torch's modules are: call
-        ``eval()`` before a test.
+        A model of mmdet, mmseg or mmpretrain, which carries its config as ``cfg`` and its classes
+        and palette as ``dataset_meta``, or a backbone. It is in training mode, as torch's modules
+        are: call ``eval()`` before a test.
 
     Raises:
         UserError: If there is no such model (the message has the nearest names), it has no released
@@ -65,7 +65,7 @@ def get_model(
         raise UserError(
             f'{name} takes no argument {", ".join(options)}: give cfg_options with dotted keys'
         )
-    config = open_config(model.config, cfg_options)
+    config = open_config(model.config, cfg_options, ALL)
     checkpoint = weights_of(name) if pretrained is True else pretrained or None
     return build(config, checkpoint, new_classes=True)
 
@@ -103,7 +103,7 @@ def get_saved(name: str) -> nn.Module:
     known = find_model(content['name'])
     if known.config is None:
         return get_backbone(known, weights, content.get('arguments') or {})
-    return build(open_described(name, content), weights)
+    return build(open_described(name, content, scopes=ALL), weights)
 
 
 def build(config: Config, checkpoint: str | Path | None, *, new_classes: bool = False) -> nn.Module:

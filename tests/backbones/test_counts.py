@@ -15,6 +15,8 @@ MOBIATT_ALL = dict(type='mmeffvit.EfficientFormerV2', attention='mobile', downsa
 
 PVTV2 = dict(type='mmeffvit.PVTv2')
 PVTV2_MOBIATT = dict(type='mmeffvit.PVTv2MobiAtt')
+DEIT = dict(type='mmeffvit.DeiT')
+DEIT_MOBIATT = dict(type='mmeffvit.DeiTMobiAtt')
 
 # parameters without classifier; millions with it, as published code counts them; multiply-adds in
 # 10**9 of convolutions and matrix products, at the side of a square image
@@ -54,6 +56,12 @@ CASES = [
     (PVTV2_MOBIATT, 'b0',      3_204_000,  3.461, 0.563, 224),
     (PVTV2_MOBIATT, 'b2',     20_549_376, 21.062, 4.038, 224),
     (PVTV2_MOBIATT, 'b3',     35_498_496, 36.011, 6.961, 224),
+    (DEIT, 't',                5_524_032,  5.717, 1.254, 224),
+    (DEIT, 's',               21_664_896, 22.051, 4.599, 224),
+    (DEIT, 'b',               85_797_120, 86.568, 17.564, 224),
+    (DEIT_MOBIATT, 't',        5_523_648,  5.717, 1.073, 224),
+    (DEIT_MOBIATT, 's',       21_664_128, 22.050, 4.227, 224),
+    (DEIT_MOBIATT, 'b',       85_795_584, 86.566, 16.778, 224),
 ]
 # fmt: on
 
@@ -67,6 +75,8 @@ def classifier(backbone: nn.Module) -> int:
         'SHViT': norm + linear,
         'MobileViTv2': linear,
         'EfficientFormerV2': norm + 2 * linear,
+        'DeiT': norm + linear,
+        'DeiTMobiAtt': norm + linear,
         'PVTv2': linear,
         'PVTv2MobiAtt': linear,
     }[type(backbone).__name__]

@@ -168,8 +168,11 @@ def test_checkpointing_by_the_user_keeps_only_the_output(family):
     wide = {'MobileViTv2': '050', 'MobileViTv2 restored': '050'}
     backbone = build(family, wide.get(family, TINY[family])).train()
     name, block = next((n, m) for n, m in backbone.named_modules() if n.endswith('feed_forward'))
-    first = next(m for m in block.modules() if isinstance(m, nn.Conv2d))
-    x = torch.randn(2, first.in_channels, 64, 64, requires_grad=True)
+    first = next(m for m in block.modules() if isinstance(m, nn.Conv2d | nn.Linear))
+    shape = (64 * 64, first.weight.shape[1])  # of tokens; of a map in most families
+    if isinstance(first, nn.Conv2d):
+        shape = (first.in_channels, 64, 64)
+    x = torch.randn(2, *shape, requires_grad=True)
     output = block(x).nbytes
     kept = bytes_after(lambda: checkpoint(block, x, use_reentrant=False))
     # plus the state of the random number generator, 5 KB

@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from benchmarks import ablation, attention, backbones, throughput
+from benchmarks import ablation, attention, backbones, mixers, throughput
 from benchmarks.__main__ import choose
 from benchmarks.part import Settings
 from benchmarks.parts import PARTS
 from benchmarks.peers import SMALL, Variant, assert_same_maps, build_pair
 from mmeffvit.deploy.graphs.any_size import REPLACEMENTS
 from mmeffvit.errors import UserError
+from mmeffvit.layers.attention import MIXERS
 
 QUICK = Settings(quick=True)
 SMALLEST = Variant('shvit', 's1', 64)
@@ -48,13 +49,22 @@ def test_a_special_form_is_timed_against_a_file_without_it(form):
     assert row['form'] in '\n'.join(ablation.render({'row': row}))
 
 
-def test_the_dot_product_layer_is_attention_with_a_softmax_over_all_tokens():
-    layer = attention.DotProductAttention(8, head_channels=4).double()
-    x = torch.randn(2, 8, 3, 5, dtype=torch.float64)
-    query, key, value = layer.qkv(x).flatten(2).unflatten(1, (3, 2, 4)).unbind(1)
-    weights = (query.transpose(2, 3) @ key / 2).softmax(dim=-1)  # (B, heads, N, N)
-    mixed = (value @ weights.transpose(2, 3)).flatten(1, 2).view_as(x)
-    torch.testing.assert_close(layer(x), layer.out(mixed))
+def test_compared_layers_are_timed_with_their_memory_and_operators():
+    row = mixers.measure('SHViT', mixers.GROUPS['SHViT'], 4, QUICK)
+    names = set(mixers.GROUPS['SHViT'])
+    assert set(row['seconds']) == set(row['bytes']) == set(row['operators']) == names
+    assert all(peak > 0 for peak in row['bytes'].values())
+    for shares in row['operators'].values():
+        assert list(shares.values()) == sorted(shares.values(), reverse=True)
+        assert 0 < sum(shares.values()) <= 1.01  # rounded
+    text = '\n'.join(mixers.render({'row': row}))
+    assert all(f'| {name} |' in text for name in names)
+
+
+def test_every_token_mixer_is_timed_for_each_head_dimension():
+    row = mixers.measure(mixers.SWEEP, mixers.mixers(16), 4, QUICK, 16)
+    assert set(row['seconds']) == set(MIXERS) - {'hydra'}  # whose heads have one channel
+    assert '16 channels in a head' in '\n'.join(mixers.render({'row': row}))
 
 
 def test_layers_that_need_too_much_memory_are_skipped_with_a_reason():

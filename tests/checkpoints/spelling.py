@@ -137,7 +137,9 @@ PVTV2: Rules = [
     (r'stages\.(\d)\.norm\.(\w+)', lambda m: f'norm{int(m[1]) + 1}.{m[2]}'),
     (r'head\.(.*)', r'head.\1'),
 ]  # fmt: skip
+DEIT: Rules = [(r'(.*)', r'\1')]  # timm has kept the official keys
 RULES = {
+    'deit': DEIT,
     'pvt_v2': PVTV2,
     'swiftformer': SWIFTFORMER,
     'shvit': SHVIT,

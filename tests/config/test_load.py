@@ -1,10 +1,11 @@
 """Reading configs: options, errors and work dirs."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from mmeffvit.config.load import load_config, require_scope, resolve_work_dir
+from mmeffvit.config.load import load_config, open_config, require_scope, resolve_work_dir
 from mmeffvit.errors import UserError
 
 
@@ -101,3 +102,9 @@ def test_an_invalid_option_is_reported_in_one_line(config_file, key):
 def test_an_unsupported_default_scope_is_reported(config_file, scope):
     with pytest.raises(UserError, match="default_scope = 'mmdet'"):
         require_scope(load_config(config_file(scope)))
+
+
+def test_a_backbone_of_mmpretrain_names_the_package_that_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'mmpretrain', None)  # as where it is not installed
+    with pytest.raises(UserError, match=r"mmpretrain is not installed: `pip install .*\[cls\]'`"):
+        open_config('maskrcnn_poolformer_s12')

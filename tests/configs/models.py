@@ -1,9 +1,11 @@
 """Models of configs, and batches for them."""
 
 import logging
+import re
 from copy import deepcopy
 
 import numpy as np
+import pytest
 import torch
 from mmengine.config import Config
 from mmengine.logging import MMLogger
@@ -11,17 +13,43 @@ from mmengine.registry import MODELS, init_default_scope
 from mmengine.structures import InstanceData, PixelData
 from torch import nn
 
+from mmeffvit.config.load import uses_mmpretrain
+from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+from mmeffvit.zoo import read_models
 from tests.conftest import ROOT
 
-CONFIGS = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
+ALL_CONFIGS = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
+CLASSIFIERS = [name for name in ALL_CONFIGS if name.startswith('classifier_')]
+CONFIGS = [name for name in ALL_CONFIGS if name not in CLASSIFIERS]  # of mmdet and mmseg
+ARCH = re.compile(r'_(\d{3}|xs|[bls]\d*)(?=_|$)')
+
+
+def smallest_of_each_pairing() -> list[str]:
+    """One config of every head, backbone and data set: all their variants have the same layers."""
+    pairings: dict[str, list[str]] = {}
+    for name in CONFIGS:
+        pairings.setdefault(ARCH.sub('', name), []).append(name)
+    sizes = read_models()
+    return [min(names, key=lambda name: sizes[name].parameters) for names in pairings.values()]
 
 
 def load(name: str) -> Config:
     return Config.fromfile(ROOT / 'configs' / f'{name}.py')
 
 
+def skip_without(package: str) -> None:
+    """Skip the test of a config whose backbone is of a package that is not installed."""
+    try:
+        require(package)
+    except UserError as error:
+        pytest.skip(str(error))
+
+
 def build(config: Config) -> nn.Module:
     """The model of a config, without released weights."""
+    if uses_mmpretrain(config.model):
+        skip_without('mmpretrain')
     init_default_scope(config.default_scope)
     model = config.model.copy()
     model.backbone = {**model.backbone, 'init_cfg': None}

@@ -120,6 +120,14 @@ COMPARISONS = [
          'train_dataloader.batch_size', 'val_dataloader.dataset.pipeline.*'),
     ),
     Comparison(
+        'semfpn_poolformer_s12_ade20k', 'mmseg',
+        'poolformer/fpn_poolformer_s12_8xb4-40k_ade20k-512x512.py',
+        # theirs uses mixed precision
+        ('optim_wrapper.type',),
+        ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'val_dataloader',
+         'train_dataloader.batch_size'),
+    ),
+    Comparison(
         'semfpn_efficientformerv2_s0_ade20k', 'mmseg',
         'poolformer/fpn_poolformer_s12_8xb4-40k_ade20k-512x512.py',
         # theirs uses mixed precision

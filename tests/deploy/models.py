@@ -116,6 +116,14 @@ def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any)
     return compare(partial(run_onnx, path), expect, batches)
 
 
+def photograph(size: tuple[int, int], batch: int = 1) -> NDArray:
+    """Smooth noise in integers, (B, 3, H, W): neighbors differ little, as in photographs."""
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(batch, 3, *(side // 8 + 1 for side in size), generator=generator)
+    image = torch.nn.functional.interpolate(coarse, size, mode='bilinear') * 255
+    return image.round().numpy()
+
+
 @cache
 def file_for_any_size(config_name: str) -> Path:
     """The tiny model of a config in a file."""

@@ -21,9 +21,13 @@ from mmeffvit.finetuning.write_config import config_text
 from mmeffvit.preparation.faults import Findings
 from mmeffvit.preparation.records import DataSet, Picture
 from mmeffvit.preparation.write import Split
-from mmeffvit.zoo import list_models, read_models
+from mmeffvit.zoo import read_models
 
-MODELS = [name for name in list_models() if read_models()[name].config is not None]
+MODELS = [
+    name
+    for name, model in read_models().items()
+    if model.config is not None and 'classification' not in model.tasks
+]
 SCRATCH = Start('random weights')
 
 

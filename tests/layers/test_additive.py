@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mmeffvit.layers.attention import EfficientAdditiveAttention
+from mmeffvit.layers.attention import EfficientAdditiveAttention, KeyValueAdditiveAttention
 
 
 def naive(layer: EfficientAdditiveAttention, x: torch.Tensor) -> torch.Tensor:
@@ -31,6 +31,28 @@ def test_attention_equals_its_equation(size):
     x = torch.randn(2, 12, *size, dtype=torch.float64)
     # float64 on both sides: only the summation order differs
     torch.testing.assert_close(layer(x), naive(layer, x), rtol=1e-12, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('size', [(1, 1), (5, 7)])
+def test_attention_with_keys_and_values_equals_its_equation(size):
+    layer = KeyValueAdditiveAttention(12).double()
+    x = torch.randn(2, 12, *size, dtype=torch.float64)
+    for image, found in zip(x, layer(x), strict=True):
+
+        def linear(conv, tokens):
+            bias = 0 if conv.bias is None else conv.bias
+            return torch.einsum('oc,nc->no', conv.weight[:, :, 0, 0], tokens) + bias
+
+        tokens = image.flatten(1).T
+        query, key, value = (linear(c, tokens) for c in (layer.query, layer.key, layer.value))
+        query, key = (m / m.square().sum(1, keepdim=True).sqrt() for m in (query, key))
+        weights = linear(layer.score, query)
+        key = key * (weights / weights.square().sum().sqrt() * query).sum(0)
+        weights = linear(layer.key_score, key)
+        global_key = (weights / weights.square().sum().sqrt() * key).sum(0)
+        expected = linear(layer.out, linear(layer.proj, global_key * value) + query)
+        torch.testing.assert_close(found, expected.T.unflatten(1, size), rtol=1e-9, atol=1e-12)
 
 
 def test_a_zero_vector_gives_no_nan_in_half_precision():

@@ -87,46 +87,42 @@ def running_in(work_dir: Path) -> list[int]:
     return found
 
 
-@pytest.fixture(scope='module')
-def killed(configs, shapes, tmp_path_factory) -> Path:
-    """The work dir of a suite that was killed in the middle of its first training."""
-    work_dir = tmp_path_factory.mktemp('suite')
-    suite = start(configs, work_dir, shapes)
+def kill_in_training(configs: dict[str, Path], work_dir: Path, data: Path) -> None:
+    """Start a suite, and kill it in the middle of its first training."""
+    suite = start(configs, work_dir, data)
     wait_until(lambda: (work_dir / FIRST / 'epoch_1.pth').exists(), 300)
     suite.send_signal(signal.SIGKILL)
     suite.communicate()
-    return work_dir
-
-
-@pytest.fixture(scope='module')
-def finished(killed, configs, shapes) -> tuple[Path, str, int]:
-    """The same call again: work dir, output and exit code."""
-    wait_until(lambda: not running_in(killed), 30)  # the training is killed with its suite
-    rows = json.loads((killed / 'suite.json').read_text())
+    wait_until(lambda: not running_in(work_dir), 30)  # the training is killed with its suite
+    rows = json.loads((work_dir / 'suite.json').read_text())
     assert rows[FIRST]['status'] == 'training'
     assert rows['third']['status'] == 'waiting'
-    suite = start(configs, killed, shapes)
-    output, _ = suite.communicate(timeout=600)
-    return killed, output, suite.returncode
 
 
+# one test, since processes of pytest-xdist share no fixture and the runs take most of a minute
 @pytest.mark.slow
-def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_others(finished):
-    work_dir, output, code = finished
-    assert code == 1, output
+def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_others(
+    configs, shapes, tmp_path, capsys
+):
+    kill_in_training(configs, tmp_path, shapes)
+    suite = start(configs, tmp_path, shapes)
+    output, _ = suite.communicate(timeout=600)
+    assert suite.returncode == 1, output
     assert f'[1/3] {FIRST}: training, train [2][' in output
     assert 'left, 0:00:' in output
-    log = (work_dir / FIRST / 'suite.log').read_text()
+    log = (tmp_path / FIRST / 'suite.log').read_text()
     assert 'resumed epoch: 1' in log
-    assert not (work_dir / 'third' / 'epoch_2.pth').exists()
+    assert not (tmp_path / 'third' / 'epoch_2.pth').exists()
     assert 'failed: second: training: ' in output
     assert 'mmeffvit.Nothing' in output
     assert '2 of 3 done' in output
+    assert not list(tmp_path.rglob('*.partial'))
+    check_table(tmp_path)
+    check_finished_configs_are_skipped(tmp_path, configs, shapes, capsys)
 
 
-@pytest.mark.slow
-def test_the_table_has_the_numbers_of_the_paper_and_ours(finished):
-    work_dir, _, _ = finished
+def check_table(work_dir: Path) -> None:
+    """The numbers of the paper and ours are in both files."""
     rows = json.loads((work_dir / 'suite.json').read_text())
     assert {name: row['status'] for name, row in rows.items()} == {
         FIRST: 'done',
@@ -147,14 +143,13 @@ def test_the_table_has_the_numbers_of_the_paper_and_ours(finished):
     numbers = f'{paper["box AP"]} | {box} | {paper["mask AP"]} | {mask} | {source}'
     assert f'| {FIRST} | done | {parameters} | {numbers} | {first["date"][:10]}' in text
     assert '| second | failed |  |  |  |  |  |  |  | ' in text  # not published
-    assert not list(work_dir.rglob('*.partial'))
 
 
-@pytest.mark.slow
-def test_finished_configs_are_skipped(finished, configs, shapes, capsys):
-    work_dir, _, _ = finished
+def check_finished_configs_are_skipped(
+    work_dir: Path, configs: dict[str, Path], data: Path, capsys: pytest.CaptureFixture
+) -> None:
     done = [str(configs[name]) for name in (FIRST, 'third')]
-    options = SuiteOptions(work_dir, {'data_root': f'{shapes}/'})
+    options = SuiteOptions(work_dir, {'data_root': f'{data}/'})
     assert run_suite(done, options) == 0
     assert capsys.readouterr().out.count('already done') == 2
     assert run_suite(done, SuiteOptions(work_dir, test_only=True)) == 0

@@ -1,15 +1,16 @@
 """Packages that are missing or fail to load are reported with a fix."""
 
 import sys
+from importlib.util import find_spec
 
 import pytest
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils import optional
-from mmeffvit.utils.optional import INSTALL_COMMANDS, require
-from tests.conftest import ROOT
+from mmeffvit.utils.optional import INSTALL_COMMANDS, TELEMETRY, require
+from tests.conftest import ROOT, run_python
 
-EXTRAS = ['det', 'seg', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
+EXTRAS = ['det', 'seg', 'cls', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
 
 
 @pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))
@@ -47,3 +48,24 @@ def test_a_missing_dependency_of_a_package_is_named(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(UserError, match=r'onnxscript does not work .*onnx_ir'):
         require('onnxscript')
+
+
+OFFLINE = """
+import os, socket, sys
+def refuse(*address, **options):
+    os.write(1, f'asked for {address}'.encode())  # also from a fork
+    raise OSError
+socket.getaddrinfo = refuse
+from mmeffvit.utils.optional import require
+for name in sys.argv[1:]:
+    require(name)
+"""
+
+
+def test_packages_send_nothing_when_they_are_imported():
+    names = [name for name in TELEMETRY if find_spec(name)]
+    if not names:
+        pytest.skip('neither openvino nor nncf is installed')
+    # a continuous integration would not be asked
+    done = run_python('-c', OFFLINE, *names, env={'CI': '', 'OMP_NUM_THREADS': '1'})
+    assert (done.returncode, done.stdout) == (0, '')

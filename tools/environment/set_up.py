@@ -30,6 +30,7 @@ STAMP = VENV / 'mmeffvit-stack'  # what is installed for training
 FULL_STAMP = VENV / 'mmeffvit-full'  # what is installed for tests and exports
 MARK = VENV / 'mmeffvit-made'  # a .venv without this file is never removed
 PARITY = VENV / 'parity'
+CLASSIFICATION = VENV / 'classification'
 TORCH = 'torch==2.13.0'
 MMCV = '2.1.0'
 BUILD_TOOLS = ('setuptools<82', 'wheel', 'ninja')  # newer setuptools lack pkg_resources
@@ -114,9 +115,11 @@ def install_full() -> None:
     """Install the packages for tests, exporters, runtimes and the documentation."""
     say('installing test tools, exporters, runtimes and documentation tools')
     pip('install', '-r', str(HERE / 'stack.txt'), '-r', str(HERE / 'full.txt'))
-    say('installing timm and torchvision for parity tests, apart from the rest')
-    shutil.rmtree(PARITY, ignore_errors=True)
-    pip('install', '--no-deps', '--target', str(PARITY), '-r', str(HERE / 'parity.txt'))
+    say('installing mmpretrain, timm and torchvision, apart from the rest')
+    for folder in (PARITY, CLASSIFICATION):
+        shutil.rmtree(folder, ignore_errors=True)
+        needed = HERE / f'{folder.name}.txt'
+        pip('install', '--no-deps', '--target', str(folder), '-r', str(needed))
     FULL_STAMP.write_text(fingerprint())
 
 

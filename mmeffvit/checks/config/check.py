@@ -28,7 +28,7 @@ def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
     unchanged.
 
     Args:
-        config: A config of mmdet or mmseg; the package must be imported.
+        config: A config of mmdet, mmseg or mmpretrain; the package must be imported.
         distributed: Whether problems of multi-process training count as faults.
 
     Returns:

@@ -24,7 +24,7 @@ def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
     if not hasattr(backbone, 'input_mean'):
         yield unchecked(f'normalization of images: {kind} does not declare its own')
         return
-    mean, std, rgb, where = normalization(step, config)
+    mean, std, rgb, where, order = normalization(step, config)
     expected_mean, expected_std = list(backbone.input_mean), list(backbone.input_std)
     fixes = []
     if not is_close(mean, expected_mean):
@@ -32,7 +32,7 @@ def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
     if not is_close(std, expected_std):
         fixes.append(f'std={expected_std}')
     if not rgb:
-        fixes.append('to_rgb=True' if where == 'Normalize' else 'bgr_to_rgb=True')
+        fixes.append(f'{order}=True')
     if fixes:
         found, advice = (fault, '') if loads_weights(config) else (note, ' if it gets weights')
         yield found(
@@ -44,10 +44,10 @@ def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
         yield passed(f'{kind} gets RGB with mean {expected_mean} and std {expected_std}')
 
 
-def normalization(step: Step, config: Config) -> tuple[list[float], list[float], bool, str]:
-    """Mean, std, whether RGB, and where they are set: in the preprocessor or the pipeline."""
+def normalization(step: Step, config: Config) -> tuple[list[float], list[float], bool, str, str]:
+    """Mean, std, whether RGB, where they are set (preprocessor or pipeline), and RGB's key."""
     settings: dict[str, Any] = step.settings.get('data_preprocessor') or {}
-    order = 'bgr_to_rgb'
+    order = 'to_rgb' if step.scope == 'mmpretrain' else 'bgr_to_rgb'
     where = 'model.data_preprocessor'
     if settings.get('mean') is None:
         for transform in settings_of(config.get('train_dataloader'), 'Normalize'):
@@ -55,7 +55,8 @@ def normalization(step: Step, config: Config) -> tuple[list[float], list[float],
             break
     default = where == 'Normalize'  # to_rgb defaults to True
     mean, std = settings.get('mean') or [0.0] * 3, settings.get('std') or [1.0] * 3
-    return list(map(float, mean)), list(map(float, std)), bool(settings.get(order, default)), where
+    rgb = bool(settings.get(order, default))
+    return list(map(float, mean)), list(map(float, std)), rgb, where, order
 
 
 def loads_weights(config: Config) -> bool:

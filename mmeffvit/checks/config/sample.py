@@ -1,4 +1,4 @@
-"""A random batch with targets, in the format of mmdet's and mmseg's data loaders."""
+"""A random batch with targets, in the format of the packages' data loaders."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,10 +18,10 @@ CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # boxes, normalize
 def random_batch(
     scope: str, side: int, num_classes: int, *, seg_scale: float = 1.0, masks: bool = True
 ) -> dict[str, Any]:
-    """Square images of noise, each with two instances, or with a label map.
+    """Square images of noise, each with two instances, with a label map, or with a label.
 
     Args:
-        scope: 'mmdet' or 'mmseg'.
+        scope: 'mmdet', 'mmseg' or 'mmpretrain'.
         side: Height and width, in pixels.
         num_classes: Number of classes.
         seg_scale: Size of a detector's semantic map relative to the image.
@@ -35,6 +35,13 @@ def random_batch(
         img_shape=(side, side), ori_shape=(side, side), pad_shape=(side, side), flip=False,
         batch_input_shape=(side, side), scale_factor=(1.0, 1.0), img_id=0, img_path='noise.png',
     )  # fmt: skip
+    if scope == 'mmpretrain':
+        from mmpretrain.structures import DataSample
+
+        samples = [
+            DataSample(metainfo=meta).set_gt_label(label % num_classes) for label in range(BATCH)
+        ]
+        return dict(inputs=torch.stack(images), data_samples=samples)
     if scope == 'mmseg':
         samples = [segmentation_sample(side, num_classes, meta) for _ in range(BATCH)]
     else:

@@ -15,7 +15,8 @@ from mmeffvit.config.build import build_model, own_model_config
 
 from .sample import maps_in, own_batches
 
-SIDES = {'mmdet': 256, 'mmseg': 128}  # pixels: two cells at the coarsest usual stride
+# pixels: two cells at the coarsest usual stride
+SIDES = {'mmdet': 256, 'mmseg': 128, 'mmpretrain': 128}
 MAX_OWN_SIDE = 512  # pixels: the largest fixed size that is tried
 MAX_SAMPLED = 64  # sampled candidates per image
 MAX_DEPTH = 3  # depth of the recorded modules
@@ -31,7 +32,7 @@ class Step:
     """A model after one training step, which may have failed.
 
     Args:
-        scope: 'mmdet' or 'mmseg'.
+        scope: 'mmdet', 'mmseg' or 'mmpretrain'.
         settings: The config of the model.
 
     Attributes:

@@ -13,7 +13,8 @@ class BackboneGraph(Graph):
         preprocessing: Preprocessing of the image; by default that of the released weights.
 
     Shape:
-        images (B, 3, H, W) -> maps (B, C, H', W'), named after their strides.
+        images (B, 3, H, W) -> maps (B, C, H', W'), named after their strides, and their stages
+        where several have the same.
     """
 
     task = 'features'
@@ -22,7 +23,11 @@ class BackboneGraph(Graph):
         if preprocessing is None:
             preprocessing = Preprocessing(mean=backbone.input_mean, std=backbone.input_std)
         super().__init__(backbone, preprocessing)
-        self.output_names = tuple(f'stride_{stride}' for stride in backbone.strides)
+        strides = backbone.strides
+        self.output_names = tuple(
+            f'stride_{stride}' + (f'_stage_{index}' if strides.count(stride) > 1 else '')
+            for index, stride in zip(backbone.out_indices, strides, strict=True)
+        )
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return self.network(x)

@@ -115,7 +115,10 @@ class SSDLiteGraph(DenseGraph):
 
 def rows(level: Tensor, channels: int) -> Tensor:
     """A map (B, A * channels, H, W) as one row per prior: (B, H * W * A, channels)."""
-    return level.permute(0, 2, 3, 1).reshape(level.shape[0], -1, channels)
+    batch, both, height, width = level.shape
+    # with -1 torch would make the channels an expression of the image size, which OpenVINO's NMS
+    # does not take
+    return level.permute(0, 2, 3, 1).reshape(batch, height * width * (both // channels), channels)
 
 
 def above(scores: Tensor, threshold: float) -> Tensor:

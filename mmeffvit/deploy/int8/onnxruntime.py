@@ -15,11 +15,12 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .route import Attempt
-from .sensitivity import IMAGES, SELECTING, mean_noise, measure, sensitive
+from .sensitivity import IMAGES, SELECTING, exclusions, mean_noise, measure
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
 FUSED = ('Relu', 'Clip')  # fused into the preceding convolution
+SILU = ('Sigmoid', 'Mul')
 
 
 class OnnxQuantizer:
@@ -27,8 +28,9 @@ class OnnxQuantizer:
 
     In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
     no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
-    from the observed minimum and maximum. Products of two activations (attention), softmax, norms,
-    activation functions and post-processing remain in float.
+    from the observed minimum and maximum. SiLU after them is int8, too: in float it would cost more
+    than the convolutions gain, with a conversion before and after it. Products of two activations
+    (attention), softmax, norms, other activation functions and post-processing remain in float.
 
     Args:
         path: The ONNX file.
@@ -80,7 +82,7 @@ class OnnxQuantizer:
                 tensors_range=self.ranges,
                 nodes_to_quantize=chosen,
                 nodes_to_exclude=[],
-                op_types_to_quantize=[*WEIGHTED, *FUSED],
+                op_types_to_quantize=[*WEIGHTED, *FUSED, *SILU],
                 extra_options={},
             )
             work.quantize_model()
@@ -88,7 +90,7 @@ class OnnxQuantizer:
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt(())
-        yield self.attempt(sensitive(measure(self.nodes, self.noise_meter())))
+        yield from map(self.attempt, exclusions(measure(self.nodes, self.noise_meter())))
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]
@@ -151,7 +153,7 @@ def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
     quant = require('onnxruntime.quantization', PURPOSE)
     calibrator = quant.create_calibrator(
         path,
-        [*WEIGHTED, *FUSED],
+        [*WEIGHTED, *FUSED, *SILU],
         augmented_model_path=str(path.with_name('augmented.onnx')),
         calibrate_method=quant.CalibrationMethod.MinMax,
     )
@@ -189,7 +191,7 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
 
 
 def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
-    """Activations that are the only users of the outputs of ``nodes``."""
+    """Activations that are the only users of the outputs of ``nodes``: ReLU, clipping and SiLU."""
     users: dict[str, list[Any]] = {}
     for node in model.graph.node:
         for name in node.input:
@@ -198,9 +200,19 @@ def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
     fused = []
     for node in model.graph.node:
         after = users.get(node.output[0], [])
-        if node.name in nodes and len(after) == 1 and node.output[0] not in kept:
-            fused += [after[0].name] if after[0].op_type in FUSED else []
+        if node.name not in nodes or node.output[0] in kept:
+            continue
+        if (len(after) == 1 and after[0].op_type in FUSED) or is_silu(after, users):
+            fused += [each.name for each in after]
     return fused
+
+
+def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether the users of a tensor are its sigmoid and the product of both."""
+    if [each.op_type for each in after] != list(SILU):
+        return False
+    sigmoid, product = after
+    return sigmoid.output[0] in product.input and len(users[sigmoid.output[0]]) == 1
 
 
 def last_values(model: Any) -> list[str]:

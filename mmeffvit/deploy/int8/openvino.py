@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from mmeffvit.deploy.predictor.sessions import open_openvino
 from mmeffvit.deploy.runtimes.openvino import convert_onnx, save_openvino
+from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import reason
 
 from .route import Attempt
-from .sensitivity import IMAGES, SELECTING, mean_noise, measure, sensitive
+from .sensitivity import IMAGES, SELECTING, exclusions, mean_noise, measure
 
 PURPOSE = 'Quantizing for OpenVINO'
 LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
@@ -49,8 +51,8 @@ class OpenVINOQuantizer:
         yield self.attempt((), 'PERFORMANCE')
         model = self.quantized((), 'MIXED')
         yield self._attempt(model, (), 'MIXED')
-        worst = sensitive(measure(self.nodes, self.noise_meter(model)))
-        yield self._attempt(without(model, worst), worst, 'MIXED')
+        for worst in exclusions(measure(self.nodes, self.noise_meter(model))):
+            yield self._attempt(without(model, worst), worst, 'MIXED')
 
     def attempt(self, excluded: Sequence[str], preset: str = 'MIXED') -> Attempt:
         return self._attempt(self.quantized(excluded, preset), excluded, preset)
@@ -71,16 +73,26 @@ class OpenVINOQuantizer:
         Args:
             excluded: Names of layers that remain in float.
             preset: Of NNCF: 'PERFORMANCE' has symmetric activations, 'MIXED' asymmetric ones.
+
+        Raises:
+            UserError: If OpenVINO cannot run the file.
         """
         nncf = require('nncf', PURPOSE)
-        with quiet():
-            return nncf.quantize(
-                convert_onnx(self.path),
-                nncf.Dataset(self.images),
-                preset=nncf.QuantizationPreset[preset],
-                subset_size=len(self.images),
-                ignored_scope=nncf.IgnoredScope(names=[*self.in_float, *excluded], validate=False),
-            )
+        ignored = nncf.IgnoredScope(names=[*self.in_float, *excluded], validate=False)
+        try:
+            with quiet():
+                return nncf.quantize(
+                    convert_onnx(self.path),
+                    nncf.Dataset(self.images),
+                    preset=nncf.QuantizationPreset[preset],
+                    subset_size=len(self.images),
+                    ignored_scope=ignored,
+                )
+        except RuntimeError as error:
+            raise UserError(
+                f'OpenVINO cannot run {self.path} ({reason(error)}); an int8 file for ONNX Runtime '
+                'ends in .onnx'
+            ) from error
 
     def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
         """A function that measures how much less noise a model has without some layers in int8."""

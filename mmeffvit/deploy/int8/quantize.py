@@ -157,24 +157,26 @@ def quantize(
     expected = [finish(reference.run(image), score_thr=score_thr) for image in images]
     inputs = [read(path) for path in calibration]
     single = open_model(model, threads=1)
+
+    def compare(attempt: Attempt) -> tuple[dict[str, float], tuple[float, float]]:
+        session = attempt.open(0)
+        # an object whose score only drops below the threshold is not lost
+        found = [finish(session.run(image), score_thr=score_thr / 2) for image in images]
+        times = milliseconds([single, attempt.open(1)], images[0])
+        return agreement(expected, found, score_thr), times
+
     trials: list[Trial] = []
     for suffix in suffixes:
-        with readable(model):  # user errors of images pass through
-            route = ROUTES[suffix](model, inputs)
-        if not route.nodes:
-            raise UserError(
-                f'{model} has no convolution or matrix product with a weight to quantize'
-            )
-        for attempt in attempts(route, exclude):
-            session = attempt.open(0)
-            # an object whose score only drops below the threshold is not lost
-            found = [finish(session.run(image), score_thr=score_thr / 2) for image in images]
-            measures = agreement(expected, found, score_thr)
-            times = milliseconds([single, attempt.open(1)], images[0])
-            trials.append(Trial(suffix, route.runtime, attempt, measures, times))
-            print(f'[quantize] {trials[-1]}', file=sys.stderr, flush=True)
-            if agrees(measures, min_agreement):
-                break
+        try:
+            for trial in trials_of(suffix, model, inputs, exclude, compare):
+                trials.append(trial)
+                print(f'[quantize] {trial}', file=sys.stderr, flush=True)
+                if agrees(trial.measures, min_agreement):
+                    break
+        except UserError as error:
+            if suffix == suffixes[-1] and not trials:
+                raise
+            print(f'[quantize] {error}', file=sys.stderr, flush=True)
     chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
     target = out.with_suffix(chosen.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
@@ -183,6 +185,33 @@ def quantize(
         size_of_files = sum(item.stat().st_size for item in path.parent.iterdir())
     sizes = (model.stat().st_size, size_of_files)
     return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
+
+
+def trials_of(
+    suffix: str,
+    model: Path,
+    inputs: Sequence[NDArray],
+    exclude: Sequence[str],
+    compare: Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]],
+) -> Iterator[Trial]:
+    """Models of a runtime, each made when it is asked for.
+
+    Args:
+        suffix: Of the file.
+        model: The float file.
+        inputs: Calibration images.
+        exclude: As in :func:`quantize`.
+        compare: Agreement and times of a model.
+
+    Raises:
+        UserError: If the file is invalid or has nothing to quantize, or a name is unknown.
+    """
+    with readable(model):  # user errors of images pass through
+        route = ROUTES[suffix](model, inputs)
+    if not route.nodes:
+        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
+    for attempt in attempts(route, exclude):
+        yield Trial(suffix, route.runtime, attempt, *compare(attempt))
 
 
 def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Measuring which layers of a network are most sensitive to int8."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,8 +50,11 @@ def measure(
     return [Group(part, noise(part)) for part in split(nodes, count)]
 
 
-def sensitive(groups: Sequence[Group]) -> list[str]:
-    """Layers of the groups with the most noise, above :data:`NOISE_RATIO` times the mean."""
+def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
+    """More and more layers to keep in float: those of the noisiest group, of two, four and so on.
+
+    Only groups above :data:`NOISE_RATIO` times the mean are kept, at most :data:`MAX_SHARE`.
+    """
     mean = sum(group.noise for group in groups) / max(len(groups), 1)
     worst = sorted(
         (group for group in groups if group.noise > NOISE_RATIO * mean),
@@ -59,7 +62,12 @@ def sensitive(groups: Sequence[Group]) -> list[str]:
         reverse=True,
     )
     worst = worst[: max(1, int(MAX_SHARE * len(groups)))]
-    return [name for group in worst for name in group.nodes]
+    count = 1
+    while worst:
+        yield [name for group in worst[:count] for name in group.nodes]
+        if count >= len(worst):
+            return
+        count *= 2
 
 
 def mean_noise(

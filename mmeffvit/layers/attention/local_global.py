@@ -125,6 +125,7 @@ class LocalGlobalAttention(nn.Module):
         value_channels: Channels of values, of all heads together.
         mixer: Token mixer: (query, key, value) as maps -> a map of ``value_channels``.
         stride: Mix tokens at a lower resolution and upsample bilinearly.
+        dilation: Dilation of the convolutions.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -137,9 +138,10 @@ class LocalGlobalAttention(nn.Module):
         value_channels: int,
         mixer: nn.Module,
         stride: int = 1,
+        dilation: int = 1,
     ) -> None:
         super().__init__()
-        spatial = dict(kernel_size=3, bias=True)
+        spatial = dict(kernel_size=3, dilation=dilation, bias=True)
         self.stride = stride
         self.reduce = (
             ConvNorm(channels, channels, stride=stride, groups=channels, **spatial)
@@ -176,6 +178,8 @@ class LocalGlobalAttention(nn.Module):
 class DownsamplingAttention(nn.Module):
     """Local-global attention from queries at half resolution to keys at full resolution.
 
+    With ``stride`` 1 queries are at full resolution, too; every second one gives the same output.
+
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
@@ -183,9 +187,11 @@ class DownsamplingAttention(nn.Module):
         value_channels: Channels of values, of all heads together.
         mixer: Token mixer: (query, key, value) as maps -> a map of ``value_channels``.
         key_stride: 2 subsamples keys and values to the grid of the queries.
+        stride: Input pixels per output pixel.
+        dilation: Dilation of the convolutions.
 
     Shape:
-        (B, in_channels, H, W) -> (B, out_channels, ceil(H / 2), ceil(W / 2)).
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
     def __init__(
@@ -196,16 +202,17 @@ class DownsamplingAttention(nn.Module):
         value_channels: int,
         mixer: nn.Module,
         key_stride: int = 1,
+        stride: int = 2,
+        dilation: int = 1,
     ) -> None:
         super().__init__()
         self.key_stride = key_stride
-        self.query_local = StridedResidualConv(in_channels)
+        self.query_local = StridedResidualConv(in_channels, stride, dilation)
         self.query = ConvNorm(in_channels, key_channels, bias=True)
         self.key = ConvNorm(in_channels, key_channels, bias=True)
         self.value = ConvNorm(in_channels, value_channels, bias=True)
-        self.value_local = ConvNorm(
-            value_channels, value_channels, 3, stride=2, groups=value_channels, bias=True
-        )
+        spatial = dict(stride=stride, dilation=dilation, groups=value_channels, bias=True)
+        self.value_local = ConvNorm(value_channels, value_channels, 3, **spatial)
         self.mixer = mixer
         self.act = nn.GELU()
         self.project = ConvNorm(value_channels, out_channels, bias=True)

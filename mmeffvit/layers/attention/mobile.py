@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
+from .heads import check_head_channels, count_heads
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
@@ -69,9 +70,7 @@ class MobileAttention(nn.Module):
             raise ValueError(f'kernel is {kernel!r}; choose one of {KERNELS}')
         if normalizer not in NORMALIZERS:
             raise ValueError(f'normalizer is {normalizer!r}; choose one of {NORMALIZERS}')
-        if head_channels < 1:
-            raise ValueError(f'head_channels is {head_channels}; it starts at 1')
-        self.head_channels = head_channels
+        self.head_channels = check_head_channels(head_channels)
         self.kernel = kernel
         self.normalizer = normalizer
         self.competition = competition
@@ -97,13 +96,7 @@ class MobileAttention(nn.Module):
 
     def num_heads(self, query: Tensor, value: Tensor) -> int:
         """M; every head has ``head_channels`` query channels and an equal part of the values."""
-        heads = query.shape[1] // self.head_channels
-        if heads * self.head_channels != query.shape[1] or value.shape[1] % heads:
-            raise ValueError(
-                f'queries of {query.shape[1]} and values of {value.shape[1]} channels cannot be '
-                f'divided into heads of {self.head_channels} query channels each'
-            )
-        return heads
+        return count_heads(query, value, self.head_channels)
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """Token weights, with mean 1, and output gates: both (B, M, N)."""

@@ -44,10 +44,14 @@ class SingleHeadSelfAttention(nn.Module):
         attended, remaining = x.split(self.sizes, dim=1)
         attended = attended.clone()  # torch's group norm rejects views under vmap
         query, key, value = self.qkv(self.norm(attended)).flatten(2).split(self.qkv_sizes, dim=1)
-        scores = query.transpose(1, 2) @ key * self.scale  # (B, N, N), queries first
-        mixed = value @ scores.softmax(dim=-1).transpose(1, 2)  # (B, attended, N)
+        mixed = self.mix(query, key, value)  # (B, attended, N)
         joined = torch.cat([mixed.view_as(attended), remaining], dim=1)
         return self.proj(F.relu(joined))
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Attention of queries and keys (..., D, N) to values (..., C, N)."""
+        scores = query.transpose(-2, -1) @ key * self.scale  # (..., N, N), queries first
+        return value @ scores.softmax(dim=-1).transpose(-2, -1)
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all."""

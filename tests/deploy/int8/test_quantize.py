@@ -15,7 +15,7 @@ from mmeffvit.deploy.int8.openvino import (
     layers,
 )
 from mmeffvit.deploy.int8.quantize import NOTE, agrees, divide, quantize
-from mmeffvit.deploy.int8.sensitivity import Group, measure, sensitive
+from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
 from mmeffvit.deploy.predictor.pictures import find_images, reader_of
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
@@ -111,10 +111,18 @@ def test_the_search_finds_the_part_that_suffers_from_int8(quantizer):
     assert without(worst) < without(best) <= noise(quantizer.nodes) * 1.1
 
 
-def test_only_noisy_groups_are_sensitive():
-    even = [Group((str(i),), 1e-3) for i in range(8)]
-    assert sensitive(even) == []
-    assert sensitive([*even, Group(('loud',), 1e-1)]) == ['loud']
+def test_more_and_more_noisy_groups_stay_in_float():
+    even = [Group((str(i),), 1e-3) for i in range(16)]
+    assert list(exclusions(even)) == []
+    loud = [
+        Group((name, f'{name}2'), noise) for name, noise in (('a', 0.1), ('b', 0.3), ('c', 0.2))
+    ]
+    assert list(exclusions([*even, *loud])) == [
+        ['b', 'b2'],
+        ['b', 'b2', 'c', 'c2'],
+        ['b', 'b2', 'c', 'c2', 'a', 'a2'],
+    ]
+    assert [len(names) for names in exclusions([*even[:4], *loud])] == [2]  # at most a quarter
 
 
 @pytest.fixture(scope='module')
@@ -306,28 +314,58 @@ def test_noise_of_a_tenth_of_the_values_is_20_decibels():
     assert measures['map: signal-to-noise ratio, dB'] == pytest.approx(20, abs=1e-4)
 
 
+def write_graph(path, nodes, constants) -> list[np.ndarray]:
+    """Write a graph from 'images' (1, 3, 8, 8) to 'maps', and return two images."""
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, 8, 8))
+        for name in ('images', 'maps')
+    ]
+    values = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = onnx.helper.make_graph(nodes, 'graph', ends[:1], ends[1:], values)
+    opset = onnx.helper.make_opsetid('', 20)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    return [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
+
+
 def test_copies_of_a_shared_constant_get_names_of_their_own(tmp_path):
     """Without a rename, the copy of ``val_3`` would be ``val_30``, as another tensor is called."""
-    make, numpy = onnx.helper, onnx.numpy_helper
     weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
     constants = dict(first=weight, second=weight[::-1].copy(), val_3=np.ones(3, np.float32))
     nodes = [
-        make.make_node('Conv', ['images', 'first', 'val_3'], ['val_30'], 'one'),
-        make.make_node('Conv', ['val_30', 'second', 'val_3'], ['maps'], 'two'),
+        onnx.helper.make_node('Conv', ['images', 'first', 'val_3'], ['val_30'], 'one'),
+        onnx.helper.make_node('Conv', ['val_30', 'second', 'val_3'], ['maps'], 'two'),
     ]
-    ends = [
-        make.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, 8, 8))
-        for name in ('images', 'maps')
-    ]
-    initializers = [numpy.from_array(value, name) for name, value in constants.items()]
-    graph = make.make_graph(nodes, 'shared', ends[:1], ends[1:], initializers)
     path = tmp_path / 'shared.onnx'
-    onnx.save(
-        make.make_model(graph, opset_imports=[make.make_opsetid('', 20)], ir_version=10), path
-    )
-    images = [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
+    images = write_graph(path, nodes, constants)
     quantizer = OnnxQuantizer(path, images)
     assert quantizer.nodes == ['one', 'two']
     found = run_onnx(quantizer.quantized(quantizer.nodes).SerializeToString(), images[0])['maps']
     expected = run_onnx(path, images[0])['maps']
     np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+
+
+def test_silu_after_a_convolution_is_int8_and_a_gate_is_float(tmp_path):
+    make = onnx.helper.make_node
+    weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
+    nodes = [
+        make('Conv', ['images', 'first'], ['x'], 'one'),
+        make('Sigmoid', ['x'], ['share'], 'silu_sigmoid'),
+        make('Mul', ['x', 'share'], ['activated'], 'silu_product'),
+        make('Conv', ['activated', 'second'], ['y'], 'two'),
+        make('Sigmoid', ['y'], ['gate'], 'gate'),
+        make('Mul', ['images', 'gate'], ['maps'], 'gated'),
+    ]
+    path = tmp_path / 'silu.onnx'
+    images = write_graph(path, nodes, dict(first=3 * weight, second=weight[::-1].copy()))
+    quantizer = OnnxQuantizer(path, images)
+    model = quantizer.quantized(['one', 'two'])
+    made = {out: node.op_type for node in model.graph.node for out in node.output}
+    sources = {node.name: [made.get(i) for i in node.input] for node in model.graph.node}
+    assert sources['silu_sigmoid'] == ['DequantizeLinear']
+    assert sources['silu_product'] == ['DequantizeLinear'] * 2
+    assert sources['gated'][1] == 'Sigmoid'
+    found = run_onnx(model.SerializeToString(), images[0])['maps']
+    expected = run_onnx(path, images[0])['maps']
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    kept = quantizer.quantized(['two'])  # the activation of a convolution in float is float
+    assert {n.name: n.input[0] for n in kept.graph.node}['silu_sigmoid'] == 'x'

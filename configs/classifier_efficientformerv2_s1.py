@@ -1,0 +1,5 @@
+"""EfficientFormerV2-S1 on ImageNet-1k, 450 epochs, with a teacher."""
+
+_base_ = './classifier_efficientformerv2_s0.py'
+
+model = dict(backbone=dict(arch='s1'), head=dict(in_channels=224))

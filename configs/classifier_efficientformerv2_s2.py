@@ -1,0 +1,5 @@
+"""EfficientFormerV2-S2 on ImageNet-1k, 450 epochs, with a teacher."""
+
+_base_ = './classifier_efficientformerv2_s0.py'
+
+model = dict(backbone=dict(arch='s2', drop_path_rate=0.02), head=dict(in_channels=288))

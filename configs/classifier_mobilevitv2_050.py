@@ -1,0 +1,6 @@
+"""MobileViTv2-0.5 on ImageNet-1k, 300 epochs at 256 x 256."""
+
+_base_ = './classifier_mobilevitv2_200.py'
+
+model = dict(backbone=dict(arch='050'), head=dict(in_channels=256))
+optim_wrapper = dict(optimizer=dict(lr=9e-3, weight_decay=0.004))

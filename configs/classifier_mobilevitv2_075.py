@@ -1,0 +1,6 @@
+"""MobileViTv2-0.75 on ImageNet-1k, 300 epochs at 256 x 256."""
+
+_base_ = './classifier_mobilevitv2_200.py'
+
+model = dict(backbone=dict(arch='075'), head=dict(in_channels=384))
+optim_wrapper = dict(optimizer=dict(lr=9e-3, weight_decay=0.008))

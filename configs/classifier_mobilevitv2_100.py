@@ -1,0 +1,6 @@
+"""MobileViTv2-1.0 on ImageNet-1k, 300 epochs at 256 x 256."""
+
+_base_ = './classifier_mobilevitv2_200.py'
+
+model = dict(backbone=dict(arch='100'), head=dict(in_channels=512))
+optim_wrapper = dict(optimizer=dict(lr=7.5e-3, weight_decay=0.013))

@@ -1,0 +1,6 @@
+"""MobileViTv2-1.5 on ImageNet-1k, 300 epochs at 256 x 256."""
+
+_base_ = './classifier_mobilevitv2_200.py'
+
+model = dict(backbone=dict(arch='150'), head=dict(in_channels=768))
+optim_wrapper = dict(optimizer=dict(lr=3.5e-3, weight_decay=0.029))

@@ -1,0 +1,6 @@
+"""SHViT-S2 on ImageNet-1k, 300 epochs."""
+
+_base_ = './classifier_shvit_s1.py'
+
+model = dict(backbone=dict(arch='s2'), head=dict(in_channels=448))
+optim_wrapper = dict(optimizer=dict(weight_decay=0.032))

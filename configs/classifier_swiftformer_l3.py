@@ -1,0 +1,5 @@
+"""SwiftFormer-L3 on ImageNet-1k, 300 epochs, with a teacher and mixed images."""
+
+_base_ = './classifier_swiftformer_l1.py'
+
+model = dict(backbone=dict(arch='l3'), head=dict(in_channels=512))

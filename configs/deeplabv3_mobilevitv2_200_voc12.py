@@ -1,0 +1,12 @@
+"""DeepLabv3 with MobileViTv2-2.0, 50 epochs on VOC 2012 and COCO."""
+
+_base_ = './deeplabv3_mobilevitv2_050_voc12.py'
+
+model = dict(
+    backbone=dict(
+        arch='200',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_200.cvnets_in1k'),
+    ),
+    decode_head=dict(in_channels=1024),
+    auxiliary_head=dict(in_channels=768, channels=192),
+)

@@ -1,0 +1,31 @@
+"""PSPNet with EfficientFormerV2-S2, 40K iterations on ADE20K.
+
+The recipe is that of Semantic FPN with the same backbone. Dilation keeps the last stage at stride
+16: position biases do not reach stride 8.
+"""
+
+_base_ = [
+    '_base_/segmentation/pspnet.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_40k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    data_preprocessor=dict(size=(512, 512), size_divisor=None),
+    backbone=dict(
+        type='mmeffvit.EfficientFormerV2',
+        arch='s2',
+        output_stride=16,
+        out_indices=(2, 3),
+        resolution=512,
+        drop_path_rate=0.02,
+        init_cfg=dict(
+            type='Pretrained', checkpoint='hf://timm/efficientformerv2_s2.snap_dist_in1k'
+        ),
+    ),
+    decode_head=dict(in_channels=288),
+    auxiliary_head=dict(in_channels=144, channels=128),
+)
+sync_bn = 'torch'  # in a distributed run
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -1,0 +1,12 @@
+"""PSPNet with MobileViTv2-2.0, 120 epochs on ADE20K."""
+
+_base_ = './pspnet_mobilevitv2_050_ade20k.py'
+
+model = dict(
+    backbone=dict(
+        arch='200',
+        init_cfg=dict(checkpoint='hf://timm/mobilevitv2_200.cvnets_in1k'),
+    ),
+    decode_head=dict(in_channels=1024),
+    auxiliary_head=dict(in_channels=768, channels=192),
+)

@@ -1,0 +1,27 @@
+"""PSPNet with SwiftFormer-L1, 40K iterations on ADE20K.
+
+The recipe is that of Semantic FPN with the same backbone. Dilation keeps the last two stages at
+stride 8, where efficient additive attention still has linear cost.
+"""
+
+_base_ = [
+    '_base_/segmentation/pspnet.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_40k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    data_preprocessor=dict(size=(512, 512), size_divisor=None),
+    backbone=dict(
+        type='mmeffvit.SwiftFormer',
+        arch='l1',
+        output_stride=8,
+        out_indices=(2, 3),
+        init_cfg=dict(type='Pretrained', checkpoint='hf://timm/swiftformer_l1.dist_in1k'),
+    ),
+    decode_head=dict(in_channels=384),
+    auxiliary_head=dict(in_channels=192, channels=128),
+)
+sync_bn = 'torch'  # in a distributed run
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -1,0 +1,33 @@
+"""Semantic FPN with PoolFormer-S12, 40K iterations on ADE20K.
+
+A baseline of the papers on SwiftFormer and Mobile-Attention. The backbone is mmpretrain's, which
+would freeze the stem by default; the recipe is that of PoolFormer's authors' code
+(arXiv:2111.11418).
+"""
+
+_base_ = [
+    '_base_/segmentation/semantic_fpn.py',
+    '_base_/datasets/ade20k.py',
+    '_base_/schedules/adamw_poly_40k.py',
+    '_base_/runtime_iterations.py',
+]
+
+model = dict(
+    backbone=dict(
+        type='mmpretrain.PoolFormer',
+        arch='s12',
+        out_indices=(0, 2, 4, 6),  # strides 4, 8, 16 and 32
+        frozen_stages=-1,
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='https://download.openmmlab.com/mmclassification/v0/poolformer/'
+            'poolformer-s12_3rdparty_32xb128_in1k_20220414-f8d83051.pth',
+            prefix='backbone.',
+        ),
+    ),
+    neck=dict(type='FPN', in_channels=[64, 128, 320, 512], out_channels=256, num_outs=4),
+)
+param_scheduler = [
+    dict(type='PolyLR', power=0.9, eta_min=0.0, by_epoch=False, begin=0, end=40_000),
+]
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -1,0 +1,37 @@
+"""Division of queries, keys and values into heads."""
+
+from torch import Tensor
+
+
+def count_heads(query: Tensor, value: Tensor, head_channels: int) -> int:
+    """M: every head has ``head_channels`` query channels and an equal part of the values.
+
+    Raises:
+        ValueError: If the channels are not divisible.
+    """
+    heads = query.shape[1] // head_channels
+    if heads * head_channels != query.shape[1] or value.shape[1] % heads:
+        raise ValueError(
+            f'queries of {query.shape[1]} and values of {value.shape[1]} channels cannot be '
+            f'divided into heads of {head_channels} query channels each'
+        )
+    return heads
+
+
+def split_heads(
+    query: Tensor, key: Tensor, value: Tensor, head_channels: int
+) -> tuple[Tensor, ...]:
+    """Queries and keys (B, M, D, N) and values (B, M, C / M, N) of maps, D = ``head_channels``."""
+    heads = count_heads(query, value, head_channels)
+    return tuple(m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key, value))
+
+
+def check_head_channels(head_channels: int) -> int:
+    """Return ``head_channels``.
+
+    Raises:
+        ValueError: If it is not positive.
+    """
+    if head_channels < 1:
+        raise ValueError(f'head_channels is {head_channels}; it starts at 1')
+    return head_channels

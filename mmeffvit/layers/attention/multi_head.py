@@ -1,0 +1,63 @@
+"""Multi-head self-attention, the token mixer of plain vision transformers such as DeiT."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .reading import Locate, Reading, over_queries
+
+
+class MultiHeadAttention(nn.Module):
+    """Multi-head self-attention of the cells of a map and of class tokens: arXiv:1706.03762.
+
+    ``y = W_o(softmax(q k^T / sqrt(D)) v)`` with ``q, k, v = W(x)`` for each of M heads. The rows of
+    W are those of all queries, all keys and all values, each head by head.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        num_heads: M, each with D = C / M channels.
+
+    Shape:
+        x (B, T + H W, C), size (H, W) -> (B, T + H W, C), with T class tokens before the cells in
+        row-major order; at a cost quadratic in H W.
+
+    Raises:
+        ValueError: If the channels are not divisible by the number of heads.
+    """
+
+    def __init__(self, channels: int, num_heads: int) -> None:
+        super().__init__()
+        if num_heads < 1 or channels % num_heads:
+            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
+        mixed = F.scaled_dot_product_attention(*self.heads(x))  # (B, M, T + H W, D)
+        return self.proj(mixed.transpose(1, 2).flatten(2))
+
+    def heads(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, each (B, M, T + H W, D)."""
+        return self.qkv(x).unflatten(2, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind()
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all cells.
+
+        'attention' is that of the cells and 'class_tokens' the mean over those of the class tokens,
+        if there are any; the weights of the class tokens themselves are left out of the maps, so a
+        map sums to less than 1.
+        """
+        x, size = inputs
+        query, key, _ = self.heads(x)
+        num_tokens = x.shape[1] - size[0] * size[1]
+        rows = slice(None) if locate is None else slice(locate(size), locate(size) + 1)
+        queries = {'attention': query[:, :, num_tokens:][:, :, rows]}
+        if num_tokens:
+            queries['class_tokens'] = query[:, :, :num_tokens]
+        arrays = {}
+        for name, chosen in queries.items():
+            weights = (chosen @ key.transpose(2, 3) * key.shape[3] ** -0.5).softmax(dim=-1)
+            arrays[name] = weights.mean(dim=2)[0, :, num_tokens:].unflatten(1, size)  # (M, H, W)
+        title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
+        maps = {'': arrays['attention'].mean(dim=0)}
+        return Reading('multi_head', title, maps, arrays, queried=True)

@@ -1,0 +1,52 @@
+"""Multi-head attention in place of SHViT's single head."""
+
+from torch import Tensor
+
+from .reading import Locate, Reading, over_queries, rows_of_queries
+from .single_head import SingleHeadSelfAttention
+
+
+class PartialMultiHeadAttention(SingleHeadSelfAttention):
+    """Multi-head attention on the first channels, to compare with one head: arXiv:2401.16456.
+
+    Everything but the number of heads is as in :class:`SingleHeadSelfAttention`: D channels of q
+    and of k in every head, and an equal part of the attended channels as its values.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attended: Channels in attention, in [1, C]; C for attention on all of them.
+        key_channels: D, channels of q and of k in a head.
+        num_heads: Number of heads.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), at a cost quadratic in H W.
+
+    Raises:
+        ValueError: If the attended channels are not divisible by the number of heads.
+    """
+
+    def __init__(
+        self, channels: int, attended: int, key_channels: int = 16, num_heads: int = 4
+    ) -> None:
+        if num_heads < 1 or attended % num_heads:
+            raise ValueError(f'{attended} channels are not divisible into {num_heads} heads')
+        super().__init__(channels, attended, num_heads * key_channels)
+        self.num_heads = num_heads
+        self.scale = key_channels**-0.5
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        heads = (m.unflatten(1, (self.num_heads, -1)) for m in (query, key, value))
+        return super().mix(*heads).flatten(1, 2)
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Read ``softmax(q k^T / sqrt(D))`` of every head, and draw their mean."""
+        (x,) = inputs
+        projected = self.qkv(self.norm(x[:, : self.sizes[0]]))
+        query, key, _ = projected.split(self.qkv_sizes, dim=1)
+        rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
+        weights = (rows @ columns * self.scale).softmax(dim=-1)  # (1, M, N', N)
+        attention = weights.mean(dim=2)[0].unflatten(1, key.shape[2:])
+        title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
+        maps = {'': attention.mean(dim=0)}
+        return Reading('multi_head', title, maps, {'attention': attention}, queried=True)

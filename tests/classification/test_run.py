@@ -1,0 +1,113 @@
+"""Train, test and reuse a classifier on generated images, as a user does."""
+
+import re
+
+import pytest
+import torch
+from mmengine.registry import MODELS
+
+from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.deploy.export import export_model
+from mmeffvit.errors import UserError
+from tests.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
+from tests.conftest import ROOT, run_tool_here
+
+CONFIG = """
+_base_ = {base!r}
+data_root = {root!r}
+meta = dict(classes={classes!r})
+train_pipeline = [
+    {{{{_base_.load}}}},
+    dict(type='RandomResizedCrop', scale=64, backend='pillow', interpolation='bicubic'),
+    {{{{_base_.augment}}}},
+    {{{{_base_.erase}}}},
+    dict(type='PackInputs'),
+]
+test_pipeline = [
+    {{{{_base_.load}}}}, dict(type='CenterCrop', crop_size=64), dict(type='PackInputs'),
+]
+options = dict(batch_size=4, num_workers=0, persistent_workers=False)
+data = dict(data_root=data_root, metainfo=meta)
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline, **data), **options)
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline, **data), **options)
+test_dataloader = val_dataloader
+model = dict(
+    data_preprocessor=dict(num_classes=3),
+    backbone=dict(
+        _delete_=True, type='mmeffvit.SwiftFormer', arch={arch!r}, out_indices=(3,),
+        output_norm=False,
+    ),
+    head=dict(num_classes=3, in_channels=16),
+    teacher=dict(_delete_=True, **{teacher!r}),
+    teacher_ckpt=None,
+)
+train_cfg = dict(max_epochs=2, val_interval=1)
+val_evaluator = dict(topk=1)
+test_evaluator = dict(topk=1)
+"""
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """The folder of a run on three classes, with its config."""
+    folder = tmp_path_factory.mktemp('run')
+    for split in ('train', 'val'):
+        write_images(folder / 'data' / split, CLASSES)
+    config = folder / 'tiny.py'
+    base = str(ROOT / 'configs' / 'classifier_swiftformer_l1.py')
+    config.write_text(
+        CONFIG.format(
+            base=base,
+            root=str(folder / 'data'),
+            classes=CLASSES,
+            arch=SWIFTFORMER,
+            teacher=tiny_teacher(),
+        )
+    )
+    run = run_tool_here('train', config, '--work-dir', folder / 'work', '--seed', 0)
+    assert run.returncode == 0, run.stdout
+    assert 'as in papers: Top 1 Accuracy' in run.stdout
+    return folder
+
+
+def test_a_checkpoint_is_tested_with_the_metric_of_papers(trained):
+    checkpoint = trained / 'work' / 'epoch_2.pth'
+    options = ('--work-dir', trained / 'test', '--out', trained / 'scores.pkl')
+    run = run_tool_here('test', trained / 'tiny.py', checkpoint, *options)
+    assert run.returncode == 0, run.stdout
+    (accuracy,) = re.findall(r'as in papers: Top 1 Accuracy ([\d.]+) %', run.stdout)
+    assert 0 <= float(accuracy) <= 100
+    assert (trained / 'scores.pkl').is_file()
+    weights = load_torch_file(checkpoint)['state_dict']
+    assert not any('teacher' in key for key in weights)
+
+
+@pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
+def test_a_checkpoint_starts_the_backbone_of_a_detector_or_segmentor(trained, scope, log):
+    from mmengine.registry import init_default_scope
+
+    init_default_scope(scope)
+    init_cfg = dict(type='Pretrained', checkpoint=str(trained / 'work' / 'epoch_2.pth'))
+    backbone = MODELS.build(dict(type='mmeffvit.SwiftFormer', arch=SWIFTFORMER, init_cfg=init_cfg))
+    backbone.init_weights()
+    weights = load_torch_file(init_cfg['checkpoint'])['state_dict']
+    for key, value in backbone.state_dict().items():
+        if not key.startswith('output_norms'):
+            assert torch.equal(value, weights[f'backbone.{key}']), key
+    assert re.search(r'\(mmeffvit layout\): \d+ tensors loaded, \d+ ignored, 20 missing', log.text)
+
+
+def test_a_missing_folder_and_another_number_of_classes_are_named(trained, tmp_path):
+    run = run_tool_here('train', trained / 'tiny.py', '--cfg-options', f'data_root={tmp_path}',
+                        '--work-dir', tmp_path / 'work')  # fmt: skip
+    assert run.returncode == 2
+    assert f"train data: folder '{tmp_path}/train' does not exist" in run.stdout
+    run = run_tool_here('train', trained / 'tiny.py', '--cfg-options', 'model.head.num_classes=5',
+                        '--work-dir', tmp_path / 'work')  # fmt: skip
+    assert run.returncode == 2
+    assert 'head (ClassifierHead) has num_classes=5, but the train data has 3 classes' in run.stdout
+
+
+def test_a_command_for_dense_models_says_that_a_classifier_is_none(trained):
+    with pytest.raises(UserError, match='is of a classifier'):
+        export_model(str(trained / 'tiny.py'), None, trained / 'out.onnx')

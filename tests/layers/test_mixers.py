@@ -1,0 +1,235 @@
+"""Token mixers that replace Mobile-Attention, each against its equation token by token."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.layers.attention import MIXERS, make_mixer
+from mmeffvit.layers.attention.mixers import MOBILE_ATTENTION
+
+SIZES = [(1, 1), (5, 3), (9, 8)]
+CHANNELS, VALUES = 12, 24
+NAMES = [name for name in MIXERS if name != 'mobile']  # has tests of its own
+
+
+def build(name: str, **own) -> nn.Module:
+    torch.manual_seed(1)
+    layer = make_mixer(dict(type=name, **own), CHANNELS, MOBILE_ATTENTION).double().eval()
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return layer
+
+
+def maps(size: tuple[int, int], batch: int = 2) -> list[Tensor]:
+    return [torch.randn(batch, c, *size, dtype=torch.float64) for c in (CHANNELS, CHANNELS, VALUES)]
+
+
+def loop(
+    of_head, layer: nn.Module, query: Tensor, key: Tensor, value: Tensor, heads: int
+) -> Tensor:
+    """Run ``of_head(q, k, v, h)`` on tokens (N, D) of every image and head."""
+    out = torch.empty_like(value)
+    for b in range(len(query)):
+        parts = [m[b].flatten(1).chunk(heads) for m in (query, key, value, out)]
+        for h, (q, k, v, o) in enumerate(zip(*parts, strict=True)):
+            o.copy_(of_head(q.T, k.T, v.T, h).T)
+    return out
+
+
+def softmax(layer, query, key, value) -> Tensor:
+    def of_head(q, k, v, _):
+        weights = torch.einsum('nd,md->nm', q, k).div(math.sqrt(q.shape[1])).exp()
+        return torch.einsum('nm,mc->nc', weights, v) / weights.sum(1, keepdim=True)
+
+    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+
+
+def linear(layer, query, key, value) -> Tensor:
+    def of_head(q, k, v, _):
+        weights = torch.einsum('nd,md->nm', 1 / (1 + (-q).exp()), 1 / (1 + (-k).exp()))
+        return torch.einsum('nm,mc->nc', weights, v) / weights.sum(1, keepdim=True)
+
+    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+
+
+def squeeze_excite(layer, query, key, value) -> Tensor:
+    out = linear(layer, query, key, value)
+    heads = CHANNELS // layer.head_channels
+    for image in out:
+        parts = image.chunk(heads)
+        means = torch.stack([part.mean() for part in parts])
+        hidden = (layer.squeeze.weight @ means + layer.squeeze.bias).clamp_min(0)
+        scores = layer.excite.weight @ hidden + layer.excite.bias
+        for part, score in zip(parts, scores, strict=True):
+            part.mul_(1 / (1 + (-score).exp()))
+    return out
+
+
+def gated(layer, query, key, value) -> Tensor:
+    out = linear(layer, query, key, value)
+    weight, bias = layer.gate.weight[:, :, 0, 0], layer.gate.bias
+    gates = torch.einsum('hc,bcyx->bhyx', weight, query) + bias[:, None, None]
+    for h, part in enumerate(out.chunk(len(weight), dim=1)):
+        part.mul_(1 / (1 + (-gates[:, h, None]).exp()))
+    return out
+
+
+def hydra(layer, query, key, value) -> Tensor:
+    query, key = (m / m.square().sum(1, keepdim=True).sqrt() for m in (query, key))
+    query, key = (m.repeat_interleave(VALUES // CHANNELS, dim=1) for m in (query, key))
+    return query * (key * value).sum((2, 3), keepdim=True)
+
+
+def flow(layer, query, key, value) -> Tensor:
+    def of_head(q, k, v, _):
+        q, k = 1 / (1 + (-q).exp()), 1 / (1 + (-k).exp())
+        incoming, outgoing = q @ k.sum(0), k @ q.sum(0)
+        received = q @ (k / outgoing[:, None]).sum(0)
+        given = k @ (q / incoming[:, None]).sum(0)
+        shares = given.clamp(-1, 1).exp()
+        value = v * (shares / shares.sum() * len(k))[:, None]
+        mixed = torch.einsum('nd,md,mc->nc', q / incoming[:, None], k, value)
+        return mixed / (1 + (-received * len(q) / len(k)).exp())[:, None]
+
+    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+
+
+def eva(layer, query, key, value) -> Tensor:
+    rows, columns = query.shape[2:]
+
+    def group(row: int, column: int, sides: tuple[int, int]) -> list[int]:
+        """The tokens in the same tile of these sides."""
+        top, left = row // sides[0] * sides[0], column // sides[1] * sides[1]
+        return [
+            y * columns + x
+            for y in range(top, min(top + sides[0], rows))
+            for x in range(left, min(left + sides[1], columns))
+        ]
+
+    sides = (-(-rows // layer.chunks), -(-columns // layer.chunks))
+    starts = [(y, x) for y in range(0, rows, sides[0]) for x in range(0, columns, sides[1])]
+    chunks = [group(*start, sides) for start in starts]
+
+    def of_head(q, k, v, _):
+        scale = 1 / math.sqrt(q.shape[1])
+        keys, values = [], []
+        for chunk in chunks:
+            summary = layer.key_summary(k[chunk].mean(0))
+            center = (layer.query_summary(q[chunk].mean(0)) + summary) / 2
+            weights = ((k[chunk] @ center - (k[chunk] ** 2).sum(1) / 2) * scale).exp()
+            keys.append(summary)
+            values.append((weights[:, None] * v[chunk]).sum(0) / weights.sum())
+        out = torch.empty_like(v)
+        for n in range(rows * columns):
+            near = group(n // columns, n % columns, (layer.window, layer.window))
+            all_keys = torch.cat([k[near], torch.stack(keys)])
+            weights = (all_keys @ q[n] * scale).exp()
+            out[n] = weights @ torch.cat([v[near], torch.stack(values)]) / weights.sum()
+        return out
+
+    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+
+
+NAIVE = dict(
+    softmax=softmax, linear=linear, squeeze_excite=squeeze_excite, gated=gated, hydra=hydra,
+    eva=eva, flow=flow,
+)  # fmt: skip
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('size', SIZES)
+@pytest.mark.parametrize('name', NAMES)
+def test_a_mixer_equals_its_equation(name, size):
+    own = dict(window=3, chunks=2) if name == 'eva' else {}
+    layer, inputs = build(name, **own), maps(size)
+    expected = NAIVE[name](layer, *inputs)
+    torch.testing.assert_close(layer(*inputs), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize('head_channels', [1, 2, 64])
+@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'hydra'])
+def test_every_head_dimension_of_the_paper_works(name, head_channels):
+    layer = make_mixer(name, 64, MOBILE_ATTENTION | dict(head_channels=head_channels)).eval()
+    out = layer(*torch.randn(2, 1, 64, 4, 5), torch.randn(1, 128, 4, 5))
+    assert out.shape == (1, 128, 4, 5)
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize('name', MIXERS)
+def test_gradients_reach_every_input_and_parameter(name):
+    # several hidden units: a single one may be negative, and a ReLU would block its gradient
+    layer = build(name, **(dict(reduction=1) if name == 'squeeze_excite' else {})).train()
+    inputs = [m.requires_grad_() for m in maps((9, 8), batch=1)]
+    layer(*inputs).square().sum().backward()
+    for tensor in (*inputs, *layer.parameters()):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
+        assert tensor.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize('name', ['softmax', 'flow', 'hydra'])
+def test_queries_may_lie_on_another_grid_than_keys(name):
+    layer = build(name)
+    query, key, value = maps((4, 6))
+    half = query[:, :, ::2, ::2]
+    out = layer(half, key, value)
+    assert out.shape == (2, VALUES, 2, 3)
+    if name != 'flow':  # where what a key gives depends on all queries
+        torch.testing.assert_close(out, layer(query, key, value)[:, :, ::2, ::2])
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize('name', NAMES)
+def test_half_precision_stays_finite_over_many_tokens(name, dtype):
+    layer = make_mixer(name, 16, MOBILE_ATTENTION).eval().to(dtype)
+    query, key, value = (3 * torch.randn(1, 16, 64, 64) - 5 for _ in range(3))
+    key[:, :, 0] = 0
+    assert layer(*(m.to(dtype) for m in (query, key, value))).isfinite().all()
+
+
+def test_hydra_is_not_linear_attention_with_heads_of_one_channel():
+    inputs = maps((4, 4))
+    one = make_mixer('linear', CHANNELS, MOBILE_ATTENTION | dict(head_channels=1))
+    assert (build('hydra')(*inputs) - one(*inputs)).abs().max() > 0.1
+
+
+def test_noise_of_eva_is_added_in_train_mode_only():
+    layer, inputs = build('eva', window=2, chunks=2), maps((4, 4))
+    torch.testing.assert_close(layer(*inputs), layer(*inputs))
+    layer.train()
+    assert (layer(*inputs) - layer(*inputs)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ('attention', 'options', 'named'),
+    [
+        ('talking', {}, r"'talking'; choose one of \('mobile', 'softmax', 'linear'"),
+        (dict(window=3), {}, r"\{'window': 3\}; choose one of"),
+        (
+            'hydra',
+            dict(head_channels=8),
+            "head_channels is 8: attention='hydra' takes no",
+        ),
+        (
+            'flow',
+            dict(kernel='cosine_sigmoid'),
+            "kernel is 'cosine_sigmoid': attention='flow'",
+        ),
+        (dict(type='eva', side=3), {}, "side is 3: attention='eva' takes head_channels, window, c"),
+        (dict(type='eva', window=0), {}, 'window is 0 and chunks is 7; both start at 1'),
+        (dict(type='squeeze_excite', reduction=0), {}, 'reduction is 0; it starts at 1'),
+        ('softmax', dict(head_channels=0), 'head_channels is 0; it starts at 1'),
+    ],
+)
+def test_bad_arguments_are_named_with_their_choices(attention, options, named):
+    with pytest.raises(ValueError, match=named):
+        make_mixer(attention, CHANNELS, MOBILE_ATTENTION | options)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_channels_that_do_not_divide_into_heads_are_named(name):
+    query, value = torch.zeros(1, 12, 2, 2), torch.zeros(1, 13, 2, 2)
+    with pytest.raises(ValueError, match='queries of 12 and values of 13 channels'):
+        make_mixer(name, 12, MOBILE_ATTENTION)(query, query, value)
