@@ -71,7 +71,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
         (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
         (
             ('--cfg-options', 'model.backbone.competition=False'),
-            'do not compete (competition=False): choose --method random or uvc',
+            'do not compete: choose --method random or uvc',
         ),
     ],
 )
