@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.deit import LAYOUTS
 from mmeffvit.layers.attention import MobileAttention, MultiHeadAttention
+from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 
@@ -119,6 +120,9 @@ class MobileMixer(nn.Module):
     def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
         maps = self.qkv(x).transpose(1, 2).unflatten(2, size).chunk(3, dim=1)  # (B, C, H, W)
         return self.proj(self.mix(*maps).flatten(2).transpose(1, 2))
+
+    def head_projections(self) -> HeadProjections:
+        return HeadProjections(self.mix, ((self.qkv, 3),), self.proj)
 
 
 class FeedForward(nn.Module):

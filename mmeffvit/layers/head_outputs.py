@@ -23,22 +23,27 @@ class HeadOutputs:
         count: The number of heads, from the inputs of the module.
         axis: The axis of the channels.
         incoming: Whether the tensor is the input of the module.
+        size: Number of channels of the heads, which are the first ones; None for all.
     """
 
     module: nn.Module
     count: Callable[[tuple[Tensor, ...]], int]
     axis: int = 1
     incoming: bool = False
+    size: int | None = None
 
     def hook(self, visit: Visit) -> RemovableHandle:
         """Call ``visit`` with the outputs of the heads in every forward pass."""
 
         def changed(x: Tensor, inputs: tuple[Tensor, ...]) -> Tensor | None:
-            heads = x.unflatten(self.axis, (self.count(inputs), -1)).movedim(self.axis, 1)
+            size = self.size or x.shape[self.axis]
+            own, others = x.split((size, x.shape[self.axis] - size), dim=self.axis)
+            heads = own.unflatten(self.axis, (self.count(inputs), -1)).movedim(self.axis, 1)
             found = visit(heads)
             if found is None:
                 return None
-            return found.movedim(1, self.axis).flatten(self.axis, self.axis + 1)
+            own = found.movedim(1, self.axis).flatten(self.axis, self.axis + 1)
+            return torch.cat((own, others), dim=self.axis)
 
         def before(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
             found = changed(inputs[0], inputs)

@@ -1,7 +1,7 @@
 """The projections of the heads of an attention layer, from which heads can be removed.
 
-A module with the projections of heads that can be removed has a method ``head_projections()`` that
-returns :class:`HeadProjections`, or None if its heads cannot.
+A module with the projections of the heads of a mixer has a method ``head_projections()`` that
+returns :class:`HeadProjections`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ class HeadProjections:
     """The modules around a layer whose channels are divided into its heads, in order.
 
     Args:
-        mixer: The layer; it has ``head_channels``, the query channels of a head.
+        mixer: The layer. Its heads can be removed if it has ``head_channels``, the query channels
+            of a head, and no weights of its own.
         projections: The modules that return channels of the heads, each with the number of maps
             that it returns concatenated: keys and values together are two. The first has the
             queries.
@@ -51,20 +52,16 @@ class HeadProjections:
 
 
 def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
-    """The layers of a model whose heads can be removed, by name, in the order of its modules.
-
-    A mixer with weights of its own has more channels than those of the projections.
-    """
-    methods = {
-        name: module.head_projections
+    """The layers of a model whose heads can be removed, by name, in the order of its modules."""
+    found = {
+        name: module.head_projections()
         for name, module in model.named_modules()
         if hasattr(module, 'head_projections')
     }
-    found = {name: method() for name, method in methods.items()}
     return {
         name: layer
         for name, layer in found.items()
-        if layer is not None and not any(True for _ in layer.mixer.parameters())
+        if hasattr(layer.mixer, 'head_channels') and not list(layer.mixer.parameters())
     }
 
 

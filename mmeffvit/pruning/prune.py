@@ -154,7 +154,7 @@ def layers_of(model: nn.Module) -> dict[str, HeadProjections]:
     if not layers:
         raise UserError(
             f'{type(backbone).__name__} has no heads of Mobile-Attention: only those can be '
-            'removed, as of EfficientFormerV2MobiAtt or PVTv2MobiAtt'
+            'removed, as of EfficientFormerV2MobiAtt, PVTv2MobiAtt or DeiTMobiAtt'
         )
     return layers
 

@@ -47,10 +47,7 @@ def competition_scores(
     """
     for name, layer in layers.items():
         if not getattr(layer.mixer, 'competition', False):
-            raise UserError(
-                f'the heads of {name} do not compete (competition=False): choose --method random '
-                'or uvc'
-            )
+            raise UserError(f'the heads of {name} do not compete: choose --method random or uvc')
     found: dict[str, list[Tensor]] = {name: [] for name in layers}
     with ExitStack() as stack:
         for name, layer in layers.items():

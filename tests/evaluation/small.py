@@ -38,7 +38,9 @@ test_dataloader = dict(
 
 def save(config: Config, folder: Path) -> tuple[Path, Path]:
     """A config and a checkpoint with random weights, large enough for the heads to matter."""
-    config.dump(folder / 'config.py')
+    # mmengine confuses runs of one second whose configs have one name
+    path = folder / f'{config.default_scope}.py'
+    config.dump(path)
     init_default_scope(config.default_scope)
     torch.manual_seed(0)
     model = build_model(own_model_config(config))
@@ -48,7 +50,7 @@ def save(config: Config, folder: Path) -> tuple[Path, Path]:
         if 'conv_seg' in name:  # blind to what all pixels share, which would give one class
             parameter.data -= parameter.data.mean(dim=-3 if parameter.ndim > 1 else 0, keepdim=True)
     torch.save(dict(state_dict=model.state_dict()), folder / 'epoch_1.pth')
-    return folder / 'config.py', folder / 'epoch_1.pth'
+    return path, folder / 'epoch_1.pth'
 
 
 def save_segmentor(backbone: str, data: Path, folder: Path) -> tuple[Path, Path]:

@@ -10,7 +10,14 @@ from torch import nn
 from mmeffvit.evaluation.heads.layers import heads_of, layers_with_heads
 from mmeffvit.evaluation.heads.similarity import compare_heads
 from mmeffvit.layers.attention import (
+    ControlVariateAttention,
+    FlowAttention,
+    GatedAttention,
     MobileAttention,
+    MultiHeadAttention,
+    PartialMultiHeadAttention,
+    SelfAttention,
+    SoftmaxAttention,
     SpatialReductionAttention,
     TalkingHeadsAttention,
 )
@@ -22,6 +29,10 @@ MIXERS = {
     'mobile': MobileAttention(head_channels=4),
     'linear': MobileAttention(head_channels=4, competition=False),
     'talking': TalkingHeadsAttention(4, (5, 4)),
+    'softmax': SoftmaxAttention(4),
+    'flow': FlowAttention(4),
+    'eva': ControlVariateAttention(4, window=2, chunks=2),
+    'gated': GatedAttention(16, 4),
 }
 SEQUENCE = X.flatten(2).transpose(1, 2)  # (2, 20, 16)
 
@@ -57,6 +68,32 @@ def test_a_head_of_spatial_reduction_is_its_columns_of_the_projection(reduction)
     blind.proj.weight[:, 4:8] = 0
     heads_of(layer).hook(without(1))
     torch.testing.assert_close(layer(X), blind(X))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ('layer', 'out', 'inputs'),
+    [
+        (MultiHeadAttention(16, 4), 'proj', (SEQUENCE, (4, 5))),
+        (SelfAttention(16, 4), 'out', (X,)),
+        (PartialMultiHeadAttention(24, 16), 'proj.conv', (torch.cat((X, X[:, :8]), dim=1),)),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_a_head_of_other_layers_is_its_columns_of_the_projection(layer, out, inputs):
+    if isinstance(layer, PartialMultiHeadAttention):
+        nn.init.ones_(layer.proj.norm.weight)
+    layer.eval()
+    blind = copy.deepcopy(layer)
+    blind.get_submodule(out).weight[:, 4:8] = 0
+    expected = blind(*inputs)
+    assert not torch.allclose(layer(*inputs), expected)
+    with compare_heads(layers_with_heads(layer)) as (outputs, maps):
+        layer(*inputs)
+    assert len(outputs[''].by_head()) == 4
+    assert len(maps) == hasattr(layer, 'read_attention')
+    heads_of(layer).hook(without(1))
+    torch.testing.assert_close(layer(*inputs), expected)
 
 
 @torch.no_grad()

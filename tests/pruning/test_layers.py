@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.backbones import EfficientFormerV2MobiAtt, PVTv2MobiAtt
-from mmeffvit.backbones.pvtv2 import MobileMixer
+from mmeffvit.backbones import EfficientFormerV2MobiAtt, PVTv2MobiAtt, deit, pvtv2
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.layers.attention import DownsamplingAttention, LocalGlobalAttention, MobileAttention
@@ -26,28 +25,11 @@ SETTINGS = [
 ]
 
 
-class SequenceMixer(nn.Module):
-    """Mobile-Attention of a sequence, with one linear layer for queries, keys and values."""
-
-    def __init__(self, channels: int, mobile: dict) -> None:
-        super().__init__()
-        self.qkv = nn.Linear(channels, 3 * channels)
-        self.mix = MobileAttention(**mobile)
-        self.proj = nn.Linear(channels, channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        maps = self.qkv(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2).chunk(3, dim=1)
-        return self.proj(self.mix(*maps).flatten(2).transpose(1, 2))
-
-    def head_projections(self) -> HeadProjections:
-        return HeadProjections(self.mix, ((self.qkv, 3),), self.proj)
-
-
 LAYERS = {  # 4 channels in queries and keys of a head, and 8 or 4 in its values
     'blocks': lambda mixer: LocalGlobalAttention(24, 24, 48, mixer, stride=2),
     'downsampling': lambda mixer: DownsamplingAttention(24, 32, 24, 48, mixer, key_stride=2),
-    'pvtv2': lambda mobile: MobileMixer(24, mobile),
-    'sequence': lambda mobile: SequenceMixer(24, mobile),
+    'pvtv2': lambda mobile: pvtv2.MobileMixer(24, 'mobile', mobile),
+    'deit': lambda mobile: deit.MobileMixer(24, mobile),
 }
 TINY = dict(channels=(8, 16, 24, 32), depths=(1, 1, 2, 1), attended=(1, 1), narrow=((0, 0),) * 2)
 MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsampling='mobile')
@@ -55,7 +37,7 @@ MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsa
 
 def make_layer(name: str, settings: dict) -> nn.Module:
     torch.manual_seed(0)
-    mobile = settings if name in ('pvtv2', 'sequence') else MobileAttention(**settings)
+    mobile = settings if name in ('pvtv2', 'deit') else MobileAttention(**settings)
     return randomized(LAYERS[name](mobile)).double().eval()
 
 
@@ -93,11 +75,12 @@ def test_a_layer_without_heads_equals_the_layer_with_their_outputs_at_zero(name,
     assert layer.count == HEADS
     layer.keep(KEPT)
     assert layer.count == len(KEPT)
-    before = whole(X)
+    inputs = (X.flatten(2).transpose(1, 2), (6, 8)) if name == 'deit' else (X,)
+    before = whole(*inputs)
     leave_out(*prunable_layers(whole).values())
-    expected = whole(X)
+    expected = whole(*inputs)
     assert not torch.allclose(before, expected, rtol=0.1)  # the heads do matter
-    torch.testing.assert_close(smaller(X), expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(smaller(*inputs), expected, rtol=1e-10, atol=1e-10)
 
 
 @torch.no_grad()
@@ -188,3 +171,8 @@ def test_other_scores_and_the_choice():
     first, second, other = (random_scores(layers, seed)['a'] for seed in (0, 0, 1))
     assert first.equal(second)
     assert not first.equal(other)
+
+
+def test_a_mixer_with_weights_of_its_own_keeps_its_heads():
+    settings = dict(arch=TINY, head_channels=32, attention='gated')
+    assert not prunable_layers(EfficientFormerV2MobiAtt(**settings))

@@ -71,7 +71,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
         (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
         (
             ('--cfg-options', 'model.backbone.competition=False'),
-            'do not compete (competition=False): choose --method random or uvc',
+            'do not compete: choose --method random or uvc',
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['epoch_1.pth', 'config.pth', 'tiny.pth'])
+@pytest.mark.parametrize('name', ['epoch_1.pth', 'mmseg.pth', 'tiny.pth'])
 def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
     folder = segmentor[0].parent
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -65,7 +65,7 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
     if not found:
         raise UserError(
             f'{type(model).__name__} has no attention layer with heads: choose a model with '
-            'EfficientFormerV2, PVTv2 or their Mobile-Attention forms, or a DETR'
+            'EfficientFormerV2, PVTv2, DeiT or their Mobile-Attention forms, or a DETR'
         )
     try:
         return select(found, patterns)
@@ -82,7 +82,9 @@ class LayerHeads:
     def hook(self, visit: Visit) -> RemovableHandle:
         return self.layer.head_outputs().hook(visit)
 
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle:
+    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle | None:
+        if not hasattr(self.layer, 'read_attention'):
+            return None
         return self.layer.register_forward_pre_hook(partial(read_maps, visit=visit))
 
 

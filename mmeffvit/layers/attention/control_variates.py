@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from .heads import check_head_channels, count_heads
+from mmeffvit.layers.head_outputs import HeadOutputs
+
+from .heads import check_head_channels, count_heads, mixed_heads
 
 
 def extents(size: tuple[int, int], sides: tuple[int, int]) -> tuple[int, int]:
@@ -118,6 +120,9 @@ class ControlVariateAttention(nn.Module):
         logits = (logits * self.head_channels**-0.5).masked_fill(~own, -torch.inf)
         values = logits.softmax(dim=3).transpose(3, 4) @ value  # (B, M, chunks, 1, C / M)
         return keys.unsqueeze(2), values.transpose(2, 3)
+
+    def head_outputs(self) -> HeadOutputs:
+        return mixed_heads(self)
 
     def extra_repr(self) -> str:
         return f'head_channels={self.head_channels}, window={self.window}, chunks={self.chunks}'

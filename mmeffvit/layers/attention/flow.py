@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from .heads import check_head_channels, split_heads
+from mmeffvit.layers.head_outputs import HeadOutputs
+
+from .heads import check_head_channels, mixed_heads, split_heads
 
 
 def inner(x: Tensor, vector: Tensor) -> Tensor:
@@ -55,6 +57,9 @@ class FlowAttention(nn.Module):
         context = (value * weights) @ key.transpose(2, 3)  # (B, M, C / M, D)
         mixed = context @ (query / incoming) * received.sigmoid()
         return mixed.flatten(1, 2).unflatten(2, size)
+
+    def head_outputs(self) -> HeadOutputs:
+        return mixed_heads(self)
 
     def extra_repr(self) -> str:
         return f'head_channels={self.head_channels}'

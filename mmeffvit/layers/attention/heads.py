@@ -1,6 +1,8 @@
 """Division of queries, keys and values into heads."""
 
-from torch import Tensor
+from torch import Tensor, nn
+
+from mmeffvit.layers.head_outputs import HeadOutputs
 
 
 def count_heads(query: Tensor, value: Tensor, head_channels: int) -> int:
@@ -35,3 +37,8 @@ def check_head_channels(head_channels: int) -> int:
     if head_channels < 1:
         raise ValueError(f'head_channels is {head_channels}; it starts at 1')
     return head_channels
+
+
+def mixed_heads(mixer: nn.Module) -> HeadOutputs:
+    """The heads of a mixer with ``head_channels``, in the map that it returns."""
+    return HeadOutputs(mixer, lambda inputs: count_heads(inputs[0], inputs[2], mixer.head_channels))

@@ -171,7 +171,7 @@ class LocalGlobalAttention(nn.Module):
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
 
-    def head_projections(self) -> HeadProjections | None:
+    def head_projections(self) -> HeadProjections:
         return head_projections(self)
 
 
@@ -228,13 +228,10 @@ class DownsamplingAttention(nn.Module):
         mixed = self.mixer(query, *tokens) + self.value_local(value)
         return self.project(self.act(mixed))
 
-    def head_projections(self) -> HeadProjections | None:
+    def head_projections(self) -> HeadProjections:
         return head_projections(self)
 
 
-def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> HeadProjections | None:
-    """The projections of Mobile-Attention's heads; those of talking heads are mixed."""
-    if not hasattr(layer.mixer, 'head_channels'):
-        return None
+def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> HeadProjections:
     modules = (layer.query, layer.key, layer.value, layer.value_local)
     return HeadProjections(layer.mixer, tuple((module, 1) for module in modules), layer.project)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .heads import check_head_channels, count_heads
+from .heads import check_head_channels, count_heads, mixed_heads
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
@@ -162,7 +162,7 @@ class MobileAttention(nn.Module):
         )  # fmt: skip
 
     def head_outputs(self) -> HeadOutputs:
-        return HeadOutputs(self, lambda inputs: self.num_heads(inputs[0], inputs[2]))
+        return mixed_heads(self)
 
     def extra_repr(self) -> str:
         return (

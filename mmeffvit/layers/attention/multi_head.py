@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.layers.head_outputs import HeadOutputs
+
 from .reading import Locate, Reading, over_queries
 
 
@@ -60,4 +62,7 @@ class MultiHeadAttention(nn.Module):
             arrays[name] = weights.mean(dim=2)[0, :, num_tokens:].unflatten(1, size)  # (M, H, W)
         title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
         maps = {'': arrays['attention'].mean(dim=0)}
-        return Reading('multi_head', title, maps, arrays, queried=True)
+        return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self.proj, lambda _: self.num_heads, axis=2, incoming=True)

@@ -2,6 +2,8 @@
 
 from torch import Tensor
 
+from mmeffvit.layers.head_outputs import HeadOutputs
+
 from .reading import Locate, Reading, over_queries, rows_of_queries
 from .single_head import SingleHeadSelfAttention
 
@@ -49,4 +51,8 @@ class PartialMultiHeadAttention(SingleHeadSelfAttention):
         attention = weights.mean(dim=2)[0].unflatten(1, key.shape[2:])
         title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
         maps = {'': attention.mean(dim=0)}
-        return Reading('multi_head', title, maps, {'attention': attention}, queried=True)
+        arrays = {'attention': attention}
+        return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self.proj, lambda _: self.num_heads, incoming=True, size=self.sizes[0])

@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.layers.head_outputs import HeadOutputs
+
 from .patches import check_sampling, from_tokens, to_tokens
 
 
@@ -53,3 +55,6 @@ class SelfAttention(nn.Module):
         # strided queries and keys would make the kernel five times slower
         tokens = (m.transpose(2, 3).contiguous() for m in (query, key, value))
         return F.scaled_dot_product_attention(*tokens).transpose(2, 3)
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self.out, lambda _: self.num_heads, incoming=True)

@@ -3,7 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .heads import check_head_channels, count_heads, split_heads
+from mmeffvit.layers.head_outputs import HeadOutputs
+
+from .heads import check_head_channels, count_heads, mixed_heads, split_heads
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
@@ -49,7 +51,11 @@ class SoftmaxAttention(nn.Module):
         attention = weights.mean(dim=2)[0].unflatten(1, key.shape[2:])  # (M, H, W)
         title = f'mean over {heads} heads, {over_queries(locate)}'
         maps = {'': attention.mean(dim=0)}
-        return Reading('softmax', title, maps, {'attention': attention}, queried=True)
+        arrays = {'attention': attention}
+        return Reading('softmax', title, maps, arrays, queried=True, by_head='attention')
+
+    def head_outputs(self) -> HeadOutputs:
+        return mixed_heads(self)
 
     def extra_repr(self) -> str:
         return f'head_channels={self.head_channels}'
