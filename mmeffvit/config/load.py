@@ -207,8 +207,10 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
         )
     require('mmcv.ops')
     require(scope)
-    if scope not in DENSE or uses_mmpretrain(config.get('model')):
+    if scope not in DENSE:
         import_module(CLASSIFICATION)
+    if uses_mmpretrain(config.get('model')):
+        require('mmpretrain')
     return scope
 
 
