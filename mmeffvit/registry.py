@@ -28,6 +28,7 @@ MODELS = Registry(
     scope='mmeffvit',
     locations=[
         'mmeffvit.backbones',
+        'mmeffvit.distillation',
         'mmeffvit.necks',
         *(module for package, module in HEADS.items() if find_spec(package)),
         *OF_CLASSIFIERS,

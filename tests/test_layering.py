@@ -14,7 +14,15 @@ LAYERS = (  # a package may import those of earlier layers
     {'errors', 'version', 'layers'},
     {'registry', 'utils'},
     {'checkpoints'},
-    {'backbones', 'necks', 'classification', 'detection', 'segmentation', 'datasets'},
+    {
+        'backbones',
+        'necks',
+        'classification',
+        'detection',
+        'segmentation',
+        'datasets',
+        'distillation',
+    },
     {'config'},
     {'checks', 'zoo'},
     {'engine'},
@@ -34,6 +42,7 @@ ALLOWED = {  # allowed imports besides the standard library
     'checkpoints': {'torch', 'numpy', 'safetensors', 'huggingface_hub', 'mmengine', 'rich'},
     'backbones': {'torch', 'mmengine', 'typing_extensions'},
     'necks': {'torch', 'mmengine'},
+    'distillation': {'torch', 'mmengine'},
     'config': {'torch', 'numpy', 'mmengine'},
 }
 FILES = sorted(PACKAGE.rglob('*.py'))

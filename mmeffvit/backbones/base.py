@@ -1,5 +1,6 @@
 """The base class of all backbones: declared attributes, outputs and frozen stages."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from torch import Tensor, is_grad_enabled, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from mmeffvit.checkpoints import Layout, load_weights
+from mmeffvit.checkpoints import Layout, LoadReport, load_weights
 from mmeffvit.layers.head_projections import keep_first_heads
 
 Arch = TypeVar('Arch')
+State = TypeVar('State')  # what blocks pass on: a map, in most families
 
 MIN_SIDE = 32  # pixels: a smaller image has less than one cell at stride 32
 FINEST_OUTPUT_STRIDE = 8
@@ -137,14 +139,14 @@ class Stage(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.with_cp = False
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: State) -> State:
         recompute = self.with_cp and self.training and is_grad_enabled()
         for step in (self.downsample, *self.blocks):
             x = recomputed(step, x) if recompute else step(x)
         return x
 
 
-def recomputed(block: nn.Module, x: Tensor) -> Tensor:
+def recomputed(block: nn.Module, x: State) -> State:
     """Run ``block(x)`` with activation checkpointing: it is recomputed in backward."""
     contexts = partial(_contexts, block)
     return checkpoint(block, x, use_reentrant=False, context_fn=contexts)
@@ -310,7 +312,9 @@ class Backbone(BaseModule):
         self.load_pretrained(config['checkpoint'], prefix=config.get('prefix'))
         self.is_init = True
 
-    def load_pretrained(self, checkpoint: str | PathLike, *, prefix: str | None = None) -> None:
+    def load_pretrained(
+        self, checkpoint: str | PathLike, *, prefix: str | None = None
+    ) -> LoadReport:
         """Load released weights, official or timm's, and log one line that counts the tensors.
 
         Keys of the classifier and of stages that this backbone does not build are ignored; output
@@ -320,6 +324,9 @@ class Backbone(BaseModule):
             checkpoint: A path, an http(s) URL or ``hf://OWNER/REPOSITORY``; see
                 :func:`mmeffvit.checkpoints.sources.fetch`.
             prefix: Use only the keys with this prefix, and strip it.
+
+        Returns:
+            What became of every tensor; its ``by_tensor()`` is logged at level DEBUG.
 
         Raises:
             mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit;
@@ -331,11 +338,17 @@ class Backbone(BaseModule):
             checkpoint,
             self.layouts,
             prefix=prefix,
-            unused=rf'^(output_norms|stages\.({unbuilt}))\.|{self.unused}',
+            unused={
+                r'^output_norms\.': 'this map has no output norm here',
+                rf'^stages\.({unbuilt})\.': 'no map of this stage is returned',
+                self.unused: f'{type(self).__name__} has no such layer in this form',
+            },
             fresh=r'^output_norms\.',
             adapt=self.adapt_weights,
         )
         print_log(str(report), logger='current')
+        print_log(report.by_tensor(), logger='current', level=logging.DEBUG)
+        return report
 
     def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return adapted versions of those remapped tensors that do not fit as they are."""

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from .sources import fetch
 
 # a counter that some releases leave out; it has no effect at a fixed momentum
 COUNTERS = r'\.num_batches_tracked$'
+NO_PART = 'no part of a backbone'
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class LoadReport:
     missing: tuple[str, ...]
     reordered: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()  # for another number of classes: they keep their first values
+    reasons: Mapping[str, str] = field(default_factory=dict)  # for ignoring, by key
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
@@ -40,6 +42,16 @@ class LoadReport:
             f'{reordered}{resized}{len(self.dropped)} ignored, {len(self.missing)} missing{fresh}'
         )
 
+    def by_tensor(self) -> str:
+        """A line per tensor: our key of a loaded one and how, the key of an ignored one and why."""
+        changed = dict.fromkeys(self.reordered, ', reordered') | dict.fromkeys(
+            self.resized, ', resized'
+        )
+        lines = [f'loaded      {key}{changed.get(key, "")}' for key in self.loaded]
+        lines += [f'ignored     {key}: {self.reasons.get(key, NO_PART)}' for key in self.dropped]
+        lines += [f'starts anew {key}' for key in (*self.missing, *self.fresh)]
+        return '\n'.join(lines)
+
 
 def load_weights(
     module: nn.Module,
@@ -47,7 +59,7 @@ def load_weights(
     layouts: Iterable[Layout],
     *,
     prefix: str | None = None,
-    unused: str | None = None,
+    unused: Mapping[str, str] | None = None,
     fresh: str | None = None,
     adapt: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,
 ) -> LoadReport:
@@ -59,7 +71,7 @@ def load_weights(
             :func:`mmeffvit.checkpoints.sources.fetch`.
         layouts: Layouts the checkpoint may have.
         prefix: Read only the keys that start so, and cut this off.
-        unused: Pattern of converted keys that the module may lack.
+        unused: Patterns of converted keys that the module may lack, with the reason.
         fresh: Pattern of the module's keys that the checkpoint may lack.
         adapt: Given the converted tensors, returns those that must be resized to fit, resized.
 
@@ -83,7 +95,7 @@ def load_weights(
         )
     renamed, dropped = rename(tensors, layout.table)
     target = module.state_dict()
-    skipped = [k for k, new in renamed.items() if new not in target and _matches(unused, new)]
+    skipped = reasons_to_skip({k: v for k, v in renamed.items() if v not in target}, unused or {})
     state = {new: tensors[old] for old, new in renamed.items() if old not in skipped}
     resized = adapt(state) if adapt else {}
     state |= resized
@@ -98,7 +110,23 @@ def load_weights(
         resized=tuple(resized),
         dropped=(*outside, *dropped, *skipped),
         missing=tuple(missing),
+        reasons=skipped,
     )
+
+
+def reasons_to_skip(renamed: Mapping[str, str], unused: Mapping[str, str]) -> dict[str, str]:
+    """Why keys may be ignored; those that may not are left out.
+
+    Args:
+        renamed: The converted key of each.
+        unused: Patterns of converted keys that are not used, with the reason.
+    """
+    unused = {**unused, COUNTERS: 'a counter that this model has not'}
+    return {
+        key: next(reason for pattern, reason in unused.items() if re.search(pattern, new))
+        for key, new in renamed.items()
+        if any(re.search(pattern, new) for pattern in unused)
+    }
 
 
 def put(module: nn.Module, state: dict[str, Tensor], checkpoint: object) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.zoo.convert import convert, write
+from mmeffvit.zoo.convert import convert, convert_into, write
 
 from .arguments import add_allow_non_finite, new_parser, output_file, run_command
 
@@ -20,15 +20,28 @@ def make_parser() -> ArgumentParser:
     add('--averaged', action='store_true', help='take the EMA weights')
     add('--backbone-only', action='store_true', help='of a whole model, the backbone alone')
     add('--classifier', action='store_true', help='of a classifier, its head too')
+    add('--into', metavar='BACKBONE', help='load into it, such as DeiTMobiAtt:t, and list tensors')
     add('--prefix', help='read only the keys that start so')
     add_allow_non_finite(parser)
     return parser
 
 
-def run(source: str, out: Path | None, dry_run: bool, **values: Any) -> None:
+def run(
+    source: str,
+    out: Path | None,
+    dry_run: bool,
+    into: str | None,
+    prefix: str | None,
+    **values: Any,
+) -> None:
     if out is None and not dry_run:
         raise UserError('give OUT, or --dry-run')
-    conversion = convert(source, **values)
+    if into is None:
+        conversion = convert(source, prefix=prefix, **values)
+    elif any(values.values()):
+        raise UserError('--into does not go with --averaged and --backbone-only')
+    else:
+        conversion = convert_into(source, into, prefix=prefix)
     print(conversion)
     if not dry_run:
         write(conversion, out)

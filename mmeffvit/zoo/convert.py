@@ -12,11 +12,12 @@ from torch import Tensor
 
 from mmeffvit.backbones import Backbone, families
 from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, rename
-from mmeffvit.checkpoints.load import below, is_counter, same_size
+from mmeffvit.checkpoints.load import LoadReport, below, is_counter, same_size
 from mmeffvit.checkpoints.models import fit, is_classifier, read_model, release_of
 from mmeffvit.checkpoints.read import AVERAGED_WEIGHTS, WEIGHTS
 from mmeffvit.checkpoints.rename import recognize
 from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL, open_config
 from mmeffvit.errors import UserError
@@ -39,12 +40,15 @@ class Conversion:
     renamed: dict[str, str]  # our key of every kept one
     dropped: tuple[str, ...]
     reordered: tuple[str, ...] = ()
+    report: LoadReport | None = None  # into a given backbone
 
     @property
     def name(self) -> str:
         return f'{self.family} {self.arch!r}' if self.arch else self.family
 
     def __str__(self) -> str:
+        if self.report is not None:
+            return f'{self.report.by_tensor()}\n{self.report}'
         parts = sorted({key.rsplit('.', 1)[0] for key in self.dropped})
         dropped = f': {", ".join(parts[:8])}{" ..." * (len(parts) > 8)}' if parts else ''
         parameters = sum(value.numel() for value in self.tensors.values())
@@ -138,6 +142,39 @@ def convert_model(source: str, content: Mapping[str, Any]) -> Conversion:
         renamed={old: new for old, new in release['keys'].items() if new in state},
         dropped=report.dropped,
         reordered=report.reordered,
+    )
+
+
+def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
+    """Load weights into a backbone, perhaps of another form, and say what becomes of every tensor.
+
+    Args:
+        source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
+        backbone: As 'EfficientFormerV2MobiAtt:s0', see
+            :func:`mmeffvit.config.backbones.parse_backbone`.
+        prefix: Read only the keys that start so, and cut this off.
+
+    Returns:
+        The tensors that were loaded, by the keys of the backbone.
+
+    Raises:
+        CheckpointError: If it cannot be read, or does not fit.
+        UserError: If the backbone is none of ours.
+    """
+    module = build_backbone(parse_backbone(backbone))
+    if not isinstance(module, Backbone):
+        raise UserError(f'{backbone!r} is not of this package; choose from {", ".join(families())}')
+    report = module.load_pretrained(source, prefix=prefix)
+    state = module.state_dict()
+    return Conversion(
+        source=str(source),
+        family=type(module).__name__,
+        arch=None,
+        layout=report.layout,
+        tensors={key: state[key] for key in report.loaded},
+        renamed={},
+        dropped=report.dropped,
+        report=report,
     )
 
 
