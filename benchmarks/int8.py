@@ -1,7 +1,8 @@
 """int8 files of backbones, batch 1, one thread: both routes beside our float file in ONNX Runtime.
 
 Weights are random, with the batch norms' statistics taken from the images, which are smooth noise:
-decibels show what the arithmetic loses, not what a trained model loses.
+decibels show what the arithmetic loses, not what a trained model loses. Of trained models, files of
+less than 15 dB are refused.
 """
 
 import tempfile
@@ -139,7 +140,8 @@ def render(rows: Rows) -> list[str]:
             else:
                 cells += ['refused', '', '']
         lines.append(cells)
-    return [*table(heading, lines), '', QUANTILE]
+    text = 'Random weights, which lose more than trained ones; see docs/runtimes.md for accuracies.'
+    return [*table(heading, lines), '', f'{QUANTILE} {text}']
 
 
 def targets(rows: Rows) -> list[Target]:

@@ -15,7 +15,7 @@ from mmeffvit.backbones.swiftformer import ATTENTIONS as SWIFTFORMER
 from mmeffvit.layers.attention import (
     MIXERS,
     MOBILE_ATTENTION,
-    MultiHeadSelfAttention,
+    PartialMultiHeadAttention,
     SingleHeadSelfAttention,
     make_mixer,
 )
@@ -62,8 +62,8 @@ GROUPS: dict[str, Layers] = {
         'single head, 1 / 4.67': partial(SingleHeadSelfAttention, CHANNELS, ATTENDED),
         'single head, 1 / 2': partial(SingleHeadSelfAttention, CHANNELS, CHANNELS // 2),
         'single head, 1': partial(SingleHeadSelfAttention, CHANNELS, CHANNELS),
-        '4 heads, 1 / 4.67': partial(MultiHeadSelfAttention, CHANNELS, ATTENDED),
-        '4 heads, 1': partial(MultiHeadSelfAttention, CHANNELS, CHANNELS),
+        '4 heads, 1 / 4.67': partial(PartialMultiHeadAttention, CHANNELS, ATTENDED),
+        '4 heads, 1': partial(PartialMultiHeadAttention, CHANNELS, CHANNELS),
     },
 }
 
