@@ -1,6 +1,6 @@
 """Hostile inputs and faults end well or in one clear line: the same few hundred cases every time.
 
-``make hostile`` runs ten times as many.
+``make hostile`` runs all of them, and twenty times as many random ones.
 """
 
 import json
@@ -34,4 +34,4 @@ def test_hostile_inputs_neither_run_nor_lose_nor_break_anything(part, tmp_path):
         if v['outcome'] != 'clean'
     ]
     assert not faults, '\n\n'.join(faults)
-    assert len(verdicts) > 500
+    assert len(verdicts) > 250

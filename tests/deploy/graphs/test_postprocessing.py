@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
 
 pytest.importorskip('mmcv.ops')
 
 from mmeffvit.deploy.compare import batch, make_batches, match
 from mmeffvit.deploy.graphs import ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
+from mmeffvit.deploy.graphs.dense import rows
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.masks import paste_mask
 
@@ -33,6 +36,28 @@ def test_nms_within_classes_keeps_what_mmcv_keeps():
         torch.testing.assert_close(found[0][i], expected[:10, :4])
         torch.testing.assert_close(found[1][i], expected[:10, 4])
         assert torch.equal(found[2][i], labels[i][valid][kept][:10])
+
+
+class Rows(nn.Module):
+    """Predictions of a head on a map whose sides are twice those of a coarser one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(3, 24, 3, 32, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return rows(F.pixel_shuffle(torch.cat([self.head(x)] * 4, dim=1), 2), 4)
+
+
+def test_the_coordinates_of_a_box_are_four_at_any_image_size():
+    """As an expression of the image size, OpenVINO's NMS would refuse them."""
+    axes = dict.fromkeys((0, 2, 3), Dim.DYNAMIC)
+    program = torch.export.export(Rows(), (torch.rand(2, 3, 96, 128),), dynamic_shapes=(axes,))
+    (result,) = next(node for node in program.graph.nodes if node.op == 'output').args[0]
+    shape = result.meta['val'].shape
+    assert isinstance(shape[2], int)
+    assert shape[2] == 4
+    assert not isinstance(shape[1], int)
 
 
 def test_unsupported_nms_is_refused():
