@@ -115,6 +115,15 @@ def test_half_precision_stays_finite_over_many_tokens(dtype, offset):
     assert out.isfinite().all()
 
 
+def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
+    torch.manual_seed(0)
+    maps = [scale * torch.randn(1, 16, 8, 8) for scale in (100, 100, 1)]
+    query, key, value = maps[0] - 100, maps[1] - 100, maps[2]
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    MobileAttention(4)(*inputs).square().sum().backward()
+    assert all(x.grad.isfinite().all() for x in inputs)
+
+
 @pytest.mark.parametrize(
     ('options', 'named'),
     [

@@ -24,6 +24,12 @@ def flow(first: Tensor, second: Tensor) -> Tensor:
     return ((first + EPSILON) * (second + EPSILON)).sum(dim=-2)
 
 
+def smallest_divisor(dtype: torch.dtype) -> float:
+    """For a product of sigmoids, which may be zero; backward divides by its square, too."""
+    tiny = torch.finfo(dtype).tiny
+    return tiny if dtype == torch.float16 else tiny**0.5  # the root would be 0.008 in float16
+
+
 class MobileAttention(nn.Module):
     """Mobile-Attention: linear attention of sigmoid features, weighted by a competition of heads.
 
@@ -128,8 +134,7 @@ class MobileAttention(nn.Module):
         """Z divided by N, (B, M, N)."""
         if self.normalizer == 'token':
             shares = (query * key.mean(dim=-1, keepdim=True)).sum(dim=-2)
-            # the sigmoid of a large negative number is zero in float16
-            return shares.clamp_min(torch.finfo(shares.dtype).tiny)
+            return shares.clamp_min(smallest_divisor(shares.dtype))
         return flow(query, key.sum(dim=1, keepdim=True)) / key.shape[3]
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
