@@ -157,7 +157,12 @@ def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
 def run_script(command: list[str]) -> int:
     """Run a script with its arguments as ``python`` would, but in this process; its exit code."""
     path = [str(Path(command[0]).parent), *sys.path]
-    with mock.patch.object(sys, 'argv', command), mock.patch.object(sys, 'path', path):
+    with (
+        mock.patch.object(sys, 'argv', command),
+        mock.patch.object(sys, 'path', path),
+        # a run is named after its config and second: the next would log where this one did
+        mock.patch.dict(MMLogger._instance_dict),
+    ):
         try:
             runpy.run_path(command[0], run_name='__main__')
         except SystemExit as stop:
