@@ -3,7 +3,7 @@
 from itertools import groupby
 from pathlib import Path
 
-from docs.hooks.results import END, HEADS, START, link, numbers, table
+from docs.hooks.results import HEADS, link, numbers, table, with_tables
 from mmeffvit.zoo import Model, read_models
 
 PAGE = Path(__file__).resolve().parents[1] / 'models.md'
@@ -11,13 +11,7 @@ HEADING = ('name', 'model', 'data', 'parameters', 'published', 'by', 'weights')
 
 
 def write_page() -> None:
-    PAGE.write_text(with_tables(PAGE.read_text()))
-
-
-def with_tables(page: str) -> str:
-    """The page with the current tables between its two markers."""
-    before, rest = page.split(START)
-    return before + START + tables() + END + rest.split(END)[1]
+    PAGE.write_text(with_tables(PAGE.read_text(), tables()))
 
 
 def tables() -> str:

@@ -18,13 +18,13 @@ HEADING = ('config', 'model', 'schedule', 'parameters', 'multiply-adds', 'publis
 
 
 def write_page() -> None:
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(), tables()))
 
 
-def with_tables(page: str) -> str:
+def with_tables(page: str, current: str) -> str:
     """The page with the current tables between its two markers."""
     before, rest = page.split(START)
-    return before + START + tables() + END + rest.split(END)[1]
+    return before + START + current + END + rest.split(END)[1]
 
 
 def tables() -> str:

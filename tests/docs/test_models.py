@@ -2,13 +2,14 @@
 
 import re
 
-from docs.hooks.models import PAGE, with_tables
+from docs.hooks.models import PAGE, tables
+from docs.hooks.results import with_tables
 from mmeffvit.zoo import list_models
 
 
 def test_the_tables_are_those_of_the_metafile():
     # after a change of the metafile: python docs/hooks/models.py
-    assert PAGE.read_text() == with_tables(PAGE.read_text())
+    assert PAGE.read_text() == with_tables(PAGE.read_text(), tables())
 
 
 def test_every_released_model_has_a_row_with_its_source_license_and_address():

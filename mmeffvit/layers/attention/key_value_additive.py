@@ -1,4 +1,4 @@
-"""Additive attention with the interaction of keys and values that SwiftFormer leaves out."""
+"""Additive attention with the interaction of keys and values that SwiftFormer omits."""
 
 from torch import Tensor, nn
 
