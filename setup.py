@@ -1,4 +1,4 @@
-"""Packaging: only ``mmeffvit`` at top level, with the configs and the tools inside."""
+"""Packaging: ``mmeffvit`` with the configs and the tools inside, and one file for mmcv."""
 
 import shutil
 import sysconfig
@@ -11,14 +11,24 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 CARRIED = ('configs', 'tools')
 MODELS = 'model-index.yml'
+OPERATORS = Path('mmcv', '_ext.py')  # where mmcv looks for its operators
 
 
 class BuildWithConfigs(build_py):
-    """Copy configs, tools and the model index to ``mmeffvit/.mim``, where mim expects them."""
+    """Copy configs, tools and the model index to ``mmeffvit/.mim``, where mim expects them.
+
+    The file with which mmcv finds our operators goes to mmcv's folder.
+    """
 
     def run(self) -> None:
         super().run()
-        if getattr(self, 'editable_mode', False):
+        editable = getattr(self, 'editable_mode', False)
+        # files outside the checkout go directly into the wheel of an editable installation
+        library = self.get_finalized_command('install').install_lib if editable else self.build_lib
+        target = Path(library, OPERATORS.parent.name)
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / 'mmeffvit' / 'operators' / OPERATORS.name, target)
+        if editable:
             return  # the checkout itself is used
         for name in CARRIED:
             target = Path(self.build_lib, 'mmeffvit', '.mim', name)
@@ -49,7 +59,12 @@ namespace: dict[str, str] = {}
 exec((ROOT / 'mmeffvit' / 'version.py').read_text(), namespace)
 
 TRAINING = ['torch>=2.6', requirement('mmengine', 'mmengine', '>=0.10.0')]
-MMCV = requirement('mmcv', 'mmcv', '>=2.0.0,<2.2.0')
+OPENMMLAB = [
+    *TRAINING,
+    'torchvision>=0.21',
+    requirement('mmcv', 'mmcv-lite', '>=2.1.0,<2.2.0'),
+    'setuptools<82',  # mmengine imports pkg_resources to read configs of mmdet and mmseg by name
+]
 setup(
     name='mmeffvit',
     version=namespace['__version__'],
@@ -59,29 +74,21 @@ setup(
     license='Apache-2.0',
     python_requires='>=3.10',
     packages=find_packages(include=['mmeffvit', 'mmeffvit.*']),
-    package_data={'mmeffvit.deploy.web': ['static/*']},
+    package_data={'mmeffvit': ['py.typed'], 'mmeffvit.deploy.web': ['static/*']},
     cmdclass={'build_py': BuildWithConfigs},
     entry_points={'console_scripts': ['mmeffvit = mmeffvit.cli.main:main']},
     # none, since exported files run without torch; OpenMMLab's packages do not require it either
     install_requires=[],
     extras_require={
         'backbones': TRAINING,
-        'det': [*TRAINING, MMCV, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
+        'det': [*OPENMMLAB, requirement('mmdet', 'mmdet', '>=3.3.0,<4')],
         'seg': [
-            *TRAINING,
-            MMCV,
+            *OPENMMLAB,
             requirement('mmseg', 'mmsegmentation', '>=1.2.0,<2'),
             'ftfy',
             'regex',
         ],
-        'cls': [
-            *TRAINING,
-            MMCV,
-            requirement('mmpretrain', 'mmpretrain', '>=1.2.0,<2'),
-            'importlib-metadata<8',
-            'timm>=1.0',
-            'torchvision',
-        ],
+        'cls': [*OPENMMLAB, requirement('mmpretrain', 'mmpretrain', '>=1.2.0,<2'), 'timm>=1.0'],
         'predict': ['numpy', 'onnxruntime>=1.20', 'opencv-python-headless', 'pillow'],
         'onnx': ['onnx>=1.16', 'onnxscript>=0.5', 'onnxruntime>=1.20'],
         'openvino': ['openvino>=2024.4'],
@@ -95,8 +102,9 @@ setup(
         'hub': ['huggingface_hub>=0.24', 'safetensors>=0.4'],
     },
     classifiers=[
-        'License :: OSI Approved :: Apache Software License',
         'Programming Language :: Python :: 3',
+        *(f'Programming Language :: Python :: 3.{minor}' for minor in range(10, 14)),
+        'Typing :: Typed',
         'Topic :: Scientific/Engineering :: Artificial Intelligence',
     ],
 )

@@ -7,7 +7,8 @@ from unittest import mock
 
 import torch
 
-from mmeffvit.deploy.graphs.any_size import REPLACEMENTS
+from mmeffvit.deploy.graphs.any_size import SUBCLASSES
+from mmeffvit.layers.attention import LocalGlobalAttention
 
 from . import ort
 from .backbones import key
@@ -19,11 +20,8 @@ TITLE = 'Special forms of the export'
 DEVICES = ('cpu',)
 SECONDS = 10.0
 LARGE = 512  # pixels
-FORMS = {  # the replaced class, as in REPLACEMENTS, and its family
-    '1x1 max pooling': (
-        'mmeffvit.layers.attention.local_global.LocalGlobalAttention',
-        'efficientformerv2',
-    ),
+FORMS = {  # the replaced class, as in SUBCLASSES, and its family
+    '1x1 max pooling': (LocalGlobalAttention, 'efficientformerv2'),
 }
 
 
@@ -42,10 +40,10 @@ def measure(form: str, variant: Variant, side: int, settings: Settings) -> Row:
     torch.manual_seed(0)
     backbone = randomize(build_ours(variant, size))
     x = torch.randn(1, 3, *size)
-    others = {name: cls for name, cls in REPLACEMENTS.items() if name != FORMS[form][0]}
+    others = {cls: form_of for cls, form_of in SUBCLASSES.items() if cls is not FORMS[form][0]}
     with tempfile.TemporaryDirectory() as folder:
         files = {'with': ort.export_ours(backbone, size, Path(folder, 'with.onnx'))}
-        with mock.patch.dict(REPLACEMENTS, others, clear=True):
+        with mock.patch.dict(SUBCLASSES, others, clear=True):
             files['without'] = ort.export_ours(backbone, size, Path(folder, 'without.onnx'))
         runs = {name: ort.runner(file, x) for name, file in files.items()}
     assert_same_maps(runs['without'](), runs['with'](), f'{variant} without {form}')

@@ -45,20 +45,20 @@ class Layer:
         build: Builds the layer for a square map with the given side.
         linear: Whether its cost is meant to be linear.
         heads: Number of stored score matrices, tokens x tokens each.
-        multiply_adds: Multiply-adds per pair of tokens, if no score matrix is stored.
+        macs: MACs per pair of tokens, if no score matrix is stored.
     """
 
     build: Callable[[int], nn.Module]
     linear: bool = True
     heads: int = 0
-    multiply_adds: int = 0
+    macs: int = 0
 
     def skip_reason(self, tokens: int, device: str) -> str | None:
         """Why it is not run on this number of tokens, or None."""
         stored = 4 * self.heads * tokens**2
         if stored > MAX_SCORES:
             return f'its scores take {stored / 2**30:.0f} GiB'
-        operations = 2 * self.multiply_adds * tokens**2
+        operations = 2 * self.macs * tokens**2
         if device == 'cpu' and operations > MAX_OPERATIONS:
             return f'it takes {operations / 1e12:.1f} T operations'
         return None
@@ -75,7 +75,7 @@ LAYERS = {
     'single head (SHViT)':         Layer(lambda side: SingleHeadSelfAttention(
         CHANNELS, ATTENDED), linear=False, heads=1),
     DOT_PRODUCT:                   Layer(lambda side: SelfAttention(
-        CHANNELS, CHANNELS // HEAD_CHANNELS), linear=False, multiply_adds=2 * CHANNELS),
+        CHANNELS, CHANNELS // HEAD_CHANNELS), linear=False, macs=2 * CHANNELS),
 }
 # fmt: on
 

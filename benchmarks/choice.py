@@ -16,7 +16,7 @@ from mmeffvit.deploy.compare import expect_maps
 from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.pictures import reader_of
+from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
 from mmeffvit.deploy.profiling.worker import Job
 
@@ -87,7 +87,7 @@ def render(rows: Rows) -> list[str]:
             milliseconds(row['seconds'][name]) if name in row['seconds'] else '' for name in names
         ]
         lines.append([*cells, row['chosen'], f'{slowdown(row):.2f}'])
-    notes = f'{QUANTILE} Empty: refused, not possible or not installed.'
+    notes = f'{QUANTILE} Empty: rejected, not possible or not installed.'
     return [*table(heading, lines), '', notes]
 
 

@@ -53,18 +53,18 @@ def measure(variant: Variant, size: tuple[int, int], seconds: float, settings: S
             assert_same_maps(run(), expected, f'{variant}, {name}')
         runs[GEMM] = ort.matmul(*[GEMM_SIDE] * 3)
         samples = settings.time(runs, seconds)
-    macs = count(variant.target, shape=size).total.multiply_adds
-    return dict(model=str(variant), size=size, multiply_adds=macs, seconds=rounded(samples))
+    macs = count(variant.target, shape=size).total.macs
+    return dict(model=str(variant), size=size, macs=macs, seconds=rounded(samples))
 
 
 def gemm_rate(row: Row) -> float:
-    """Multiply-adds per second of a large matrix product in ONNX Runtime, in the same rounds."""
+    """MACs per second of a large matrix product in ONNX Runtime, in the same rounds."""
     return GEMM_SIDE**3 / statistics.median(row['seconds'][GEMM])
 
 
 def gemm_share(row: Row, candidate: str) -> float:
     """The fraction of that rate that a backbone reaches."""
-    rate = row['multiply_adds'] / statistics.median(row['seconds'][candidate])
+    rate = row['macs'] / statistics.median(row['seconds'][candidate])
     return rate / gemm_rate(row)
 
 
@@ -95,13 +95,13 @@ def gemm_table(rows: Rows) -> list[str]:
         [
             row['model'],
             '{} x {}'.format(*row['size']),
-            f'{row["multiply_adds"] / 1e9:.3f}',
+            f'{row["macs"] / 1e9:.3f}',
             f'{2 * gemm_rate(row) / 1e9:.1f}',
             *(f'{gemm_share(row, name):.0%}' for name in ('ours ONNX', 'timm ONNX')),
         ]
         for row in rows.values()
     ]
-    heading = ['model', 'image', 'multiply-adds, G', 'GEMM, GFLOP/s']
+    heading = ['model', 'image', 'MACs, G', 'GEMM, GFLOP/s']
     heading += ['ours ONNX, share', 'timm ONNX, share']
     return [
         "Fraction of ONNX Runtime's rate in the same rounds for a product of two "

@@ -20,11 +20,11 @@ class Operator:
 
     Args:
         build: Returns a function that runs it.
-        multiply_adds: Multiply-adds per call.
+        macs: MACs per call.
     """
 
     build: Callable[[], Callable[[], object]]
-    multiply_adds: int
+    macs: int
 
 
 def matmul(rows: int, inner: int, columns: int) -> Operator:
@@ -56,15 +56,15 @@ def cases(settings: Settings) -> Cases:
 def measure(settings: Settings) -> Row:
     runs = {name: operator.build() for name, operator in OPERATORS.items()}
     samples = settings.time(runs, SECONDS, min_rounds=10)
-    macs = {name: operator.multiply_adds for name, operator in OPERATORS.items()}
-    return dict(multiply_adds=macs, seconds=rounded(samples))
+    macs = {name: operator.macs for name, operator in OPERATORS.items()}
+    return dict(macs=macs, seconds=rounded(samples))
 
 
 def render(rows: Rows) -> list[str]:
     lines = []
     for row in measured(rows).values():
         rates = {
-            name: 2 * row['multiply_adds'][name] / statistics.median(times)
+            name: 2 * row['macs'][name] / statistics.median(times)
             for name, times in row['seconds'].items()
         }
         for name, times in row['seconds'].items():

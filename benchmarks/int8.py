@@ -2,7 +2,7 @@
 
 Weights are random, with the batch norms' statistics taken from the images, which are smooth noise:
 decibels show what the arithmetic loses, not what a trained model loses. Of trained models, files of
-less than 15 dB are refused.
+less than 15 dB are rejected.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ from torch import nn
 from mmeffvit.backbones import Backbone
 from mmeffvit.deploy.int8.quantize import TARGETS, Quantization, quantize, worst
 from mmeffvit.deploy.onnx.export import export_backbone
-from mmeffvit.deploy.predictor.pictures import reader_of
+from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
@@ -60,12 +60,12 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         export_backbone(backbone, model, size, batch=1)
         files = {FLOAT: model}
         decibels: dict[str, float] = {}
-        refused: dict[str, str] = {}
+        rejected: dict[str, str] = {}
         for suffix in ROUTES:
             try:
                 done = to_int8(model, folder, suffix)
             except UserError as error:
-                refused[suffix] = str(error)
+                rejected[suffix] = str(error)
                 continue
             files[suffix] = done.out
             decibels[suffix] = worst(done.chosen.measures)[DECIBELS]
@@ -75,7 +75,11 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         seconds = 0.05 if settings.quick else SECONDS
         samples = time_files({name: job(path) for name, path in files.items()}, seconds)
     return dict(
-        model=str(variant), size=size, decibels=decibels, refused=refused, seconds=rounded(samples)
+        model=str(variant),
+        size=size,
+        decibels=decibels,
+        rejected=rejected,
+        seconds=rounded(samples),
     )
 
 
@@ -138,7 +142,7 @@ def render(rows: Rows) -> list[str]:
                 decibels = f'{row["decibels"][suffix]:.0f}'
                 cells += [milliseconds(row['seconds'][suffix]), f'{speed:.2f}', decibels]
             else:
-                cells += ['refused', '', '']
+                cells += ['rejected', '', '']
         lines.append(cells)
     text = 'Random weights, which lose more than trained ones; see docs/runtimes.md for accuracies.'
     return [*table(heading, lines), '', f'{QUANTILE} {text}']

@@ -11,9 +11,8 @@ from pathlib import Path
 import torch
 
 from mmeffvit.utils.machine import cpu_info, cpu_name, num_cores
+from mmeffvit.utils.optional import require
 from mmeffvit.version import __version__
-
-from .peers import import_timm
 
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = ('avx2', 'fma', 'avx512f', 'avx512_vnni', 'amx_tile')  # they determine the kernels
@@ -30,7 +29,7 @@ def describe(device: str, clock: str) -> dict[str, str]:
         'python': platform.python_version(),
         'mmeffvit': __version__,
         'torch': torch.__version__,
-        'timm': import_timm().__version__,
+        'timm': require('timm').__version__,
         'onnxruntime': installed('onnxruntime'),
     }
     if device == 'cuda':

@@ -39,13 +39,13 @@ MIXED, SWEEP = 'Mobile-Attention', 'Mobile-Attention by head'
 Layers = Mapping[str, Callable[[], nn.Module]]
 
 
-def mixers(head_channels: int = MOBILE_ATTENTION['head_channels']) -> Layers:
+def mixers(head_channels: int = 4) -> Layers:
     """Token mixers on maps of queries, keys and values, which have no projections."""
     options = MOBILE_ATTENTION | dict(head_channels=head_channels)
     return {
         name: partial(make_mixer, name, WIDTH, options)
         for name in MIXERS
-        if name != 'hydra' or head_channels == MOBILE_ATTENTION['head_channels']
+        if name != 'hydra' or head_channels == 4
     }
 
 
@@ -56,7 +56,8 @@ GROUPS: dict[str, Layers] = {
     'MobileViTv2': {
         **{name: partial(cls, CHANNELS, patch_size=2) for name, cls in MOBILEVITV2.items()},
         '4 latents': partial(LATENTS, CHANNELS, 4),
-        'patch sampling': partial(LATENTS, CHANNELS, sampling='patch'),
+        '2 of 4 pixels': partial(MOBILEVITV2['sampled'], CHANNELS, pixels=2),
+        'half of the patches': partial(MOBILEVITV2['sampled'], CHANNELS, patches=0.5),
     },
     'SHViT': {
         'single head, 1 / 4.67': partial(SingleHeadSelfAttention, CHANNELS, ATTENDED),

@@ -16,9 +16,11 @@ from . import (
     int8,
     mixers,
     papers,
+    process,
     scaling,
     throughput,
     training,
+    units,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -37,5 +39,7 @@ PARTS: dict[str, ModuleType] = {
     'throughput': throughput,
     'attention': attention,
     'mixers': mixers,
+    'units': units,
+    'process': process,
     'ablation': ablation,
 }

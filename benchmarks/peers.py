@@ -5,17 +5,22 @@ import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from mmengine.logging import MMLogger
 from torch import Tensor, nn
 
-from mmeffvit.backbones import Backbone, EfficientFormerV2, MobileViTv2, SHViT, SwiftFormer
-from mmeffvit.errors import UserError
-from mmeffvit.utils.separate import import_torchvision, reach
+from mmeffvit.backbones import (
+    Backbone,
+    DeiT,
+    EfficientFormerV2,
+    MobileViTv2,
+    PVTv2,
+    SHViT,
+    SwiftFormer,
+)
+from mmeffvit.utils.optional import require
 
 TOLERANCE = 1e-4  # relative to the largest value of a map, in float32
 FAMILIES = {
@@ -23,6 +28,8 @@ FAMILIES = {
     'shvit': SHViT,
     'mobilevitv2': MobileViTv2,
     'efficientformerv2': EfficientFormerV2,
+    'deit': DeiT,
+    'pvtv2': PVTv2,
 }
 
 
@@ -64,22 +71,6 @@ SMALL = VARIANTS[::2]
 QUICK = VARIANTS[2:3]
 
 
-@cache
-def import_timm() -> ModuleType:
-    """Import timm, either the installed one or the setup's separate copy.
-
-    Raises:
-        UserError: If neither exists.
-    """
-    if reach('timm', 'parity'):
-        import_torchvision()
-    try:
-        import timm
-    except ImportError as error:
-        raise UserError('timm is not installed: run `make environment`') from error
-    return timm
-
-
 def build_ours(variant: Variant, size: tuple[int, int], **options: object) -> Backbone:
     """Our backbone, for SwiftFormer without the output norms, which timm does not have."""
     arguments: dict[str, object] = dict(arch=variant.arch, **options)
@@ -96,7 +87,7 @@ def build_theirs(variant: Variant, size: tuple[int, int]) -> nn.Module:
     timm builds EfficientFormerV2 for a fixed image size.
     """
     options = dict(img_size=size) if variant.family == 'efficientformerv2' else {}
-    return import_timm().create_model(str(variant), features_only=True, **options)
+    return require('timm').create_model(str(variant), features_only=True, **options)
 
 
 def build_pair(variant: Variant, size: tuple[int, int]) -> tuple[Backbone, nn.Module]:

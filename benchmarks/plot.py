@@ -9,6 +9,7 @@ import matplotlib
 matplotlib.use('Agg')
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter
 
 from mmeffvit.utils.files import write_file
@@ -29,7 +30,11 @@ TOP1 = {
     for name in list_models(task='classification')
     if name.partition('_')[0] in FAMILIES  # backbones: configs begin with their head
 }
-SERIES = {'ours ONNX': 'ours, ONNX Runtime', 'timm eager': 'timm, eager'}
+SERIES = {'ours ONNX': 'ours, exported to ONNX Runtime', 'timm eager': 'timm, eager'}
+STYLES = {
+    'ours ONNX': {},
+    'timm eager': dict(linestyle=':', markerfacecolor='white', alpha=0.6),
+}
 
 
 def draw(rows: Rows, folder: Path) -> Path | None:
@@ -37,7 +42,7 @@ def draw(rows: Rows, folder: Path) -> Path | None:
     points = {name: points_of(rows, name) for name in SERIES}
     if not points['ours ONNX']:
         return None
-    figure, axes = plt.subplots(figsize=(10.5, 5.5), dpi=120)
+    figure, axes = plt.subplots(figsize=(8, 5), dpi=120)
     for candidate, found in points.items():
         for family in FAMILIES:
             own = sorted((t, TOP1[m], m) for m, t in found.items() if m.startswith(f'{family}_'))
@@ -47,11 +52,15 @@ def draw(rows: Rows, folder: Path) -> Path | None:
     for axis in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
         axis(FormatStrFormatter('%g'))
     axes.tick_params(axis='x', which='minor', labelsize=8)
-    axes.margins(x=0.12, y=0.1)
+    axes.margins(x=0.14, y=0.1)
     axes.set_xlabel('milliseconds per image, one thread, batch 1, backbone only')
-    axes.set_ylabel('ImageNet-1k top-1 of the paper, %')
+    axes.set_ylabel('published top-1 on ImageNet-1k, %')
     axes.grid(alpha=0.3, which='both')
-    axes.legend(fontsize=8, loc='upper left', bbox_to_anchor=(1.01, 1))
+    lines = [
+        Line2D([], [], label=title, **STYLES[candidate], color='tab:gray', marker='o')
+        for candidate, title in SERIES.items()
+    ]
+    axes.legend(handles=lines, fontsize=9, loc='lower right')
     figure.tight_layout()
     buffer = io.BytesIO()
     figure.savefig(buffer, format='png')
@@ -65,16 +74,15 @@ def draw_family(
 ) -> None:
     """Draw a line through (milliseconds, percent, model); ours with the names of the models."""
     name, marker, color = FAMILIES[family]
-    style = dict(color=color, marker=marker)
+    latencies, accuracies, _ = zip(*points, strict=True)
+    axes.plot(latencies, accuracies, color=color, marker=marker, **STYLES[candidate])
     if candidate != 'ours ONNX':
-        style |= dict(linestyle=':', markerfacecolor='white', alpha=0.6)
-    latencies, accuracies, models = zip(*points, strict=True)
-    axes.plot(latencies, accuracies, label=f'{name}: {SERIES[candidate]}', **style)
-    if candidate == 'ours ONNX':
-        place = dict(xytext=(7, -11), textcoords='offset points', fontsize=8, color=color)
-        for latency, accuracy, model in zip(latencies, accuracies, models, strict=True):
-            text = f'{name} {model.rpartition("_")[2].upper()}'
-            axes.annotate(text, (latency, accuracy), **place)
+        return
+    for index, (latency, accuracy, model) in enumerate(points):
+        variant = model.rpartition('_')[2].upper()
+        text = variant if index else f'{name} {variant}'  # the family's name once
+        place = dict(xytext=(8, -12), textcoords='offset points', fontsize=9, color=color)
+        axes.annotate(text, (latency, accuracy), **place)
 
 
 def points_of(rows: Rows, candidate: str) -> dict[str, float]:

@@ -1,9 +1,26 @@
-"""EfficientFormerV2-S0-MobiAtt on ImageNet-1k, with EfficientFormerV2's recipe.
+"""EfficientFormerV2-S0-MobiAtt on ImageNet-1k, 300 epochs, with a teacher.
 
-The paper (section 5.1) trains as EfficientFormerV2 does; the number of epochs and the batch size of
-its runs are not given here: they are those of EfficientFormerV2's released weights.
+The recipe is that of Mobile-Attention (ICML 2024), section 5.1: AdamW at 0.001 for 2048 images,
+cosine. Teacher, augmentation and drop path are not given; they are EfficientFormerV2's, whose
+300-epoch accuracies table 1 compares with.
 """
 
-_base_ = './classifier_efficientformerv2_s0.py'
+_base_ = [
+    '_base_/classification/distilled.py',
+    '_base_/datasets/imagenet1k.py',
+    '_base_/schedules/adamw_mobiatt_300.py',
+    '_base_/runtime.py',
+]
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(
+    backbone=dict(
+        type='mmeffvit.EfficientFormerV2',
+        arch='s0',
+        attention='mobile',
+        out_indices=(3,),
+        resolution=224,
+    ),
+    head=dict(in_channels=176),
+    train_cfg=dict(augments=[dict(type='Mixup', alpha=0.8), dict(type='CutMix', alpha=1.0)]),
+)
+sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs

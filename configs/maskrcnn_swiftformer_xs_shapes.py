@@ -67,7 +67,7 @@ test_evaluator = val_evaluator
 
 train_cfg = dict(max_epochs=num_epochs, val_interval=num_epochs)
 optim_wrapper = dict(
-    optimizer=dict(lr=2e-3, weight_decay=0.05, fused=True),
+    optimizer=dict(lr=2e-3, weight_decay=0.05),
     clip_grad=dict(max_norm=10),
 )
 param_scheduler = [

@@ -1,23 +1,27 @@
 """Efficient ViT backbones for dense prediction with mmdet 3.x and mmseg 1.x.
 
-Importing this registers the backbones in mmengine's root registry, and makes mmengine load
-checkpoints with a safe reader that executes no code in them. It imports neither mmdet nor mmseg,
-nor mmcv's operators. Where torch and mmengine are not installed, exported files still run:
-:class:`mmeffvit.deploy.OnnxPredictor`.
+Importing this imports neither torch nor mmengine. As soon as mmengine is imported, before or after,
+the backbones are registered in its root registry, and mmengine loads checkpoints with a safe reader
+that executes no code in them. Where torch and mmengine are not installed, exported files still run:
+:class:`mmeffvit.ExportedPredictor`.
 """
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .utils.imports import when_imported
+from .utils.newer_python import restore_find_loader
 from .utils.resources import resource_dir
 from .version import __version__
 
-if find_spec('torch') and find_spec('mmengine'):
+if TYPE_CHECKING:
     from . import backbones
-    from .engine.checkpoint_loader import guard_checkpoints
-
-    guard_checkpoints()
+    from .deploy.predictor.predictor import ExportedPredictor
+    from .inference.predictor import Predictor
+    from .zoo import list_models
+    from .zoo.hub import push_to_hub, save_pretrained
+    from .zoo.models import get_model
 
 # names that are imported on first use
 LAZY = {
@@ -26,9 +30,11 @@ LAZY = {
     'save_pretrained': '.zoo.hub',
     'push_to_hub': '.zoo.hub',
     'Predictor': '.inference.predictor',
+    'ExportedPredictor': '.deploy.predictor.predictor',
 }
 
 __all__ = [
+    'ExportedPredictor',
     'Predictor',
     '__version__',
     'backbones',
@@ -41,6 +47,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == 'backbones':
+        return import_module('.backbones', __name__)
     if name in LAZY:
         return getattr(import_module(LAZY[name], __name__), name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+
+
+def _register() -> None:
+    """Import the modules that register our classes and our checkpoint reader with mmengine."""
+    restore_find_loader()
+    if find_spec('torch'):
+        for module in ('.registry', '.engine.checkpoint_loader'):
+            import_module(module, __name__)
+
+
+when_imported('mmengine', _register)

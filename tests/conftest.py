@@ -25,16 +25,31 @@ from yapf.yapflib.yapf_api import FormatCode
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate, generate_ade20k
 from mmeffvit.errors import UserError
+from mmeffvit.utils.machine import avoid_trapping_amx
+from mmeffvit.utils.messages import shown
 from mmeffvit.utils.optional import require
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
 
+avoid_trapping_amx()
 torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: at the end, one of them would leave a process idle."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        '--all-variants',
+        action='store_true',
+        help='test all variants and configs (default: one of each family and head)',
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out variants, and run the longest tests first: a process would be idle at the end."""
+    if not config.getoption('--all-variants'):
+        left_out = [item for item in items if item.get_closest_marker('variant')]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker('variant')]
     items.sort(key=lambda item: item.get_closest_marker('slow') is None)
 
 
@@ -69,13 +84,7 @@ def _formatted_once() -> Iterator[None]:
 
 @pytest.fixture(scope='session')
 def timm() -> ModuleType:
-    """timm, installed or from its own folder created by the setup."""
-    from benchmarks.peers import import_timm
-
-    try:
-        return import_timm()
-    except UserError as error:
-        pytest.skip(str(error))
+    return pytest.importorskip('timm')
 
 
 @pytest.fixture
@@ -86,6 +95,13 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     logger.addHandler(caplog.handler)  # it does not propagate to the root logger
     yield caplog
     logger.removeHandler(caplog.handler)
+
+
+@pytest.fixture(autouse=True)
+def messages() -> Iterator[None]:
+    """What the package reports is printed, as by its commands."""
+    with shown():
+        yield
 
 
 @pytest.fixture(scope='session')
@@ -131,14 +147,17 @@ def run_python(
         return subprocess.CompletedProcess(done.args, done.returncode, output.read())
 
 
-def run_tool(name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run ``tools/NAME.py`` as a user does."""
-    return run_python(ROOT / 'tools' / f'{name}.py', *arguments, **options)
+def run_command(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run ``mmeffvit COMMAND ...`` as a user does."""
+    return run_python('-m', 'mmeffvit', *arguments, **options)
 
 
-def run_tool_here(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run ``tools/NAME.py`` in this process, to save the imports of a new one."""
-    return run_here(ROOT / 'tools' / f'{name}.py', *arguments)
+def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run ``mmeffvit COMMAND ...`` in this process, to save the imports of a new one."""
+    return run_here(ROOT / 'mmeffvit' / '__main__.py', *arguments)
+
+
+run_tool, run_tool_here = run_command, run_command_here
 
 
 def run_here(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -147,11 +166,6 @@ def run_here(script: Path, *arguments: object) -> subprocess.CompletedProcess[st
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         code = run_script(command)
     return subprocess.CompletedProcess(command, code, output.getvalue())
-
-
-def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run ``mmeffvit COMMAND ...`` in this process."""
-    return run_here(ROOT / 'mmeffvit' / '__main__.py', *arguments)
 
 
 def run_script(command: list[str]) -> int:

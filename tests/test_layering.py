@@ -11,9 +11,9 @@ from tests.conftest import ROOT
 
 PACKAGE = ROOT / 'mmeffvit'
 LAYERS = (  # a package may import those of earlier layers
-    {'errors', 'version', 'layers'},
+    {'errors', 'version', 'layers', 'operators'},
     {'registry', 'utils'},
-    {'checkpoints'},
+    {'checkpoints', 'data'},
     {
         'backbones',
         'necks',
@@ -24,9 +24,10 @@ LAYERS = (  # a package may import those of earlier layers
         'distillation',
     },
     {'config'},
-    {'checks', 'zoo'},
+    {'checks'},
+    {'zoo'},
     {'engine'},
-    {'complexity', 'evaluation', 'inference', 'preparation', 'suite'},
+    {'complexity', 'evaluation', 'inference', 'suite'},
     {'deploy', 'visualization'},
     {'finetuning', 'pruning'},
     {'cli'},
@@ -35,14 +36,16 @@ LAYERS = (  # a package may import those of earlier layers
 LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 ALLOWED = {  # allowed imports besides the standard library
     'layers': {'torch'},
+    'operators': {'torch', 'torchvision', 'mmcv'},
     'errors': set(),
     'version': set(),
     'registry': {'mmengine', 'torch'},
-    'utils': {'torch', 'numpy', 'cv2', 'PIL', 'rich', 'onnxruntime'},
+    'utils': {'matplotlib', 'torch', 'numpy', 'cv2', 'PIL', 'rich', 'onnxruntime'},
     'checkpoints': {'torch', 'numpy', 'safetensors', 'huggingface_hub', 'mmengine', 'rich'},
     'backbones': {'torch', 'mmengine', 'typing_extensions'},
     'necks': {'torch', 'mmengine'},
     'distillation': {'torch', 'mmengine'},
+    'data': {'cv2', 'numpy', 'pycocotools', 'rich', 'yaml'},
     'config': {'torch', 'numpy', 'mmengine'},
 }
 FILES = sorted(PACKAGE.rglob('*.py'))
@@ -96,6 +99,19 @@ def test_checkpoints_import_nothing_of_mmengine_but_its_records():
         if package_of(path) == 'checkpoints':
             known = {name for name in imported_by(path) if name.startswith('mmengine')}
             assert known <= {'mmengine.logging.HistoryBuffer'}, path
+
+
+def test_only_commands_print():
+    for path in FILES:
+        if package_of(path) in ('cli', '__main__') or path.match('utils/messages.py'):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                assert name not in ('print', 'sys.stdout.write', 'sys.stderr.write'), (
+                    f'{path.relative_to(ROOT)}:{node.lineno} prints: log it with '
+                    'mmeffvit.utils.messages, or return it to the command'
+                )
 
 
 def test_production_code_has_no_name_that_pytest_takes_for_a_test():

@@ -13,13 +13,19 @@ from tests.conftest import ROOT, run_python
 
 
 @pytest.fixture(scope='module')
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('wheel')
-    # building leaves files next to setup.py, and would use those of earlier builds
+def source(tmp_path_factory):
+    """A copy: building leaves files next to setup.py, and would use those of earlier builds."""
     kept_out = shutil.ignore_patterns('.*', 'build', 'data', 'work_dirs', '*.egg-info')
-    source = shutil.copytree(
-        ROOT, folder / 'source', ignore=lambda *at: kept_out(*at) if Path(at[0]) == ROOT else ()
+    return shutil.copytree(
+        ROOT,
+        tmp_path_factory.mktemp('wheel') / 'source',
+        ignore=lambda *at: kept_out(*at) if Path(at[0]) == ROOT else (),
     )
+
+
+@pytest.fixture(scope='module')
+def wheel(source):
+    folder = source.parent
     run = run_python(
         '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation', '-w', folder, source
     )
@@ -29,9 +35,10 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_package_and_nothing_else_at_top_level(wheel):
+def test_the_wheel_holds_the_package_and_one_file_of_mmcv(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split('/')[0].split('-')[0] for name in names} == {'mmeffvit'}
+    assert {name.split('/')[0].split('-')[0] for name in names} == {'mmeffvit', 'mmcv'}
+    assert [name for name in names if name.startswith('mmcv')] == ['mmcv/_ext.py']
     configs = {str(p.relative_to(ROOT)) for p in (ROOT / 'configs').rglob('*.py')}
     tools = {str(p.relative_to(ROOT)) for p in (ROOT / 'tools').rglob('*.py')}
     carried = {n.removeprefix('mmeffvit/.mim/') for n in names if n.startswith('mmeffvit/.mim/')}
@@ -44,6 +51,18 @@ def test_the_wheel_holds_the_package_and_nothing_else_at_top_level(wheel):
 
 
 @pytest.mark.slow
+def test_an_editable_installation_adds_the_file_of_mmcv(source):
+    code = "from setuptools.build_meta import build_editable; build_editable('editable')"
+    run = run_python('-c', code, cwd=source)
+    assert run.returncode == 0, run.stdout
+    (path,) = (source / 'editable').glob('*.whl')
+    archive = zipfile.ZipFile(path)
+    operators = ROOT / 'mmeffvit' / 'operators' / '_ext.py'
+    assert archive.read('mmcv/_ext.py') == operators.read_bytes()
+    assert not any(name.startswith('mmeffvit/') for name in archive.namelist())
+
+
+@pytest.mark.slow
 def test_nothing_is_required_and_extras_are_complete(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = [n for n in archive.namelist() if n.endswith('/METADATA')]
@@ -52,7 +71,7 @@ def test_nothing_is_required_and_extras_are_complete(wheel):
     assert all('extra ==' in line for line in required)
     for extra, needed in {
         'backbones': {'torch', 'mmengine'},
-        'det': {'torch', 'mmengine', 'mmcv', 'mmdet'},
+        'det': {'torch', 'torchvision', 'mmengine', 'mmcv', 'mmdet', 'setuptools'},
         'predict': {'numpy', 'onnxruntime', 'opencv-python-headless', 'pillow'},
     }.items():
         found = [line for line in required if f"extra == '{extra}'" in line.replace('"', "'")]

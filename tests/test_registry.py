@@ -5,15 +5,58 @@ from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import Registry
 from torch import nn
 
-from mmeffvit.registry import register_backbone
+from mmeffvit.registry import MODELS, register_backbone
 from tests.conftest import run_python
 
 FOREIGN = ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'timm', 'torchvision', 'matplotlib.pyplot')
+HEAVY = ('torch', 'mmengine', 'numpy', 'cv2', 'rich')
 
 
 def test_importing_loads_neither_mmdet_nor_mmseg_nor_operators():
-    code = f'import mmeffvit, sys; print([m for m in {FOREIGN} if m in sys.modules])'
+    code = f'import mmeffvit.backbones, sys; print([m for m in {FOREIGN} if m in sys.modules])'
     assert run_python('-c', code).stdout.strip() == '[]'
+
+
+@pytest.mark.parametrize('run', ['', "mmeffvit.cli.main.main(['--help'])"])
+def test_the_package_and_its_help_import_no_other_package(run):
+    code = f"""
+import atexit, sys, mmeffvit.cli.main
+atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules]))
+{run}
+"""
+    assert run_python('-c', code).stdout.splitlines()[-1] == '[]'
+
+
+# the first module that is imported, in processes that have imported torch alone
+FIRST = """
+import os
+import torch
+
+for first in {first}:
+    if os.fork():
+        os.wait()
+    else:
+        exec(first)
+        from mmengine.registry import MODELS
+        from mmengine.runner.checkpoint import CheckpointLoader
+        loaders = {{loader.__module__ for loader in CheckpointLoader._schemes.values()}}
+        print('SwiftFormer' in MODELS.module_dict, *loaders, flush=True)
+        os._exit(0)
+"""
+
+
+def test_names_and_loaders_are_registered_whatever_is_imported_first():
+    modules = (
+        'registry',
+        'backbones.shvit',
+        'checkpoints',
+        'engine.checkpoint_loader',
+        'zoo.models',
+    )
+    first = ['import mmeffvit', 'import mmengine, mmeffvit']
+    first += [f'import mmeffvit.{name}' for name in modules]
+    run = run_python('-c', FIRST.format(first=first))
+    assert run.stdout.splitlines() == ['True mmeffvit.engine.checkpoint_loader'] * len(first)
 
 
 NAMES = """
@@ -73,3 +116,21 @@ def test_a_name_clash_is_reported_with_both_classes_and_a_fix():
     assert other.get('Contested') is theirs
     assert 'Contested' not in ROOT_MODELS.module_dict
     ROOT_MODELS.children.pop('somebody_else')
+
+
+def test_a_reloaded_backbone_takes_the_place_of_the_first():
+    from importlib import reload
+
+    from mmeffvit.backbones import deit
+
+    before = deit.DeiT
+    try:
+        again = reload(deit).DeiT
+        assert again is not before
+        assert MODELS.get('DeiT') is ROOT_MODELS.get('DeiT') is again
+        assert again('t', resolution=32).variants.keys() == before.variants.keys()
+    finally:
+        for cls in (before, *before.__subclasses__()):
+            for registry in (MODELS, ROOT_MODELS):
+                registry.register_module(name=cls.__name__, module=cls, force=True)
+            setattr(deit, cls.__name__, cls)

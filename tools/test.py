@@ -1,5 +1,7 @@
 #!/usr/bin/env python
-from mmeffvit.cli.test import main
+import sys
+
+from mmeffvit.cli.main import main
 
 if __name__ == '__main__':
-    main()
+    main(['test', *sys.argv[1:]])

@@ -1,5 +1,7 @@
 #!/usr/bin/env python
-from mmeffvit.cli.train import main
+import sys
+
+from mmeffvit.cli.main import main
 
 if __name__ == '__main__':
-    main()
+    main(['train', *sys.argv[1:]])

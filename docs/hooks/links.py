@@ -16,6 +16,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / 'README.md'
+HOME = 'index.md'
 LOG = get_plugin_logger('links')
 # fenced and inline code, which has no links; or the target of a link or image
 CODE_OR_LINK = re.compile(
@@ -24,7 +26,8 @@ CODE_OR_LINK = re.compile(
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside of ``docs/`` that pages link to."""
+    """Add the README as the home page, and the files outside of ``docs/`` that pages link to."""
+    files.append(File.generated(config, HOME, abs_src_path=str(README)))
     queue = [Path(file.abs_src_path) for file in files.documentation_pages()]
     while queue:
         page = queue.pop()
@@ -71,6 +74,8 @@ def local_path(page: Path, link: str | None) -> Path | None:
 
 def uri_of(path: Path, config: MkDocsConfig) -> str:
     """The path of a file of the repository among the sources of the site."""
+    if path == README:
+        return HOME
     docs = Path(config.docs_dir)
     if path.is_relative_to(docs):
         return path.relative_to(docs).as_posix()

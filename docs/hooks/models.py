@@ -1,17 +1,14 @@
-"""Write the tables of ``docs/models.md`` from the metafile: ``python docs/hooks/models.py``."""
+"""The tables of "Released models", from the metafile."""
 
 from itertools import groupby
-from pathlib import Path
 
-from docs.hooks.results import HEADS, link, numbers, table, with_tables
 from mmeffvit.zoo import Model, read_models
 
-PAGE = Path(__file__).resolve().parents[1] / 'models.md'
-HEADING = ('name', 'model', 'data', 'parameters', 'published', 'by', 'weights')
+from .results import HEADS
+from .tables import DOCS, config_link, millions, numbers, table, web_address
 
-
-def write_page() -> None:
-    PAGE.write_text(with_tables(PAGE.read_text(), tables()))
+PAGE = DOCS / 'models.md'
+HEADING = ('name', 'data', 'published, %', 'by', 'parameters:', 'weights and their license')
 
 
 def tables() -> str:
@@ -37,18 +34,12 @@ def section(title: str, models: list[Model]) -> str:
 
 def row(model: Model) -> tuple[str, ...]:
     source, metrics = model.published(of_weights=True)
-    page = f'[{model.name}](../configs/{model.name}.py)' if model.config else model.name
     return (
-        page,
-        model.architecture[-1],
+        config_link(model, PAGE) if model.config else model.name,
         model.dataset,
-        f'{model.parameters / 1e6:.2f} M',
-        numbers(metrics),
+        numbers(metrics).replace('Top 1 Accuracy', 'top-1'),
         source,
-        f'[{model.weights_layout}]({link(model.weights)}), '
+        millions(model.parameters),
+        f'[{model.weights_layout}]({web_address(model.weights)}), '
         f'[{model.license["Name"]}]({model.license["URL"]})',
     )
-
-
-if __name__ == '__main__':
-    write_page()

@@ -3,7 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mmeffvit.registry import MODELS
+from mmeffvit import registry
 
 from .base import Backbone
 from .deit import DeiT, DeiTMobiAtt
@@ -33,9 +33,5 @@ for _module in iter_modules(__path__):  # so that a new family needs no edit her
 
 def families() -> dict[str, type[Backbone]]:
     """The registered backbones that have a variant table, by name."""
-    kinds = sorted(MODELS.module_dict.items())
-    return {
-        name: cls
-        for name, cls in kinds
-        if isinstance(cls, type) and issubclass(cls, Backbone) and cls.variants
-    }
+    known = registry.families().items()
+    return {name: cls for name, cls in known if issubclass(cls, Backbone)}

@@ -14,8 +14,8 @@ from torch import Tensor, is_grad_enabled, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from mmeffvit.checkpoints import Layout, LoadReport, load_weights
-from mmeffvit.layers.head_projections import keep_first_heads
+from mmeffvit.checkpoints import Checkpoint, Layout, LoadReport, load_into, open_checkpoint
+from mmeffvit.layers.head_projections import hidden_layers, keep_first, prunable_layers
 
 Arch = TypeVar('Arch')
 State = TypeVar('State')  # what blocks pass on: a map, in most families
@@ -120,6 +120,7 @@ class BackboneOptions(TypedDict, total=False):
     with_cp: bool
     init_cfg: dict | None
     kept_heads: Sequence[int] | None
+    kept_neurons: Sequence[int] | None
 
 
 class Stage(nn.Module):
@@ -211,6 +212,7 @@ class Backbone(BaseModule):
             keys, see :meth:`load_pretrained`; other types as in mmengine.
         kept_heads: Of a pruned model, the number of heads of each layer with Mobile-Attention, in
             the order of the network; None for all heads. See :mod:`mmeffvit.pruning`.
+        kept_neurons: The same for the hidden units of each feed-forward layer.
 
     Shape:
         (B, 3, H, W), with H and W of at least 32 ->
@@ -252,6 +254,7 @@ class Backbone(BaseModule):
         with_cp: bool = False,
         init_cfg: dict | None = None,
         kept_heads: Sequence[int] | None = None,
+        kept_neurons: Sequence[int] | None = None,
     ) -> None:
         super().__init__(init_cfg)
         if not -1 <= frozen_stages <= len(stages):
@@ -274,7 +277,9 @@ class Backbone(BaseModule):
         for stage in stages:
             stage.with_cp = with_cp
         if kept_heads is not None:
-            keep_first_heads(self, kept_heads)
+            keep_first(prunable_layers(self), kept_heads, 'kept_heads')
+        if kept_neurons is not None:
+            keep_first(hidden_layers(self), kept_neurons, 'kept_neurons')
         for module in self._frozen_modules():
             module.requires_grad_(False)
 
@@ -313,7 +318,7 @@ class Backbone(BaseModule):
         self.is_init = True
 
     def load_pretrained(
-        self, checkpoint: str | PathLike, *, prefix: str | None = None
+        self, checkpoint: str | PathLike | Checkpoint, *, prefix: str | None = None
     ) -> LoadReport:
         """Load released weights, official or timm's, and log one line that counts the tensors.
 
@@ -321,8 +326,8 @@ class Backbone(BaseModule):
         norms may be missing and keep their initial values.
 
         Args:
-            checkpoint: A path, an http(s) URL or ``hf://OWNER/REPOSITORY``; see
-                :func:`mmeffvit.checkpoints.sources.fetch`.
+            checkpoint: A path, an http(s) URL, ``hf://OWNER/REPOSITORY`` or an open checkpoint; see
+                :func:`mmeffvit.checkpoints.open_checkpoint`.
             prefix: Use only the keys with this prefix, and strip it.
 
         Returns:
@@ -332,23 +337,19 @@ class Backbone(BaseModule):
             mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit;
                 the backbone is then unchanged.
         """
-        unbuilt = '|'.join(map(str, range(len(self.stages), self.num_stages))) or '(?!)'
-        report = load_weights(
-            self,
-            checkpoint,
-            self.layouts,
-            prefix=prefix,
-            unused={
-                r'^output_norms\.': 'this map has no output norm here',
-                rf'^stages\.({unbuilt})\.': 'no map of this stage is returned',
-                self.unused: f'{type(self).__name__} has no such layer in this form',
-            },
-            fresh=r'^output_norms\.',
-            adapt=self.adapt_weights,
-        )
+        report = load_into(self, open_checkpoint(checkpoint), prefix=prefix)
         print_log(str(report), logger='current')
         print_log(report.by_tensor(), logger='current', level=logging.DEBUG)
         return report
+
+    def unused_keys(self) -> dict[str, str]:
+        """Patterns of remapped keys that this backbone may lack, with the reason."""
+        unbuilt = '|'.join(map(str, range(len(self.stages), self.num_stages))) or '(?!)'
+        return {
+            r'^output_norms\.': 'this map has no output norm here',
+            rf'^stages\.({unbuilt})\.': 'no map of this stage is returned',
+            self.unused: f'{type(self).__name__} has no such layer in this form',
+        }
 
     def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return adapted versions of those remapped tensors that do not fit as they are."""

@@ -1,8 +1,9 @@
 """DeiT: a plain vision transformer (arXiv:2012.12877), also with Mobile-Attention (ICML 2024)."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,16 +12,24 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.deit import LAYOUTS
-from mmeffvit.layers.attention import MobileAttention, MultiHeadAttention
-from mmeffvit.layers.head_projections import HeadProjections
+from mmeffvit.layers.attention import (
+    MIXERS,
+    MOBILE_ATTENTION,
+    ControlVariateAttention,
+    MultiHeadAttention,
+    make_mixer,
+)
+from mmeffvit.layers.attention.reading import Locate, Reading
+from mmeffvit.layers.head_outputs import HeadOutputs
+from mmeffvit.layers.head_projections import HeadProjections, HiddenUnits
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 
 from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
 
 STRIDE = 16  # side of a patch
-ATTENTIONS = ('multi_head', 'mobile')
-MOBILE_ATTENTION = dict(head_channels=4, kernel='sigmoid', normalizer='token', competition=True)
+ATTENTIONS = ('multi_head', *MIXERS)
+OUTPUTS = ('maps', 'class_tokens')
 
 Tokens = tuple[Tensor, tuple[int, int]]  # (B, T + H W, C), T class tokens first, and H and W
 
@@ -66,14 +75,14 @@ def resize_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, in
 
 
 class PatchEmbedding(nn.Module):
-    """Patches of 16 x 16 pixels and a class token, with learned positions.
+    """Patches of 16 x 16 pixels and class tokens, with learned positions.
 
     An image is padded with zeros at the bottom and on the right to whole patches.
 
     Args:
         channels: C, channels of the output.
         grid: Rows and columns of patches that the positions are built for.
-        num_tokens: T, number of class tokens: 0 or 1.
+        num_tokens: T, number of class tokens: 0, 1, or 2 with a distillation token.
 
     Shape:
         (B, 3, H, W) -> (B, T + H' W', C) and (H', W'), with H' = ceil(H / 16), W' = ceil(W / 16).
@@ -84,8 +93,9 @@ class PatchEmbedding(nn.Module):
         self.grid = grid
         self.conv = nn.Conv2d(3, channels, STRIDE, STRIDE)
         self.positions = nn.Parameter(torch.empty(1, num_tokens + math.prod(grid), channels))
-        token = nn.Parameter(torch.empty(1, num_tokens, channels)) if num_tokens else None
-        self.register_parameter('class_token', token)
+        for place, name in enumerate(('class_token', 'distillation_token')):
+            token = nn.Parameter(torch.empty(1, 1, channels)) if place < num_tokens else None
+            self.register_parameter(name, token)
         for parameter in self.parameters(recurse=False):
             nn.init.trunc_normal_(parameter, std=0.02)
 
@@ -95,34 +105,66 @@ class PatchEmbedding(nn.Module):
         patches = self.conv(F.pad(x, (0, right, 0, bottom)))
         size = tuple(patches.shape[2:])
         tokens = patches.flatten(2).transpose(1, 2)
-        if self.class_token is not None:
-            tokens = torch.cat((self.class_token.expand(x.shape[0], -1, -1), tokens), dim=1)
+        learned = [t for t in (self.class_token, self.distillation_token) if t is not None]
+        if learned:
+            learned = [token.expand(x.shape[0], -1, -1) for token in learned]
+            tokens = torch.cat((*learned, tokens), dim=1)
         return tokens + resize_positions(self.positions, self.grid, size), size
 
 
-class MobileMixer(nn.Module):
-    """Mobile-Attention of the cells of a map, with the projections of multi-head attention.
+class TokenMixer(nn.Module):
+    """A mixer of :data:`MIXERS` with the projections of multi-head attention.
+
+    Class tokens are tokens like all others: the mixer then gets a map of T + H W rows and one
+    column.
 
     Args:
         channels: C, channels of the input and of the output.
-        mobile: Arguments of :class:`MobileAttention`.
+        mixer: The token mixer.
+        num_tokens: T, number of class tokens.
 
     Shape:
-        x (B, H W, C), size (H, W) -> (B, H W, C).
+        x (B, T + H W, C), size (H, W) -> (B, T + H W, C).
     """
 
-    def __init__(self, channels: int, mobile: Mapping[str, Any]) -> None:
+    def __init__(self, channels: int, mixer: nn.Module, num_tokens: int = 0) -> None:
         super().__init__()
+        self.num_tokens = num_tokens
         self.qkv = nn.Linear(channels, 3 * channels)
-        self.mix = MobileAttention(**mobile)
+        self.mix = mixer
         self.proj = nn.Linear(channels, channels)
 
     def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
-        maps = self.qkv(x).transpose(1, 2).unflatten(2, size).chunk(3, dim=1)  # (B, C, H, W)
-        return self.proj(self.mix(*maps).flatten(2).transpose(1, 2))
+        return self.proj(self.mix(*self.maps(x, size)).flatten(2).transpose(1, 2))
+
+    def maps(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        """Queries, keys and values as the mixer gets them, each (B, C, H, W) or (B, C, N, 1)."""
+        tokens = self.qkv(x).transpose(1, 2)
+        maps = tokens.unsqueeze(3) if self.num_tokens else tokens.unflatten(2, size)
+        return maps.chunk(3, dim=1)
 
     def head_projections(self) -> HeadProjections:
         return HeadProjections(self.mix, ((self.qkv, 3),), self.proj)
+
+
+class ReadableTokenMixer(TokenMixer):
+    """A :class:`TokenMixer` whose mixer has attention maps: here they are without class tokens."""
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        x, size = inputs
+        maps, first = self.maps(x, size), self.num_tokens
+        if not first:
+            return self.mix.read_attention(maps, locate)
+        place = None if locate is None else lambda _: first + locate(size)
+        reading = self.mix.read_attention(maps, place)
+
+        def cells(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {name: x[..., first:, 0].unflatten(-1, size) for name, x in arrays.items()}
+
+        return replace(reading, maps=cells(reading.maps), arrays=cells(reading.arrays))
+
+    def head_outputs(self) -> HeadOutputs:
+        return self.mix.head_outputs()
 
 
 class FeedForward(nn.Module):
@@ -139,6 +181,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(F.gelu(self.expand(x)))
+
+    def hidden_units(self) -> HiddenUnits:
+        return HiddenUnits(((self.expand, 1),), self.project)
 
 
 class DeiTBlock(nn.Module):
@@ -180,8 +225,52 @@ class CellsToMap(nn.Module):
         return x[:, num_tokens:].transpose(1, 2).unflatten(2, (rows, columns))
 
 
+class ClassTokens(nn.Module):
+    """The class tokens, for a classifier.
+
+    Args:
+        num_tokens: T, number of class tokens.
+
+    Shape:
+        (B, T + H W, C) and (H, W) -> (B, T, C).
+    """
+
+    def __init__(self, num_tokens: int) -> None:
+        super().__init__()
+        self.num_tokens = num_tokens
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        return tokens[0][:, : self.num_tokens]
+
+
+def make_attention(
+    arch: DeiTArch,
+    attention: str | Mapping[str, Any],
+    options: Mapping[str, Any],
+    num_tokens: int,
+) -> nn.Module:
+    """The attention of a block.
+
+    Raises:
+        ValueError: If it is unknown, is given arguments that do not apply, or needs a map.
+    """
+    if attention == 'multi_head':
+        changed = [f'{k} is {v!r}' for k, v in options.items() if v != MOBILE_ATTENTION[k]]
+        if changed:
+            raise ValueError(f"{', '.join(changed)}: attention='multi_head' does not use it")
+        return MultiHeadAttention(arch.channels, arch.heads)
+    name = attention.get('type') if isinstance(attention, Mapping) else attention
+    if name not in MIXERS:
+        raise ValueError(f'attention is {attention!r}; choose one of {ATTENTIONS}')
+    mixer = make_mixer(attention, arch.channels, options, num_heads=arch.heads)
+    if isinstance(mixer, ControlVariateAttention) and num_tokens:
+        raise ValueError(f'attention is {attention!r} with windows on a map: choose class_tokens=0')
+    readable = hasattr(mixer, 'read_attention')
+    return (ReadableTokenMixer if readable else TokenMixer)(arch.channels, mixer, num_tokens)
+
+
 def make_stage(
-    arch: DeiTArch, index: int, mobile: Mapping[str, Any] | None, drop_path_rate: float
+    arch: DeiTArch, index: int, attention: Callable[[], nn.Module], drop_path_rate: float
 ) -> Stage:
     """A stage of equal blocks.
 
@@ -189,13 +278,7 @@ def make_stage(
     """
     first, total = sum(arch.depths[:index]), sum(arch.depths)
     blocks = [
-        DeiTBlock(
-            arch.channels,
-            MultiHeadAttention(arch.channels, arch.heads)
-            if mobile is None
-            else MobileMixer(arch.channels, mobile),
-            drop_path_rate * (first + i) / max(total - 1, 1),
-        )
+        DeiTBlock(arch.channels, attention(), drop_path_rate * (first + i) / max(total - 1, 1))
         for i in range(arch.depths[index])
     ]
     return Stage(nn.Identity(), blocks)
@@ -216,18 +299,24 @@ class DeiT(Backbone):
     the last one, ``out_indices=(3,)``. Maps are those of the blocks; the norm behind the last block
     is part of the classifier.
 
-    The class token takes part in attention, as in the released weights, and is not returned.
-    ``attention='mobile'`` gives DeiT-MobiAtt (ICML 2024), without a class token: Mobile-Attention
-    is that of a map.
+    Class tokens are tokens of every block, as in the released weights. Maps are those of the cells
+    alone; ``output='class_tokens'`` returns the tokens to a classifier.
+
+    ``attention='mobile'`` gives DeiT-MobiAtt (ICML 2024), and other names the rows of its table 2.
 
     Args:
         arch: 't', 's', 'b', or a dict of the fields of :class:`DeiTArch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        attention: 'multi_head' or 'mobile'.
-        head_channels: Channels of a head of Mobile-Attention.
-        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention.
-        normalizer: 'token' or 'head', of Mobile-Attention.
+        attention: 'multi_head', 'mobile' or another name in
+            :data:`mmeffvit.layers.attention.MIXERS`, or a dict of such a name as `type` and of
+            arguments of its layer.
+        head_channels: Channels of a head; None for the default of the mixer: 4 in Mobile-Attention
+            and its forms, and as many heads as DeiT has in those of other papers.
+        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
+        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.
+        class_tokens: Number of class tokens: 0, 1, or 2 for the distilled form.
+        output: 'maps', or 'class_tokens' for tensors of (B, class_tokens, channels).
         resolution: Height and width, in pixels, that the position embeddings are built for, or one
             number for both. They are resized bicubically to the size of an image, and those of
             released weights, for 224, on loading.
@@ -244,18 +333,19 @@ class DeiT(Backbone):
 
     variants = VARIANTS
     layouts = LAYOUTS
-    unused = r'^stem\.class_token$'  # Mobile-Attention has none
 
     def __init__(
         self,
         arch: str | Mapping[str, Any] = 't',
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        attention: str = 'multi_head',
-        head_channels: int = 4,
+        attention: str | Mapping[str, Any] = 'multi_head',
+        head_channels: int | None = None,
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
         competition: bool = True,
+        class_tokens: int = 1,
+        output: str = 'maps',
         resolution: int | tuple[int, int] = 224,
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
@@ -268,55 +358,59 @@ class DeiT(Backbone):
             normalizer=normalizer,
             competition=competition,
         )
-        mobile = mobile_arguments(attention, given)
+        check_output(class_tokens, output)
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
         if min(height, width) < 1:
             raise ValueError(f'resolution is {(height, width)}; both sides start at 1')
         grid = (-(-height // STRIDE), -(-width // STRIDE))
+        build = partial(make_attention, sizes, attention, given, class_tokens)
         super().__init__(
-            stem=PatchEmbedding(sizes.channels, grid, num_tokens=int(mobile is None)),
+            stem=PatchEmbedding(sizes.channels, grid, class_tokens),
             stages=[
-                make_stage(sizes, i, mobile, drop_path_rate) for i in range(out_indices[-1] + 1)
+                make_stage(sizes, i, build, drop_path_rate) for i in range(out_indices[-1] + 1)
             ],
             channels=(sizes.channels,) * len(sizes.depths),
             strides=(STRIDE,) * len(sizes.depths),
             out_indices=out_indices,
-            output_norms=[CellsToMap() for _ in out_indices],
+            output_norms=[
+                CellsToMap() if output == 'maps' else ClassTokens(class_tokens) for _ in out_indices
+            ],
             **options,
         )
+        if not class_tokens:
+            self.unused = r'^stem\.(class|distillation)_token$'
         self.apply(initialize)
 
     def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Positions of square images, resized to ``resolution`` and without those of lost tokens.
 
-        Of an image of N patches, N or, with a class token, 1 + N.
+        Of an image of N patches, N to 2 + N.
         """
         name, own = 'stem.positions', self.stem.positions
         positions = state.get(name)
         if positions is None or positions.ndim != 3 or positions.shape == own.shape:
             return {}
         side = math.isqrt(positions.shape[1])
+        given = positions.shape[1] - side**2
         kept = own.shape[1] - math.prod(self.stem.grid)
-        if positions.shape[1] - side**2 not in (0, 1) or positions.shape[1] - side**2 < kept:
+        if given not in (0, 1, 2) or given < kept:
             return {}
         resized = resize_positions(positions, (side, side), self.stem.grid)
-        return {name: resized[:, resized.shape[1] - own.shape[1] :]}
+        return {name: torch.cat((resized[:, :kept], resized[:, given:]), dim=1)}
 
 
-def mobile_arguments(attention: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The arguments of Mobile-Attention, None for multi-head attention.
+def check_output(class_tokens: int, output: str) -> None:
+    """Check what a DeiT returns.
 
     Raises:
-        ValueError: If ``attention`` is unknown, or is given arguments that do not apply to it.
+        ValueError: If an argument is not one of its choices, or there are no tokens to return.
     """
-    if attention not in ATTENTIONS:
-        raise ValueError(f'attention is {attention!r}; choose one of {ATTENTIONS}')
-    if attention == 'mobile':
-        return given
-    changed = [f'{k} is {v!r}' for k, v in given.items() if v != MOBILE_ATTENTION[k]]
-    if changed:
-        raise ValueError(f"{', '.join(changed)}: this applies to attention='mobile' only")
-    return None
+    if class_tokens not in (0, 1, 2):
+        raise ValueError(f'class_tokens is {class_tokens}; choose 0, 1 or 2')
+    if output not in OUTPUTS:
+        raise ValueError(f'output is {output!r}; choose one of {OUTPUTS}')
+    if output == 'class_tokens' and not class_tokens:
+        raise ValueError("output is 'class_tokens', but class_tokens is 0")
 
 
 @register_backbone

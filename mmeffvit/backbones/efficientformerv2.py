@@ -14,11 +14,11 @@ from mmeffvit.layers.attention import (
     MOBILE_ATTENTION,
     DownsamplingAttention,
     LocalGlobalAttention,
-    MobileAttention,
     TalkingHeadsAttention,
     make_mixer,
 )
 from mmeffvit.layers.conv import ConvNorm, ConvStem
+from mmeffvit.layers.head_projections import HiddenUnits
 from mmeffvit.layers.position_bias import PositionBias, resize_table
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
@@ -132,7 +132,7 @@ class AttentionChoice:
             # keys are at stride 32 in both stages, or denser in a dilated one
             self.talking_heads(self.table_size(32))
             if self.blocks == 'local_global'
-            else make_mixer(self.blocks, BLOCK_WIDTHS[0], self.mobile_attention)
+            else self.mixer()
         )
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
@@ -155,8 +155,15 @@ class AttentionChoice:
         options['resize_matrix'] = self.resize_matrix
         return TalkingHeadsAttention(NUM_HEADS, table_size, **options)
 
-    def mobile(self) -> MobileAttention:
-        return MobileAttention(**self.mobile_attention)
+    def mixer(self) -> nn.Module:
+        """The attention of a block, if it is not EfficientFormerV2's own."""
+        width, value_channels = BLOCK_WIDTHS
+        sizes = dict(value_channels=value_channels, num_heads=NUM_HEADS)
+        return make_mixer(self.blocks, width, self.mobile_attention, **sizes)
+
+    def mobile(self) -> nn.Module:
+        """Mobile-Attention of the downsampling."""
+        return make_mixer('mobile', DOWNSAMPLING_WIDTHS[0], self.mobile_attention)
 
 
 class FeedForward(nn.Module):
@@ -185,6 +192,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(self.depthwise(self.expand(x)))
+
+    def hidden_units(self) -> HiddenUnits:
+        return HiddenUnits(((self.expand, 1), (self.depthwise, 1)), self.project)
 
 
 class EfficientFormerV2Block(nn.Module):
@@ -308,8 +318,8 @@ class EfficientFormerV2(Backbone):
             `type` and of arguments of its layer.
         downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
             stage; the paper replaces attention in blocks, so this keeps its own by default.
-        head_channels: Query channels of a head of Mobile-Attention and of other mixers with heads,
-            a divisor of 256.
+        head_channels: Query channels of a head, a divisor of 256; None for the default of the
+            mixer: 4 in Mobile-Attention and its forms, 32 in those of other papers, in 8 heads.
         kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
         normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.
@@ -343,7 +353,7 @@ class EfficientFormerV2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         attention: str | Mapping[str, Any] = 'local_global',
         downsampling: str = 'local_global',
-        head_channels: int = 4,
+        head_channels: int | None = None,
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
         competition: bool = True,

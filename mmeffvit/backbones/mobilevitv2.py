@@ -14,6 +14,7 @@ from mmeffvit.layers.attention import (
     KeylessSeparableSelfAttention,
     LatentSelfAttention,
     LinformerAttention,
+    SampledSelfAttention,
     SelfAttention,
     SeparableSelfAttention,
     choose,
@@ -39,6 +40,7 @@ PATCH_SIZE = 2
 ATTENTIONS = {
     'separable': SeparableSelfAttention,
     'latents': LatentSelfAttention,
+    'sampled': SampledSelfAttention,
     'self': SelfAttention,
     'linformer': LinformerAttention,
 }
@@ -158,7 +160,8 @@ class SeparableEncoder(nn.Module):
         )
 
     def folded(self) -> 'SeparableEncoder':
-        self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
+        if not isinstance(self.attention, SampledSelfAttention):  # which sees norms of tokens
+            self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
         if isinstance(self.attention, SeparableSelfAttention):
             self.attention = KeylessSeparableSelfAttention(self.attention)
         self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
@@ -277,8 +280,8 @@ class MobileViTv2(Backbone):
             declared strides change accordingly.
         odd_size: 'official' keeps odd maps enlarged; 'restore' resizes them back after each block,
             so that every map has the declared size.
-        attention: 'separable', 'latents', 'self' or 'linformer', or a dict of such a name as `type`
-            and of arguments of its layer, such as `num_latents`, `num_heads` or `sampling`.
+        attention: 'separable', 'latents', 'sampled', 'self' or 'linformer', or a dict of such a
+            name as `type` and of arguments of its layer, such as `num_latents` or `pixels`.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.pvtv2 import LAYOUTS
-from mmeffvit.layers.attention import SpatialReductionAttention, make_mixer
+from mmeffvit.layers.attention import MOBILE_ATTENTION, SpatialReductionAttention, make_mixer
 from mmeffvit.layers.conv import ChannelNorm
-from mmeffvit.layers.head_projections import HeadProjections
+from mmeffvit.layers.head_projections import HeadProjections, HiddenUnits
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 
@@ -72,6 +72,7 @@ class MobileMixer(nn.Module):
 
     Args:
         channels: C, channels of the input and of the output.
+        num_heads: Heads of the attention that it replaces.
         attention: The token mixer, as for :func:`make_mixer`.
         options: Values for its arguments.
 
@@ -80,12 +81,17 @@ class MobileMixer(nn.Module):
     """
 
     def __init__(
-        self, channels: int, attention: str | Mapping[str, Any], options: Mapping[str, Any]
+        self,
+        channels: int,
+        num_heads: int,
+        *,
+        attention: str | Mapping[str, Any] = 'mobile',
+        options: Mapping[str, Any] = MOBILE_ATTENTION,
     ) -> None:
         super().__init__()
         self.query = nn.Conv2d(channels, channels, 1)
         self.key_value = nn.Conv2d(channels, 2 * channels, 1)
-        self.mix = make_mixer(attention, channels, options)
+        self.mix = make_mixer(attention, channels, options, num_heads=num_heads)
         self.proj = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,6 +117,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(F.gelu(self.depthwise(self.expand(x))))
+
+    def hidden_units(self) -> HiddenUnits:
+        return HiddenUnits(((self.expand, 1), (self.depthwise, 1)), self.project)
 
 
 class PVTv2Block(nn.Module):
@@ -153,7 +162,10 @@ class PVTv2Stage(Stage):
 
 
 def make_stage(
-    arch: PVTv2Arch, index: int, mobile: Callable[[int], nn.Module] | None, drop_path_rate: float
+    arch: PVTv2Arch,
+    index: int,
+    mobile: Callable[[int, int], nn.Module] | None,
+    drop_path_rate: float,
 ) -> Stage:
     """A stage of equal blocks.
 
@@ -174,10 +186,10 @@ def make_stage(
 
 
 def make_attention(
-    channels: int, index: int, mobile: Callable[[int], nn.Module] | None
+    channels: int, index: int, mobile: Callable[[int, int], nn.Module] | None
 ) -> nn.Module:
     if mobile is not None:
-        return mobile(channels)
+        return mobile(channels, HEADS[index])
     return SpatialReductionAttention(channels, HEADS[index], REDUCTIONS[index])
 
 
@@ -204,7 +216,8 @@ class PVTv2(Backbone):
         attention: The attention in these stages: 'mobile' or another name in
             :data:`mmeffvit.layers.attention.MIXERS`, or a dict of such a name as `type` and of
             arguments of its layer.
-        head_channels: Channels of a head of Mobile-Attention and of other mixers with heads.
+        head_channels: Channels of a head; None for the default of the mixer: 4 in Mobile-Attention
+            and its forms, and as many heads as PVTv2 has in those of other papers.
         kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
         normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.
@@ -230,7 +243,7 @@ class PVTv2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         mobile_stages: Sequence[int] = (),
         attention: str | Mapping[str, Any] = 'mobile',
-        head_channels: int = 4,
+        head_channels: int | None = None,
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
         competition: bool = True,

@@ -9,8 +9,13 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.shvit import LAYOUTS
-from mmeffvit.layers.attention import PartialMultiHeadAttention, SingleHeadSelfAttention
-from mmeffvit.layers.conv import ConvNorm, ResidualConvNorm
+from mmeffvit.layers.attention import (
+    BottleneckAttention,
+    PartialMultiHeadAttention,
+    SelfAttention,
+    SingleHeadSelfAttention,
+)
+from mmeffvit.layers.conv import ChannelNorm, ConvNorm, ResidualConvNorm
 from mmeffvit.registry import register_backbone
 
 from .base import (
@@ -27,6 +32,7 @@ STRIDES = (16, 32, 64)
 EXPANSION = 2
 MERGE_EXPANSION = 4
 HALVING = Sampling(stride=2)
+ATTENTIONS = ('single_head', 'multi_head', 'bottleneck', 'none')
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class SHViTBlock(nn.Module):
         depthwise_init: Initial weight of the depth-wise convolution's batch norm.
         dilation: Dilation of the depth-wise convolution.
         num_heads: Number of heads in attention.
+        attention: One of ``ATTENTIONS``.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -95,10 +102,11 @@ class SHViTBlock(nn.Module):
         depthwise_init: float = 0.0,
         dilation: int = 1,
         num_heads: int = 1,
+        attention: str = 'single_head',
     ) -> None:
         super().__init__()
         self.depthwise = ResidualConvNorm(channels, depthwise_init, dilation)
-        self.attention = make_attention(channels, attended, num_heads) if attended else None
+        self.attention = make_attention(attention, channels, attended, num_heads)
         self.feed_forward = FeedForward(channels)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -108,7 +116,15 @@ class SHViTBlock(nn.Module):
         return x + self.feed_forward(x)
 
 
-def make_attention(channels: int, attended: int, num_heads: int) -> nn.Module:
+def make_attention(
+    attention: str, channels: int, attended: int, num_heads: int
+) -> nn.Module | None:
+    if not attended or attention == 'none':
+        return None
+    if attention == 'multi_head':
+        return nn.Sequential(ChannelNorm(channels), SelfAttention(channels, num_heads))
+    if attention == 'bottleneck':
+        return BottleneckAttention(channels, attended)
     if num_heads == 1:
         return SingleHeadSelfAttention(channels, attended)
     return PartialMultiHeadAttention(channels, attended, num_heads=num_heads)
@@ -199,11 +215,19 @@ def with_ratio(arch: SHViTArch, ratio: float, num_heads: int) -> SHViTArch:
     return replace(arch, attended=tuple(attended))
 
 
-def make_stage(arch: SHViTArch, index: int, sampling: Sampling, num_heads: int) -> Stage:
+def make_stage(
+    arch: SHViTArch, index: int, sampling: Sampling, num_heads: int, attention: str
+) -> Stage:
     channels, before = arch.channels[index], arch.channels[index - 1]
     downsample = Downsample(before, channels, sampling) if index else nn.Identity()
     blocks = [
-        SHViTBlock(channels, arch.attended[index], dilation=sampling.dilation, num_heads=num_heads)
+        SHViTBlock(
+            channels,
+            arch.attended[index],
+            dilation=sampling.dilation,
+            num_heads=num_heads,
+            attention=attention,
+        )
         for _ in range(arch.depths[index])
     ]
     return Stage(downsample, blocks)
@@ -221,8 +245,12 @@ class SHViT(Backbone):
         out_indices: Stages whose maps are returned; negative ones count from the last.
         output_stride: 64, 32 or 16; below 64 the last stages are dilated instead of strided, and
             the declared strides change accordingly. The stem alone has stride 16.
-        num_heads: Heads in attention, each with 16 channels of queries and of keys; the authors'
-            1 is the design of SHViT. A divisor of `attended`.
+        attention: 'single_head'; 'multi_head' for the layer of ViT on all channels, with a layer
+            norm before it (table 6, row 1); 'bottleneck' for a contraction to the channels in
+            attention (figure 6 a); or 'none' (table 6, row 2).
+        num_heads: Heads in attention; the authors' 1 is the design of SHViT. With 'single_head',
+            each has 16 channels of queries and of keys, and it divides `attended`; with
+            'multi_head' it divides the channels.
         partial_ratio: Part of the channels in attention, in (0, 1], to the nearest multiple of
             `num_heads`; None for `attended` of the variant, about 1 / 4.67 of the channels.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -243,21 +271,31 @@ class SHViT(Backbone):
         *,
         out_indices: Sequence[int] = (0, 1, 2),
         output_stride: int = 64,
+        attention: str = 'single_head',
         num_heads: int = 1,
         partial_ratio: float | None = None,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
+        if attention not in ATTENTIONS:
+            raise ValueError(f'attention is {attention!r}; choose one of {ATTENTIONS}')
+        if num_heads > 1 and attention in ('bottleneck', 'none'):
+            raise ValueError(f'num_heads is {num_heads}: attention={attention!r} has no heads')
         if num_heads < 1:
             raise ValueError(f'num_heads is {num_heads}; it starts at 1')
         if partial_ratio is not None:
+            if attention in ('multi_head', 'none'):
+                raise ValueError(
+                    f'partial_ratio is {partial_ratio}: attention={attention!r} does not use it'
+                )
             sizes = with_ratio(sizes, partial_ratio, num_heads)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=16)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
         super().__init__(
             stem=make_stem(sizes.channels[0]),
             stages=[
-                make_stage(sizes, i, samplings[i], num_heads) for i in range(out_indices[-1] + 1)
+                make_stage(sizes, i, samplings[i], num_heads, attention)
+                for i in range(out_indices[-1] + 1)
             ],
             channels=sizes.channels,
             strides=strides,

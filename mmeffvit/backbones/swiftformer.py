@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from mmeffvit.checkpoints.swiftformer import LAYOUTS
 from mmeffvit.layers.attention import (
+    CrossCovarianceAttention,
     EfficientAdditiveAttention,
     KeyValueAdditiveAttention,
     SelfAttention,
@@ -40,8 +41,9 @@ ATTENTIONS = {
     'key_value_additive': KeyValueAdditiveAttention,
     'self': SelfAttention,
     'transpose': TransposeAttention,
+    'cross_covariance': CrossCovarianceAttention,
     # one context for all pixels: maps may have odd sides
-    'separable': partial(SeparableSelfAttention, patch_size=1),
+    'separable': partial(SeparableSelfAttention, patch_size=1, relu=False),
 }
 
 
@@ -214,8 +216,9 @@ class SwiftFormer(Backbone):
             No released checkpoint contains these: they keep their initial values.
         output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
             declared strides change accordingly.
-        attention: 'additive', 'key_value_additive', 'self', 'transpose' or 'separable', or a dict
-            of such a name as `type` and of arguments of its layer, such as `num_heads`.
+        attention: 'additive', 'key_value_additive', 'self', 'transpose', 'cross_covariance' or
+            'separable', or a dict of such a name as `type` and of arguments of its layer, such as
+            `num_heads`.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.

@@ -2,16 +2,19 @@
 
 from mmeffvit.errors import CheckpointError
 
-from .load import LoadReport, load_weights
-from .read import read_checkpoint
+from .checkpoint import Checkpoint, Release, open_checkpoint
+from .load import LoadReport, fit, load_into
 from .rename import Layout, Table, rename
 
 __all__ = [
+    'Checkpoint',
     'CheckpointError',
     'Layout',
     'LoadReport',
+    'Release',
     'Table',
-    'load_weights',
-    'read_checkpoint',
+    'fit',
+    'load_into',
+    'open_checkpoint',
     'rename',
 ]

@@ -3,8 +3,9 @@
 from .rename import Layout, Table
 
 OFFICIAL: Table = (
-    (r'^(norm|head)\.', None),  # the classifier has no use here
+    (r'^(norm|head|head_dist)\.', None),  # the classifier is not used here
     (r'^cls_token$', 'stem.class_token'),
+    (r'^dist_token$', 'stem.distillation_token'),
     (r'^pos_embed$', 'stem.positions'),
     (r'^patch_embed\.proj\.', 'stem.conv.'),
     # twelve blocks, three in each stage
@@ -16,7 +17,12 @@ OFFICIAL: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.project.'),
 )
 
+HEAD: Table = (
+    (r'^head\.', 'head.classifier.fc.'),
+    (r'^head_dist\.', 'head.distilled.fc.'),
+    (r'^norm\.', 'head.norm.'),
+)
 LAYOUTS = (
-    Layout('official', r'^blocks\.\d+\.attn\.qkv\.', OFFICIAL),
+    Layout('official', r'^blocks\.\d+\.attn\.qkv\.', OFFICIAL, HEAD),
     Layout('mmeffvit', r'^stem\.positions$', ()),
 )

@@ -15,9 +15,18 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import locked, write_file
 from mmeffvit.utils.reading import read_json
 
+FOLDER = 'MMEFFVIT_WEIGHTS'  # variable of the environment with a folder of downloaded files
 CHUNK = 2**20  # bytes
 TIMEOUT = 60  # seconds without an answer
 OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+
+
+def offline(address: str) -> str:
+    """How a machine without a network gets a file."""
+    return (
+        f'On a machine with a network: `mmeffvit download {address} --to DIR`; on this one: '
+        f'{FOLDER}=DIR, with a copy of DIR. Otherwise'
+    )
 
 
 def download(address: str, path: Path, sha256: str = '') -> None:
@@ -43,8 +52,8 @@ def download(address: str, path: Path, sha256: str = '') -> None:
             total = _fetch(address, part, note)
         except (URLError, http.client.HTTPException, OSError, ValueError) as error:
             raise CheckpointError(
-                f'cannot download {address} ({error}). On a machine with access, download it and '
-                f'copy it to {path}, or give the path of your copy as the checkpoint.'
+                f'cannot download {address} ({error}). {offline(address)} copy it to {path}, or '
+                'give the path of your copy as the checkpoint.'
             ) from error
         size = part.stat().st_size
         if total not in (None, size):
@@ -69,7 +78,7 @@ def _fetch(address: str, part: Path, note: Path) -> int | None:
     except HTTPError as error:
         if not validator or error.code != OUT_OF_RANGE:
             raise
-        note.unlink()  # nothing is missing, or it is of another file: start anew
+        note.unlink()  # nothing is missing, or it is of another file: start again
         return _fetch(address, part, note)
     with response:
         resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
@@ -89,7 +98,7 @@ def _fetch(address: str, part: Path, note: Path) -> int | None:
 
 
 def _read_note(note: Path) -> str | None:
-    """What the server called its file; None, to fetch it anew, if the note is damaged."""
+    """What the server called its file; None, to download it again, if the note is damaged."""
     try:
         validator = read_json(note)
     except UserError:

@@ -1,6 +1,6 @@
 """Key tables of the EfficientFormerV2 releases: backbones, and models of mmdet 2 and mmseg 0."""
 
-from .rename import ClassifierLayout, Layout, ModelLayout, Table, as_column
+from .rename import Layout, Table, as_column
 from .swiftformer import HEAD
 
 # inside an attention module both releases agree but for the names of convolution and norm
@@ -23,7 +23,7 @@ ATTENTION: Table = (
 CONV_NORM = r'(query|key|value|value_local|reduce)'
 OFFICIAL: Table = (
     (r'^(norm|head|dist_head)\.', None),
-    (r'\.attention_bias_idxs$', None),  # indices into the tables, counted anew here
+    (r'\.attention_bias_idxs$', None),  # indices into the tables, computed here
     (r'^patch_embed\.0\.', 'stem.0.conv.'),
     (r'^patch_embed\.1\.', 'stem.0.norm.'),
     (r'^patch_embed\.3\.', 'stem.1.conv.'),
@@ -66,22 +66,17 @@ TIMM: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.project.'),
 )
 
-SHAPES = ((r'_scale\.scale$', as_column),)
-LAYOUTS = (
-    ClassifierLayout('official', r'^network\..*\.mlp\.fc1\.', OFFICIAL, HEAD, SHAPES),
-    ClassifierLayout('timm', r'^stages\..*\.ls2\.gamma$', TIMM, HEAD, SHAPES),
-    Layout('mmeffvit', r'^stages\..*\.feed_forward_scale\.', ()),
-)
-
 # the authors keep the classifier's tables beside those that their detectors and segmentors use
 DENSE: Table = (
     (r'\.attention_(biases|bias_idxs|bias_idxs_seg)$', None),
     (r'\.attention_biases_seg$', '.attention_biases'),
     *OFFICIAL,
 )
-MODEL_LAYOUTS = (
-    ModelLayout(
-        'mmdet 2', r'^backbone\.network\..*\.attention_biases_seg$', (),
-        prefix='backbone.', backbone=DENSE,
-    ),
-)  # fmt: skip
+SHAPES = ((r'_scale\.scale$', as_column),)
+DENSE_MARKER = r'^backbone\.network\..*\.attention_biases_seg$'
+LAYOUTS = (
+    Layout('official', r'^network\..*\.mlp\.fc1\.', OFFICIAL, HEAD, changes=SHAPES),
+    Layout('timm', r'^stages\..*\.ls2\.gamma$', TIMM, HEAD, changes=SHAPES),
+    Layout('mmdet 2', DENSE_MARKER, DENSE, (), 'backbone.'),
+    Layout('mmeffvit', r'^stages\..*\.feed_forward_scale\.', ()),
+)

@@ -1,8 +1,7 @@
-"""Released weights into a module, with every tensor accounted for."""
+"""The weights of a checkpoint into a module, with every tensor accounted for."""
 
-import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -10,13 +9,13 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
 
-from .read import PREFIXES, read_checkpoint
-from .rename import Layout, recognize, rename
-from .sources import fetch
+from .checkpoint import Checkpoint
+from .identify import CLASSIFIER, COUNTERS, families, same_size
+from .rename import recognize, rename
 
-# a counter that some releases leave out; it has no effect at a fixed momentum
-COUNTERS = r'\.num_batches_tracked$'
 NO_PART = 'no part of a backbone'
+AUXILIARY = 'auxiliary_head.'  # used in training alone
+NOTHING = '(?!)'  # a pattern that matches nothing
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class LoadReport:
     reordered: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()  # for another number of classes: they keep their first values
     reasons: Mapping[str, str] = field(default_factory=dict)  # for ignoring, by key
+    renamed: Mapping[str, str] = field(default_factory=dict)  # our key of every loaded one
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
@@ -49,140 +49,229 @@ class LoadReport:
         )
         lines = [f'loaded      {key}{changed.get(key, "")}' for key in self.loaded]
         lines += [f'ignored     {key}: {self.reasons.get(key, NO_PART)}' for key in self.dropped]
-        lines += [f'starts anew {key}' for key in (*self.missing, *self.fresh)]
+        lines += [f'randomly initialized {key}' for key in (*self.missing, *self.fresh)]
         return '\n'.join(lines)
 
 
-def load_weights(
-    module: nn.Module,
-    checkpoint: str | os.PathLike,
-    layouts: Iterable[Layout],
-    *,
-    prefix: str | None = None,
-    unused: Mapping[str, str] | None = None,
-    fresh: str | None = None,
-    adapt: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,
-) -> LoadReport:
-    """Load ``checkpoint`` into ``module``; its layout is recognized and its keys are converted.
+@dataclass
+class Match:
+    """The tensors of a checkpoint by the keys of a module, and what may be left out.
 
     Args:
-        module: Gets the weights; it is unchanged when an error is raised.
-        checkpoint: A path, an http(s) address or ``hf://OWNER/REPOSITORY``; see
-            :func:`mmeffvit.checkpoints.sources.fetch`.
-        layouts: Layouts the checkpoint may have.
-        prefix: Read only the keys that start so, and cut this off.
-        unused: Patterns of converted keys that the module may lack, with the reason.
-        fresh: Pattern of the module's keys that the checkpoint may lack.
-        adapt: Given the converted tensors, returns those that must be resized to fit, resized.
+        state: Tensors by the keys of the module.
+        layout: The name of the checkpoint's layout.
+        dropped: Keys of the file that are not used, which may grow.
+        may_lack: Pattern of keys of the module that the file may lack.
+        advice: How to mend a misfit.
+        is_backbone: The module is a backbone.
+        exact: Types must be those of the module: a run resumes with its own numbers.
+        resized: Keys of tensors that were resized.
+        fresh: Keys of tensors that are left as they are, for other classes.
+        reasons: Why keys of the file are not used.
+        renamed: The key of the module for every key of the file that is used.
+    """
+
+    state: dict[str, Tensor]
+    layout: str
+    dropped: list[str]
+    may_lack: str
+    advice: str
+    is_backbone: bool
+    exact: bool = False
+    resized: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+def fit(
+    module: nn.Module,
+    checkpoint: Checkpoint,
+    *,
+    prefix: str | None = None,
+    new_classes: bool = False,
+    resume: bool = False,
+) -> tuple[dict[str, Tensor], LoadReport]:
+    """The tensors of a checkpoint by the keys of a module, and in its shapes.
+
+    Args:
+        module: A backbone of ours, which takes its part of any release, or a whole model.
+        checkpoint: The checkpoint.
+        prefix: Of the keys of the backbone in the file, if it is unusual.
+        new_classes: Leave layers for another number of classes as they are.
+        resume: Training continues: auxiliary heads and exact types are needed.
 
     Returns:
-        What was loaded, ignored and missing.
+        The tensors to load, and a report of all.
 
     Raises:
-        CheckpointError: If the file cannot be found or read, its layout is unknown, or a tensor is
-            missing, left over or of another shape.
+        CheckpointError: If a tensor is missing, left over or of another shape or kind.
     """
-    tensors, outside = read_checkpoint(fetch(checkpoint))
-    if prefix:
-        tensors = below(tensors, prefix, checkpoint)
-    layouts = list(layouts)
-    layout = recognize(tensors, layouts)
+    match = _match(module, checkpoint, prefix, new_classes, resume)
+    target = module.state_dict()
+    left_over = [key for key in match.state if key not in target]
+    _require_fit(match, checkpoint, target, _missing(match, target), left_over)
+    return _shaped(match.state, target), _report(match, checkpoint, target)
+
+
+def load_into(
+    module: nn.Module,
+    checkpoint: Checkpoint,
+    *,
+    prefix: str | None = None,
+    new_classes: bool = False,
+    resume: bool = False,
+) -> LoadReport:
+    """Load what :func:`fit` finds, all of it or nothing.
+
+    Modules that convert the keys of earlier versions, as some of mmdet do, still do.
+
+    Raises:
+        CheckpointError: If it does not fit; the module is unchanged then.
+    """
+    match = _match(module, checkpoint, prefix, new_classes, resume)
+    target = module.state_dict()
+    _require_fit(match, checkpoint, target)
+    before = {key: value.clone() for key, value in target.items()}
+    try:
+        result = module.load_state_dict(_shaped(match.state, target), strict=False)
+        missing = _missing(match, result.missing_keys)
+        _require_fit(match, checkpoint, target, missing, result.unexpected_keys)
+    except Exception as error:  # RuntimeError by default, else what a module's own hooks raise
+        module.load_state_dict(before)
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f'{checkpoint} cannot be loaded: {error}') from error
+    return _report(match, checkpoint, target)
+
+
+def _match(
+    module: nn.Module, checkpoint: Checkpoint, prefix: str | None, new_classes: bool, resume: bool
+) -> Match:
+    if hasattr(module, 'layouts'):
+        return _match_backbone(module, checkpoint, prefix)
+    return _match_model(module, checkpoint, new_classes, resume)
+
+
+def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | None) -> Match:
+    tensors, outside = checkpoint.strip(prefix)
+    layout = recognize(tensors, module.layouts)
     if layout is None:
-        markers = ', '.join(f'{entry.marker!r} ({entry.name})' for entry in layouts)
+        markers = ', '.join(f'{entry.marker!r} ({entry.name})' for entry in module.layouts)
         raise CheckpointError(
             f'{checkpoint} is no checkpoint of {type(module).__name__}: no key matches {markers}. '
             f'Its first keys are {sorted(tensors)[:5]}.'
         )
     renamed, dropped = rename(tensors, layout.table)
     target = module.state_dict()
-    skipped = reasons_to_skip({k: v for k, v in renamed.items() if v not in target}, unused or {})
-    state = {new: tensors[old] for old, new in renamed.items() if old not in skipped}
-    resized = adapt(state) if adapt else {}
-    state |= resized
-    missing = [key for key in target if key not in state]
-    lacking = [key for key in missing if not _matches(fresh, key)]
-    require_fit(str(checkpoint), state, target, lacking, 'Is `arch` the variant of the checkpoint?')
-    put(module, {key: value.reshape(target[key].shape) for key, value in state.items()}, checkpoint)
-    return LoadReport(
-        checkpoint=str(checkpoint),
-        layout=layout.name,
-        loaded=tuple(state),
+    unused = {**module.unused_keys(), COUNTERS: 'a BatchNorm counter that this model does not have'}
+    reasons = {
+        old: next(reason for pattern, reason in unused.items() if re.search(pattern, new))
+        for old, new in renamed.items()
+        if new not in target and any(re.search(pattern, new) for pattern in unused)
+    }
+    state = {new: tensors[old] for old, new in renamed.items() if old not in reasons}
+    resized = module.adapt_weights(state)
+    release = None if prefix else checkpoint.release
+    names = {}  # of the file
+    if release:
+        names = {new.removeprefix('backbone.'): old for old, new in release.renamed.items()}
+    return Match(
+        state={**state, **resized},
+        layout=release.layout if release else layout.name,
+        dropped=[*outside, *dropped, *reasons],
+        may_lack=rf'{COUNTERS}|^output_norms\.',
+        advice='Is `arch` the variant of the checkpoint?',
+        is_backbone=True,
         resized=tuple(resized),
-        dropped=(*outside, *dropped, *skipped),
-        missing=tuple(missing),
-        reasons=skipped,
+        reasons=reasons,
+        renamed={names.get(old, old): new for old, new in renamed.items()},
     )
 
 
-def reasons_to_skip(renamed: Mapping[str, str], unused: Mapping[str, str]) -> dict[str, str]:
-    """Why keys may be ignored; those that may not are left out.
-
-    Args:
-        renamed: The converted key of each.
-        unused: Patterns of converted keys that are not used, with the reason.
-    """
-    unused = {**unused, COUNTERS: 'a counter that this model has not'}
-    return {
-        key: next(reason for pattern, reason in unused.items() if re.search(pattern, new))
-        for key, new in renamed.items()
-        if any(re.search(pattern, new) for pattern in unused)
-    }
-
-
-def put(module: nn.Module, state: dict[str, Tensor], checkpoint: object) -> None:
-    """Copy ``state`` into ``module``, all of it or nothing.
-
-    Raises:
-        CheckpointError: If torch cannot copy a tensor; the module is unchanged then.
-    """
-    before = {key: value.clone() for key, value in module.state_dict().items() if key in state}
-    try:
-        module.load_state_dict(state, strict=False)
-    except Exception as error:  # RuntimeError by default, else what a module's own hooks raise
-        module.load_state_dict(before, strict=False)
-        raise CheckpointError(f'{checkpoint} cannot be loaded: {error}') from error
-
-
-def is_counter(key: str) -> bool:
-    """Whether ``key`` counts batches: some releases leave these out."""
-    return bool(re.search(COUNTERS, key))
+def _match_model(
+    module: nn.Module, checkpoint: Checkpoint, new_classes: bool, resume: bool
+) -> Match:
+    _require_heads(module, checkpoint)
+    release, head = checkpoint.release, checkpoint.head
+    target, state = module.state_dict(), dict(checkpoint.weights)
+    resized = _resize_backbone(module, state)
+    state |= resized
+    fresh = [
+        key
+        for key, value in state.items()
+        if new_classes and head is not None and re.search(head.per_class, key) and key in target
+        and len(value) != len(target[key]) and value.shape[1:] == target[key].shape[1:]
+    ]  # fmt: skip
+    has_auxiliary = [any(key.startswith(AUXILIARY) for key in keys) for keys in (state, target)]
+    unused = [key for key in state if key.startswith(AUXILIARY) and not has_auxiliary[1]]
+    free = not has_auxiliary[0] and not resume
+    return Match(
+        state={key: value for key, value in state.items() if key not in (*fresh, *unused)},
+        layout=release.layout if release else 'mmeffvit',
+        dropped=[*(release.ignored if release else ()), *unused],
+        may_lack=rf'{COUNTERS}|{"^" + re.escape(AUXILIARY) if free else NOTHING}',
+        advice='Use the config that it belongs to.',
+        is_backbone=False,
+        exact=resume,
+        resized=tuple(resized),
+        fresh=tuple(fresh),
+        renamed=release.renamed if release else {key: key for key in state},
+    )
 
 
-def _matches(pattern: str | None, key: str) -> bool:
-    return is_counter(key) or bool(pattern and re.search(pattern, key))
+def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
+    """Reject a backbone in place of a whole model."""
+    target = module.state_dict()
+    has_classifier = any(key.startswith('head.') for key in target)
+    tensors, outside = checkpoint.strip()
+    is_alone = (
+        not outside
+        and not any(key in target for key in tensors)  # another model of that name
+        and any(recognize(tensors, family.layouts) for family in families().values())
+    )
+    if is_alone or (checkpoint.head is CLASSIFIER and not has_classifier):
+        raise CheckpointError(
+            f'{checkpoint} holds a backbone alone: the neck and the heads of the model are '
+            'missing. Train them, with the file as model.backbone.init_cfg.checkpoint'
+        )
 
 
-def below(tensors: dict[str, Tensor], prefix: str, checkpoint: object) -> dict[str, Tensor]:
-    """Return the tensors whose keys start with ``prefix``, without it.
-
-    Raises:
-        CheckpointError: If there is none.
-    """
-    prefix = prefix.rstrip('.') + '.'
-    inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-    # read_checkpoint has cut off the usual ones already
-    if not inside and prefix not in PREFIXES:
-        raise CheckpointError(f'no key of {checkpoint} starts with {prefix!r}')
-    return inside or tensors
+def _resize_backbone(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What the backbone must resize to fit."""
+    adapt = getattr(getattr(module, 'backbone', None), 'adapt_weights', None)
+    if adapt is None:
+        return {}
+    prefix = 'backbone.'
+    inside = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    return {prefix + key: value for key, value in adapt(inside).items()}
 
 
-def require_fit(
-    name: str,
-    state: Mapping[str, Tensor],
+def _missing(match: Match, keys: Mapping[str, Tensor] | list[str]) -> list[str]:
+    return [
+        key
+        for key in keys
+        if key not in match.state and key not in match.fresh and not re.search(match.may_lack, key)
+    ]
+
+
+def _require_fit(
+    match: Match,
+    checkpoint: Checkpoint,
     target: Mapping[str, Tensor],
-    missing: Collection[str],
-    cure: str,
+    missing: list[str] | tuple[str, ...] = (),
+    left_over: list[str] | tuple[str, ...] = (),
 ) -> None:
-    """Refuse tensors that are left over or of another shape or kind, and ``missing`` ones.
+    """Reject tensors of another shape or kind, and those that are missing or left over.
 
     Raises:
-        CheckpointError: If there are any; it says so of ``name``, and ends in ``cure``.
+        CheckpointError: If there are any; it says what the file is, and ends in advice.
     """
-    left_over = [key for key in state if key not in target]
+    both = {key: value for key, value in match.state.items() if key in target}
     wrong = [
-        f'{key}: {tuple(state[key].shape)} in the file, {tuple(target[key].shape)} in the model'
-        for key in state
-        if key in target and not same_size(state[key], target[key])
+        f'{key}: {tuple(value.shape)} in the file, {tuple(target[key].shape)} in the model'
+        for key, value in both.items()
+        if not same_size(value, target[key])
     ]
     complaints = [
         f'{title} ({len(items)}): ' + '; '.join(sorted(items)[:8]) + (' ...' * (len(items) > 8))
@@ -190,21 +279,29 @@ def require_fit(
             ('missing in the file', missing),
             ('not in the model', left_over),
             ('of another shape', wrong),
-            ('of another kind', wrong_kinds(state, target)),
+            ('of another kind', wrong_kinds(both, target, exact=match.exact)),
         )
         if items
     ]
     if complaints:
-        raise CheckpointError(f'{name} does not fit the model. {". ".join(complaints)}. {cure}')
+        known = checkpoint.head and not match.is_backbone
+        what = f' is {checkpoint.model} in the {match.layout} layout and' if known else ''
+        raise CheckpointError(
+            f'{checkpoint}{what} does not fit the model. {". ".join(complaints)}. {match.advice}'
+        )
 
 
-def wrong_kinds(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> list[str]:
+def wrong_kinds(
+    state: Mapping[str, Tensor], target: Mapping[str, Tensor], *, exact: bool = False
+) -> list[str]:
     """Tensors that are of integers, booleans or complex numbers in place of floats, or sparse.
 
-    Copying would change their values without a word. Floats of other widths are no fault.
+    Copying would change their values without a word. Floats of other widths are no fault, unless
+    the types must be ``exact``.
     """
     return [
-        f'{key}: {value.dtype} in the file, {target[key].dtype} in the model'
+        f'{key}: {value.dtype}{" (sparse)" * (value.layout != torch.strided)} in the file, '
+        f'{target[key].dtype} in the model'
         for key, value in state.items()
         if key in target
         and (
@@ -212,14 +309,29 @@ def wrong_kinds(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> li
             or value.is_complex() != target[key].is_complex()
             or (value.dtype == torch.bool) != (target[key].dtype == torch.bool)
             or value.layout != torch.strided
+            or (exact and value.dtype != target[key].dtype)
         )
     ]
 
 
-def same_size(tensor: Tensor, other: Tensor) -> bool:
-    """Whether the shapes agree but for ones.
+def _shaped(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        key: value.reshape(target[key].shape) if key in target else value
+        for key, value in state.items()
+    }
 
-    A linear layer's (C, D) is a 1x1 convolution's (C, D, 1, 1).
-    """
-    dense, other_dense = ([side for side in t.shape if side != 1] for t in (tensor, other))
-    return dense == other_dense
+
+def _report(match: Match, checkpoint: Checkpoint, target: Mapping[str, Tensor]) -> LoadReport:
+    reordered = checkpoint.release.reordered if checkpoint.release else ()
+    return LoadReport(
+        checkpoint=str(checkpoint),
+        layout=match.layout,
+        loaded=tuple(match.state),
+        resized=match.resized,
+        dropped=tuple(match.dropped),
+        missing=tuple(key for key in target if key not in match.state and key not in match.fresh),
+        reordered=tuple(key for key in reordered if key in match.state),
+        fresh=match.fresh,
+        reasons=match.reasons,
+        renamed={old: new for old, new in match.renamed.items() if new in match.state},
+    )

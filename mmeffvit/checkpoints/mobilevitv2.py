@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .rename import ClassifierLayout, Layout, ModelLayout, Table
+from .rename import Layout, Table
 
 OFFICIAL: Table = (
     (r'^classifier\.', None),
@@ -51,12 +51,7 @@ TIMM: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.2.'),
 )
 
-HEAD: Table = ((r'^(classifier\.1|head\.fc)\.', 'classifier.fc.'),)
-LAYOUTS = (
-    ClassifierLayout('official', r'^conv_1\.block\.', OFFICIAL, HEAD),
-    ClassifierLayout('timm', r'^stages\.\d\.0\.conv1_1x1\.', TIMM, HEAD),
-    Layout('mmeffvit', r'^stages\..*\.encoders\.|^stages\.0\.downsample\.expand\.', ()),
-)
+HEAD: Table = ((r'^(classifier\.1|head\.fc)\.', 'head.classifier.fc.'),)
 
 BOX = 4  # values of an anchor before its scores
 
@@ -113,8 +108,6 @@ SEGMENTOR: Table = (
     (r'\.block\.conv\.', '.conv.'),
     (r'\.block\.norm\.', '.bn.'),
 )
-CVNETS = dict(prefix='encoder.', backbone=OFFICIAL)
-
 # transformers' MobileViTV2ForSemanticSegmentation: DeepLabv3 without the auxiliary head
 TRANSFORMERS: Table = (
     (r'\.convolution\.', '.conv.'),
@@ -148,16 +141,18 @@ TRANSFORMERS_HEAD: Table = (
     (r'^segmentation_head\.classifier\.conv\.', 'decode_head.conv_seg.'),
 )
 
-MODEL_LAYOUTS = (
-    ModelLayout(
-        'cvnets', r'^ssd_heads\.1\.proj_layer\.', ssdlite_table('[01]'), **CVNETS,
-        reordered=SSD_ORDER,
+# at width 0.5 the second level of SSDLite has the channels of its head already
+SSD, NARROW_SSD = ssdlite_table('[01]'), ssdlite_table('0')
+LAYOUTS = (
+    Layout('official', r'^conv_1\.block\.', OFFICIAL, HEAD),
+    Layout('timm', r'^stages\.\d\.0\.conv1_1x1\.', TIMM, HEAD),
+    Layout(
+        'cvnets', r'^ssd_heads\.1\.proj_layer\.', OFFICIAL, SSD, 'encoder.', changes=SSD_ORDER
     ),
-    # at width 0.5 the second level has the channels of its head already
-    ModelLayout('cvnets', r'^ssd_heads\.', ssdlite_table('0'), **CVNETS, reordered=SSD_ORDER),
-    ModelLayout('cvnets', r'^seg_head\.', SEGMENTOR, **CVNETS),
-    ModelLayout(
-        'transformers', r'^segmentation_head\.', TRANSFORMERS_HEAD,
-        prefix='mobilevitv2.', backbone=TRANSFORMERS,
+    Layout('cvnets', r'^ssd_heads\.', OFFICIAL, NARROW_SSD, 'encoder.', changes=SSD_ORDER),
+    Layout('cvnets', r'^seg_head\.', OFFICIAL, SEGMENTOR, 'encoder.'),
+    Layout(
+        'transformers', r'^segmentation_head\.', TRANSFORMERS, TRANSFORMERS_HEAD, 'mobilevitv2.'
     ),
+    Layout('mmeffvit', r'^stages\..*\.encoders\.|^stages\.0\.downsample\.expand\.', ()),
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Key tables of the PVTv2 releases."""
 
-from .rename import ClassifierLayout, Layout, Table, as_convolution
+from .rename import Layout, Table, as_convolution
 
-HEAD: Table = ((r'^head\.', None),)  # the classifier has no use here
+HEAD: Table = ((r'^head\.', None),)  # the classifier is not used here
 BLOCKS: Table = (
     (r'\.norm1\.', '.attention_norm.'),
     (r'\.norm2\.', '.feed_forward_norm.'),
@@ -48,9 +48,9 @@ SHAPES = (
         as_convolution,
     ),
 )
-CLASSIFIER: Table = ((r'^head\.', 'classifier.fc.'),)
+CLASSIFIER: Table = ((r'^head\.', 'head.classifier.fc.'),)
 LAYOUTS = (
-    ClassifierLayout('official', r'^block1\.', OFFICIAL, CLASSIFIER, SHAPES),
-    ClassifierLayout('timm', r'^stages\..*\.attn\.kv\.', TIMM, CLASSIFIER, SHAPES),
+    Layout('official', r'^block1\.', OFFICIAL, CLASSIFIER, changes=SHAPES),
+    Layout('timm', r'^stages\..*\.attn\.kv\.', TIMM, CLASSIFIER, changes=SHAPES),
     Layout('mmeffvit', r'^stages\..*\.key_value\.', ()),
 )

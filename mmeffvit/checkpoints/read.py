@@ -1,4 +1,4 @@
-"""From a file to a flat dict of tensors, whoever wrote it, without running any code of it."""
+"""Read torch and safetensors files without running any code in them."""
 
 import pickle
 import zipfile
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,18 +18,17 @@ from .safe_globals import allowed, check_pickle
 # where trainers keep the weights, in the order they are looked for; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
 AVERAGED_WEIGHTS = ('ema_state_dict', 'model_ema', 'state_dict_ema')
-# of a parallel wrapper, and of the backbone inside models of mmdet, mmseg and cvnets
-PREFIXES = ('module.', 'backbone.', 'encoder.')
 LISTED = 8  # names in a message
 LEGACY_PICKLES = 5  # of a file of torch < 1.6, before the numbers
-LARGEST_VIEW = 2**28  # bytes of a tensor that repeats fewer numbers
+MAX_VIEW = 2**28  # bytes of a tensor that repeats fewer numbers
 
-_non_finite_allowed: ContextVar[bool] = ContextVar('non_finite_allowed', default=False)
+# None outside of our commands
+_non_finite_allowed: ContextVar[bool | None] = ContextVar('non_finite_allowed', default=None)
 
 
 @contextmanager
 def allow_non_finite(allow: bool = True) -> Iterator[None]:
-    """Within this context, weights may be NaN or infinite."""
+    """Within this context, that of a command, weights may be NaN or infinite, or must not be."""
     token = _non_finite_allowed.set(allow)
     try:
         yield
@@ -37,8 +36,13 @@ def allow_non_finite(allow: bool = True) -> Iterator[None]:
         _non_finite_allowed.reset(token)
 
 
+def is_command() -> bool:
+    """Whether one of our commands runs, see :func:`allow_non_finite`."""
+    return _non_finite_allowed.get() is not None
+
+
 def check_integrity(path: Path) -> None:
-    """Refuse a torch file that was cut off or damaged, at the price of reading it once.
+    """Reject a torch file that was cut off or damaged, at the price of reading it once.
 
     Raises:
         CheckpointError: If the file is incomplete, or no regular file that can be read.
@@ -68,13 +72,13 @@ def check_integrity(path: Path) -> None:
 
 
 def _check_entries(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuse what would take more memory than the file takes on the disk."""
+    """Reject what would take more memory than the file takes on the disk."""
     entries = archive.infolist()
     packed = [entry.filename for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
     if packed or sum(entry.file_size for entry in entries) > path.stat().st_size:
         raise CheckpointError(
-            f'{path} is refused: its entries are compressed ({", ".join(packed[:2])}), which torch '
-            'never does; they could be inflated to any size'
+            f'{path} is rejected: its entries are compressed ({", ".join(packed[:2])}), which '
+            'torch never does; they could be inflated to any size'
         )
 
 
@@ -84,30 +88,43 @@ def _is_legacy(path: Path) -> bool:
         return file.read(1) == pickle.PROTO
 
 
-def load_torch_file(path: str | Path, map_location: Any = 'cpu') -> Any:
-    """``torch.load`` with ``weights_only=True`` and stand-ins for what mmengine's runner saves.
+def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = True) -> Any:
+    """What a torch file holds, or the tensors of a safetensors file as ``state_dict``.
+
+    Torch files are read with ``weights_only=True`` and stand-ins for what mmengine's runner saves.
 
     Args:
         path: The file.
         map_location: As for ``torch.load``.
+        finite: Reject NaN and infinite weights, unless :func:`allow_non_finite` holds.
 
     Raises:
         CheckpointError: If the file is incomplete, holds an object of a class that is not known to
             be safe (the message names the class), or NaN or infinite weights.
     """
     path = Path(path)
+    if path.suffix == '.safetensors':
+        content: Any = dict(state_dict=_read_safetensors(path))
+    else:
+        content = _read_torch(path, map_location)
+    weights = weights_in(content)
+    check_sizes(weights, path)
+    if finite:
+        check_finite(weights, path)
+    return content
+
+
+def _read_torch(path: Path, map_location: Any) -> Any:
     check_integrity(path)
     try:
         _check_pickles(path)
         with allowed():
-            content = torch.load(path, map_location=map_location, weights_only=True)
+            return torch.load(path, map_location=map_location, weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(describe_refusal(path, error)) from error
     except Exception as error:  # hostile bytes can raise anything
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(f'{path} is no torch checkpoint ({reason[0]})') from error
-    check_finite(weights_in(content), path)
-    return content
 
 
 def _check_pickles(path: Path) -> None:
@@ -133,17 +150,10 @@ def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
     cause = error.__context__ or error
     reason = f'it holds objects of {", ".join(names)}' if names else str(cause).splitlines()[0]
     return (
-        f'{path} is refused: {reason}, and unpickling these could run any code. '
+        f'{path} is rejected: {reason}, and unpickling these could run any code. '
         'Only tensors, plain values and the classes of the training engine are loaded. If you '
         'trust the file, load it yourself and save its state dict alone.'
     )
-
-
-class Weights(NamedTuple):
-    """The tensors of a backbone by key, and the keys of the model around it."""
-
-    tensors: dict[str, Tensor]
-    outside: tuple[str, ...]
 
 
 def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tensor]:
@@ -154,35 +164,40 @@ def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tens
     return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
 
 
-def check_finite(tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    """Refuse weights that training has lost, unless :func:`allow_non_finite` holds.
+def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
+    """Reject tensors that repeat few numbers of the file so often that they fill the memory.
+
+    Raises:
+        CheckpointError: If there is one; the message names it.
+    """
+    for key, value in tensors.items():
+        if _has_values(value) and value.nbytes > max(value.untyped_storage().nbytes(), MAX_VIEW):
+            raise CheckpointError(
+                f'{path} is rejected: {key!s:.80} would take {value.nbytes:,} bytes of memory, and '
+                'the file has not as many'
+            )
+
+
+def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
+    """Reject weights that training has lost, unless :func:`allow_non_finite` holds.
 
     Raises:
         CheckpointError: If one is NaN or infinite; the message names it.
     """
-    tensors = {
-        key: value
-        for key, value in tensors.items()
-        if (value.is_floating_point() or value.is_complex())
-        and value.layout == torch.strided
-        and not value.is_meta
-    }
-    for key, value in tensors.items():
-        if value.nbytes > max(value.untyped_storage().nbytes(), LARGEST_VIEW):
-            raise CheckpointError(
-                f'{path} is refused: {key!s:.80} would take {value.nbytes:,} bytes of memory, and '
-                'the file has not as many'
-            )
     if _non_finite_allowed.get():
         return
-    bad = [str(key) for key, value in tensors.items() if not _is_finite(value)]
+    bad = [str(k) for k, value in tensors.items() if _has_values(value) and not _is_finite(value)]
     if bad:
-        more = ' ...' * (len(bad) > LISTED)
         raise CheckpointError(
             f'{path} has NaN or infinite values in {len(bad)} tensors: {", ".join(bad[:LISTED])}'
-            f'{more}. Its training has probably diverged: use an earlier checkpoint; '
-            '--allow-non-finite loads it all the same'
+            f'{" ..." * (len(bad) > LISTED)}. Its training has probably diverged: use an earlier '
+            'checkpoint; --allow-non-finite loads it all the same'
         )
+
+
+def _has_values(value: Tensor) -> bool:
+    is_number = value.is_floating_point() or value.is_complex()
+    return is_number and value.layout == torch.strided and not value.is_meta
 
 
 def _is_finite(value: Tensor) -> bool:
@@ -193,46 +208,16 @@ def _is_finite(value: Tensor) -> bool:
         return True
 
 
-def read_checkpoint(path: Path, *, averaged: bool = False) -> Weights:
-    """Read the weights in ``path``: a torch file or a safetensors file.
-
-    Args:
-        path: The file.
-        averaged: Take the EMA weights that a training checkpoint holds.
-
-    Returns:
-        The tensors by key, without wrapper prefixes.
-
-    Raises:
-        CheckpointError: If the file cannot be read, or holds no weights.
-    """
-    if path.suffix == '.safetensors':
-        return strip_prefixes(read_safetensors(path))
-    content = load_torch_file(path)
-    if not isinstance(content, Mapping):
-        raise CheckpointError(f'{path} holds a {type(content).__name__}, not a dict of tensors')
-    if averaged and not any(_is_state_dict(content, name) for name in AVERAGED_WEIGHTS):
-        raise CheckpointError(f'{path} holds no EMA weights under {", ".join(AVERAGED_WEIGHTS)}')
-    tensors = weights_in(content, AVERAGED_WEIGHTS if averaged else WEIGHTS)
-    tensors = {key: value for key, value in tensors.items() if isinstance(key, str)}
-    if not tensors:
-        keys = sorted(map(str, content))[:LISTED]
-        raise CheckpointError(f'{path} holds no tensors; its first keys are {keys}')
-    if averaged:
-        check_finite(tensors, path)
-    return strip_prefixes(tensors)
+def has_weights(content: Any, names: tuple[str, ...] = WEIGHTS) -> bool:
+    """Whether ``content`` has a dict under one of ``names``."""
+    return isinstance(content, Mapping) and any(_is_state_dict(content, name) for name in names)
 
 
 def _is_state_dict(content: Mapping, name: str) -> bool:
     return isinstance(content.get(name), Mapping)
 
 
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file.
-
-    Raises:
-        CheckpointError: If it cannot be read, or holds NaN or infinite weights.
-    """
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
     except ImportError as error:
@@ -240,23 +225,10 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f'checkpoint {str(path)!r} is no file')
     try:
-        tensors = load_file(path)
+        return load_file(path)
     except OSError as error:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except Exception as error:  # SafetensorError, and what torch says of odd types and shapes
         raise CheckpointError(
             f'{path} is truncated or damaged ({error}). Fetch the file again.'
         ) from error
-    check_finite(tensors, path)
-    return tensors
-
-
-def strip_prefixes(tensors: dict[str, Tensor]) -> Weights:
-    """Remove wrapper prefixes, and keep only the backbone of a detector or segmentor."""
-    outside: list[str] = []
-    for prefix in PREFIXES:
-        inside = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        if inside:
-            outside += [key for key in tensors if not key.startswith(prefix)]
-            tensors = inside
-    return Weights(tensors, tuple(outside))

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from mmengine.logging import HistoryBuffer
 from torch import Tensor
 
 from mmeffvit.errors import UserError
@@ -76,7 +75,7 @@ class Function:
 
 
 def check_size(shape: Any, dtype: Any, content: Any) -> None:
-    """Refuse an array whose bytes are not exactly those of its shape and type."""
+    """Reject an array whose bytes are not exactly those of its shape and type."""
     is_plain = isinstance(dtype, Dtype) and isinstance(content, bytes | bytearray)
     sides = shape if isinstance(shape, tuple) else ()
     if not is_plain or any(type(side) is not int or side < 0 for side in sides):
@@ -108,6 +107,8 @@ def encode(text: str, encoding: str) -> bytes:
 
 def statistic_of(owner: Any, name: str) -> Callable:
     """``getattr``: the statistics of a log history, nothing else."""
+    from mmengine.logging import HistoryBuffer
+
     if owner is not HistoryBuffer or name not in STATISTICS:
         raise pickle.UnpicklingError(f'it reaches for {name!r:.80} of {owner!r:.80}')
     return getattr(HistoryBuffer, name)
@@ -128,9 +129,9 @@ VALUES: dict[str, Any] = {
         )
     },
 }
+HISTORY = 'mmengine.logging.history_buffer.HistoryBuffer'
 ALLOWED: dict[str, Any] = {
     **VALUES,
-    'mmengine.logging.history_buffer.HistoryBuffer': HistoryBuffer,
     'builtins.getattr': Function(statistic_of),
     '__builtin__.getattr': Function(statistic_of),
 }
@@ -138,11 +139,14 @@ ALLOWED: dict[str, Any] = {
 
 def allowed() -> torch.serialization.safe_globals:
     """While this context lasts, ``torch.load(..., weights_only=True)`` accepts ``ALLOWED`` too."""
-    return torch.serialization.safe_globals([(value, name) for name, value in ALLOWED.items()])
+    from mmengine.logging import HistoryBuffer  # reading a file is what needs mmengine first
+
+    known = {**ALLOWED, HISTORY: HistoryBuffer}
+    return torch.serialization.safe_globals([(value, name) for name, value in known.items()])
 
 
 def check_pickle(file: IO[bytes], count: int = 1) -> None:
-    """Refuse a pickle that would take endless time or memory.
+    """Reject a pickle that would take endless time or memory.
 
     60 pairs of one another have 2**60 leaves, and a hash of them, as the key of a dict, would visit
     every one. What is stored under a large number needs a list as long.
@@ -209,7 +213,7 @@ def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -
 
 
 class SafeUnpickler(pickle.Unpickler):
-    """Reads tensors, arrays and plain values; everything else is refused."""
+    """Reads tensors, arrays and plain values; everything else is rejected."""
 
     KNOWN = {
         **VALUES,
@@ -225,7 +229,7 @@ class SafeUnpickler(pickle.Unpickler):
 
 
 def read_pickle(path: str | Path) -> Any:
-    """Read predictions that ``tools/test.py --out`` dumped, running no code of the file.
+    """Read predictions that ``mmeffvit test --out`` dumped, running no code of the file.
 
     Raises:
         UserError: If the file is missing, damaged, or holds more than tensors, arrays and values.
@@ -236,4 +240,6 @@ def read_pickle(path: str | Path) -> Any:
         return SafeUnpickler(io.BytesIO(content)).load()
     except Exception as error:  # hostile bytes can raise anything
         cause = reason(error).removeprefix('UnpicklingError: ')
-        raise UserError(f'{path} is refused: {cause}; write it by `tools/test.py --out`') from error
+        raise UserError(
+            f'{path} is rejected: {cause}; write it by `mmeffvit test --out`'
+        ) from error

@@ -1,6 +1,6 @@
 """Key tables of the SHViT releases: backbones, and the detectors of mmdet 2."""
 
-from .rename import ClassifierLayout, Layout, ModelLayout, Table
+from .rename import Layout, Table
 
 HEADS: Table = ((r'^(head|head_dist)\.', None),)
 # inside the steps of a stage both releases agree
@@ -46,15 +46,10 @@ OFFICIAL: Table = (
 TIMM: Table = (*HEADS, (r'^patch_embed\.', 'stem.'), *STEPS)
 
 HEAD: Table = (
-    (r'^head\.bn\.', 'classifier.norm.'),
-    (r'^head\.l\.', 'classifier.fc.'),
-    (r'^head_dist\.bn\.', 'distilled.norm.'),
-    (r'^head_dist\.l\.', 'distilled.fc.'),
-)
-LAYOUTS = (
-    ClassifierLayout('official', r'^blocks1\.', OFFICIAL, HEAD),
-    ClassifierLayout('timm', r'^stages\..*\.m\.', TIMM, HEAD),
-    Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
+    (r'^head\.bn\.', 'head.classifier.norm.'),
+    (r'^head\.l\.', 'head.classifier.fc.'),
+    (r'^head_dist\.bn\.', 'head.distilled.norm.'),
+    (r'^head_dist\.l\.', 'head.distilled.fc.'),
 )
 
 
@@ -70,8 +65,10 @@ def pyramid_table(num_finer: int) -> Table:
     )
 
 
-MMDET2 = dict(prefix='backbone.', backbone=OFFICIAL)
-MODEL_LAYOUTS = (
-    ModelLayout('mmdet 2', r'^neck\.extra_trans_convs\.1\.', pyramid_table(2), **MMDET2),
-    ModelLayout('mmdet 2', r'^neck\.extra_trans_convs\.0\.', pyramid_table(1), **MMDET2),
+LAYOUTS = (
+    Layout('official', r'^blocks1\.', OFFICIAL, HEAD),
+    Layout('timm', r'^stages\..*\.m\.', TIMM, HEAD),
+    Layout('mmdet 2', r'^neck\.extra_trans_convs\.1\.', OFFICIAL, pyramid_table(2), 'backbone.'),
+    Layout('mmdet 2', r'^neck\.extra_trans_convs\.0\.', OFFICIAL, pyramid_table(1), 'backbone.'),
+    Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )

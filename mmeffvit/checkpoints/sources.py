@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-import sys
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +12,13 @@ from urllib.parse import urlsplit
 import torch
 
 from mmeffvit.errors import CheckpointError
+from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.messages import logger
 
-from .download import download
+from .download import FOLDER, download, offline
 
 HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
+OURS = 'mmeffvit://'  # before a path or an address, for mmengine's own loaders: with our keys
 
 
 class Release(NamedTuple):
@@ -25,12 +28,18 @@ class Release(NamedTuple):
     sha256: str = ''  # hexadecimal; compared for http(s) addresses
 
 
-_releases: list[Callable[[str], Release | None]] = []
+Find = Callable[[str], Release | None]
+_known: list[tuple[Find, Callable[[str], str]]] = []
 
 
-def register_releases(find: Callable[[str], Release | None]) -> None:
-    """Ask ``find`` what is known of an address before each download."""
-    _releases[:] = [find]
+def register(find: Find, resolve: Callable[[str], str]) -> None:
+    """Extend :func:`fetch` by what rooms above this one know.
+
+    Args:
+        find: Returns what is known of an address, asked before each download.
+        resolve: Returns the address or the path behind a name of a model zoo.
+    """
+    _known[:] = [(find, resolve)]
 
 
 def fetch(checkpoint: str | os.PathLike) -> Path:
@@ -42,12 +51,15 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
             Without FILE the hub's usual names are tried, safetensors first. Downloads go to the
             cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
-            (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``).
+            (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``), unless the folder of
+            ``MMEFFVIT_WEIGHTS`` has them, see :func:`copy_into`.
 
     Raises:
         CheckpointError: If there is no such file, or it cannot be downloaded.
     """
-    name = os.fspath(checkpoint)
+    name = os.fspath(checkpoint).removeprefix(OURS)
+    for _, resolve in _known if '://' in name else ():
+        name = resolve(name)
     if name.startswith('hf://'):
         return _fetch_from_hub(name)
     if name.startswith(('http://', 'https://')):
@@ -79,21 +91,56 @@ def place_of(address: str) -> Path:
         digest = hashlib.sha256(address.encode()).hexdigest()[:8]
     except ValueError as error:  # an open bracket, a lone surrogate
         raise CheckpointError(f'{address!r} is no address: {error}') from error
-    if not name or re.search(r'[\s\x00-\x1f]', address):
+    if name in ('', '.', '..') or re.search(r'[\s\x00-\x1f]', address):
         raise CheckpointError(f'{address!r} is no address of a file')
     return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
 
 
+def carried(*places: str) -> Path | None:
+    """The first of the files that is in the folder of ``MMEFFVIT_WEIGHTS``."""
+    folder = os.environ.get(FOLDER)
+    found = (Path(folder, place) for place in places if folder)
+    return next((path for path in found if path.is_file()), None)
+
+
+def copy_into(folder: Path, address: str) -> Path:
+    """Download a file and copy it to its place in a folder for ``MMEFFVIT_WEIGHTS``.
+
+    Args:
+        folder: The folder, which can be carried to a machine without a network.
+        address: ``http(s)://...`` or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
+
+    Returns:
+        The copy.
+
+    Raises:
+        CheckpointError: If it cannot be downloaded.
+    """
+    path = fetch(address)
+    if address.startswith('hf://'):
+        whole = address.removeprefix('hf://')
+        place = Path(whole if whole.count('/') > 1 else f'{whole}/{path.name}')
+    else:
+        place = Path(*place_of(address).parts[-2:])
+    target = folder / place
+    if not (target.is_file() and target.samefile(path)):
+        with atomic_output(target) as partial:
+            shutil.copyfile(path, partial)
+    return target
+
+
 def _announce(address: str) -> Release:
     """What is known of a release whose download begins; its license is printed."""
-    release = next(filter(None, (find(address) for find in _releases)), Release(''))
+    release = next(filter(None, (find(address) for find, _ in _known)), Release(''))
     if release.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
-        print(release.notice, file=sys.stderr)
+        logger.warning(release.notice)
     return release
 
 
 def _fetch_from_web(address: str) -> Path:
     path = place_of(address)
+    if found := carried('/'.join(path.parts[-2:])):
+        return found
     if path.is_file():
         return path
     # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
@@ -115,12 +162,17 @@ def _fetch_from_hub(name: str) -> Path:
     match = re.fullmatch(r'hf://([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?', name)
     try:
         repository, revision, file = match.groups() if match else ('', None, None)
+        if {'.', '..'} & {*(file or '').split('/'), revision}:
+            raise HFValidationError(name)
         validate_repo_id(repository)
     except HFValidationError as error:
         raise CheckpointError(
-            f'{name!r} is no hub address: write hf://OWNER/REPOSITORY[@REVISION]'
+            f'{name!r} is no hub address: write hf://OWNER/REPOSITORY[@REVISION][/FILE]'
         ) from error
     files = (file,) if file else HUB_FILES
+    whole = name.removeprefix('hf://').removesuffix(f'/{file}')  # OWNER/REPOSITORY[@REVISION]
+    if found := carried(*(f'{whole}/{item}' for item in files)):
+        return found
     cached = (try_to_load_from_cache(repository, item, revision=revision) for item in files)
     if not any(isinstance(path, str) for path in cached):  # else a mark that there is none
         _announce(name)
@@ -134,7 +186,8 @@ def _fetch_from_hub(name: str) -> Path:
             break
     raise CheckpointError(
         f'cannot get {" or ".join(files)} of {repository} from the Hugging Face hub '
-        f'({type(cause).__name__}). On a machine with access, download '
-        f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]} and give the '
-        'path of your copy as the checkpoint, or copy your hub cache (HF_HOME) to this machine.'
+        f'({type(cause).__name__}). {offline(name)} copy your hub cache (HF_HOME) to this machine, '
+        'or give the path of a copy of '
+        f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]} as the '
+        'checkpoint.'
     ) from cause

@@ -1,6 +1,6 @@
 """Key tables of the SwiftFormer releases."""
 
-from .rename import ClassifierLayout, Layout, Table, as_convolution
+from .rename import Layout, Table, as_convolution
 
 # both layers of the stem, counted with their norms and activations
 STEM: Table = (
@@ -10,7 +10,7 @@ STEM: Table = (
     (r'^stem\.4\.', 'stem.1.norm.'),
 )
 
-# both releases: the classifier has no use here, and the blocks have other names
+# both releases: the classifier is not used here, and the blocks have other names
 HEADS: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
 BLOCKS: Table = (
     (r'\.dwconv\.', '.depthwise.'),
@@ -51,9 +51,9 @@ OFFICIAL: Table = (
 TIMM: Table = (*HEADS, *STEM, *BLOCKS)
 
 HEAD: Table = (
-    (r'^norm\.', 'norm.'),
-    (r'^head\.', 'classifier.fc.'),
-    (r'^(dist_head|head_dist)\.', 'distilled.fc.'),
+    (r'^head\.', 'head.classifier.fc.'),
+    (r'^(dist_head|head_dist)\.', 'head.distilled.fc.'),
+    (r'^norm\.', 'head.norm.'),
 )
 # linear layers in both releases, 1x1 convolutions here
 SHAPES = (
@@ -61,7 +61,7 @@ SHAPES = (
     (r'\.attention\.score\.weight$', lambda weight: as_convolution(weight.T)),
 )
 LAYOUTS = (
-    ClassifierLayout('official', r'^network\..*\.pwconv1\.', OFFICIAL, HEAD, SHAPES),
-    ClassifierLayout('timm', r'^stages\..*\.pwconv1\.', TIMM, HEAD, SHAPES),
+    Layout('official', r'^network\..*\.pwconv1\.', OFFICIAL, HEAD, changes=SHAPES),
+    Layout('timm', r'^stages\..*\.pwconv1\.', TIMM, HEAD, changes=SHAPES),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )

@@ -9,26 +9,22 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.registry import DATASETS
-from mmengine.runner.checkpoint import load_state_dict
-from torch import Tensor, nn
+from torch import nn
 
-from mmeffvit.checkpoints.load import wrong_kinds
-from mmeffvit.checkpoints.models import has_auxiliary, load_whole, release_of, require_heads
-from mmeffvit.checkpoints.read import weights_in
+from mmeffvit.checkpoints import Checkpoint, load_into
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.data import faults
+from mmeffvit.data.coco_file import LISTS, check_boxes, check_masks, read_coco
+from mmeffvit.data.faults import Report
+from mmeffvit.data.voc import check_files, read_names
+from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
+from mmeffvit.utils.messages import logger
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
 from .classes import wrong_classes
-from .data import report as kinds
-from .data.coco import LISTS, check_boxes, check_masks, read_coco
 from .data.detection import find_regular, images_of, is_coco, is_voc
-from .data.report import Report
-from .data.voc import check_files, read_names
-
-MAX_DETAILS = 500  # characters of a list of tensors
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
@@ -55,7 +51,7 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
             if path is None and config.get('default_scope') == 'mmseg':
                 report = Report(split, str(dataset.get('data_root')))
                 check_folders(dataset, report)
-                report.stop()
+                report.stop_run()
             with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
             if path is None or (path, with_masks, measures_masks) in done:
                 continue
@@ -70,7 +66,7 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
                 xmls = root / dataset.get('ann_subdir', 'Annotations')
                 check_voc_files(path, xmls, root / dataset.get('img_subdir', 'JPEGImages'), report)
-            report.stop((kinds.MASK_SHORT,) if measures_masks else ())
+            report.stop_run((faults.MASK_SHORT,) if measures_masks else ())
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
@@ -96,9 +92,10 @@ def check_coco_file(
     path: Path, folder: Path, report: Report, *, lists: Sequence[str], with_masks: bool
 ) -> None:
     """Report faults of a COCO annotation file, and images that are not regular files."""
-    file = read_coco(str(path), report, lists)
+    file = read_coco(path, report.add, lists)
     if file is None:
         return
+    report.num_records = len(file.content['annotations'])
     check_boxes(file, report)
     if with_masks:
         check_masks(file, report)
@@ -111,7 +108,7 @@ def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> N
         names = read_names(path)
         files = ((name, folder / f'{name}.xml') for name in names)
     except UserError as error:
-        report.add(kinds.FILE_UNREADABLE, error)
+        report.add(faults.FILE_BROKEN, error)
     else:
         sizes = check_files(files, (), report)
         find_regular([(images / f'{name}.jpg', size) for name, size in sizes.items()], report)
@@ -123,7 +120,7 @@ def check_folders(dataset: Mapping, report: Report) -> None:
         for folder, _, names in os.walk(path):
             for name in names:
                 if not is_regular(os.path.join(folder, name)):
-                    report.add(kinds.IMAGE_IRREGULAR, os.path.join(folder, name))
+                    report.add(faults.IMAGE_IRREGULAR, os.path.join(folder, name))
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:
@@ -200,62 +197,29 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     )
 
 
-def check_kinds(model: nn.Module, checkpoint: Mapping, path: str) -> None:
-    """Refuse weights of another kind of dtype than the model's: loading would convert them.
-
-    Raises:
-        CheckpointError: If integers, booleans or complex numbers would be loaded as floats.
-    """
-    wrong = wrong_kinds(saved_weights(checkpoint), model.state_dict())
-    if wrong:
-        raise CheckpointError(f'{path} does not fit the model: {listed(wrong, 4)}')
-
-
-def saved_weights(checkpoint: Mapping) -> dict[str, Tensor]:
-    """The weights of a run's checkpoint by key, without the prefix of DDP wrappers."""
-    weights = weights_in(checkpoint, ('state_dict',))
-    return {str(key).removeprefix('module.'): value for key, value in weights.items()}
-
-
-def check_checkpoint(
-    model: nn.Module, checkpoint: Mapping, path: str, dataset: Any, split: str = 'test'
+def load_checked(
+    model: nn.Module, checkpoint: Checkpoint, dataset: Any, split: str = 'test'
 ) -> None:
-    """Check that a checkpoint has the weights and the classes of the model and the data.
+    """Load a checkpoint into a model, if it was trained on the classes of the data.
 
     Args:
-        model: The model, into which the weights are loaded.
-        checkpoint: What :func:`mmeffvit.checkpoints.models.read_model` returned.
-        path: The file name for messages.
+        model: The model.
+        checkpoint: Of a run with the same config, or a released model of it.
         dataset: The data set of the run.
-        split: The name of the split, for error messages.
+        split: The name of the split: to go on with training, auxiliary heads are needed.
 
     Raises:
-        UserError: If keys are missing or unexpected, or shapes or classes differ.
+        UserError: If the classes differ.
+        CheckpointError: If the weights do not fit.
     """
-    trained = checkpoint
-    for name in ('meta', 'dataset_meta', 'classes'):
-        trained = trained.get(name) if isinstance(trained, Mapping) else None
+    trained = checkpoint.dataset_meta.get('classes')
     tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if isinstance(trained, list | tuple) and tested is not None and tuple(trained) != tuple(tested):
+    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
         raise UserError(
-            f'{path} was trained on the classes {listed(trained)} ({len(trained)}), but the '
+            f'{checkpoint} was trained on the classes {listed(trained)} ({len(trained)}), but the '
             f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
-    check_kinds(model, checkpoint, path)
-    if release_of(checkpoint):
-        print_log(str(load_whole(model, checkpoint, path)), logger='current')
-        return
-    require_heads(checkpoint, path)
-    state = saved_weights(checkpoint)
-    if split == 'test' and not has_auxiliary(state):
-        own = model.state_dict()
-        state |= {key: own[key] for key in own if has_auxiliary([key])}  # of no use in tests
-    try:
-        # mmengine's function, with the conversions of its modules, but strict
-        load_state_dict(model, state, strict=True)
-    except RuntimeError as error:
-        wrong = '; '.join(line.strip() for line in str(error).splitlines() if line.strip())
-        raise UserError(
-            f'{path} does not fit the model of the config, use the one it was trained with: '
-            f'{wrong[:MAX_DETAILS]}'
-        ) from error
+    report = load_into(model, checkpoint, resume=split != 'test')
+    if checkpoint.release:
+        print_log(str(report), logger='current')
+        logger.info(str(report))

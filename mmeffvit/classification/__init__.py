@@ -4,14 +4,11 @@ from mmeffvit.utils.optional import require
 
 require('mmpretrain')  # with torchvision ahead of it
 
-from .adaptive_clip import AdaptiveClipAmpOptimWrapper, AdaptiveClipOptimWrapper  # noqa: E402
 from .datasets import ImageNetV2  # noqa: E402
 from .distillation import DistilledClassifier  # noqa: E402
 from .heads import ClassifierHead  # noqa: E402
 
 __all__ = [
-    'AdaptiveClipAmpOptimWrapper',
-    'AdaptiveClipOptimWrapper',
     'ClassifierHead',
     'DistilledClassifier',
     'ImageNetV2',

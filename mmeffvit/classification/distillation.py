@@ -8,11 +8,11 @@ from mmpretrain.models import ImageClassifier
 from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
-from mmeffvit.checkpoints.models import read_model
-from mmeffvit.checkpoints.read import weights_in
-from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checkpoints import load_into, open_checkpoint
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.registry import MODELS
+
+from .heads import ClassifierHead
 
 
 class Teacher:
@@ -46,40 +46,35 @@ class Teacher:
         model = MODELS.build(deepcopy(self.settings))
         model.init_weights()
         if self.checkpoint is not None:
-            state = weights_in(read_model(fetch(self.checkpoint)))
             try:
-                model.load_state_dict(state)
-            except RuntimeError as error:
-                raise CheckpointError(
-                    f'{self.checkpoint} does not fit the teacher: {str(error)[:500]}'
-                ) from error
+                load_into(model, open_checkpoint(self.checkpoint))
+            except CheckpointError as error:
+                raise CheckpointError(f'the teacher cannot be loaded: {error}') from error
         return model.eval().requires_grad_(False)
 
 
 @MODELS.register_module()
 class DistilledClassifier(ImageClassifier):
-    """mmpretrain's ``ImageClassifier`` whose head has a second classifier taught by a teacher.
+    """mmpretrain's ``ImageClassifier`` that a teacher teaches beside the labels.
 
     The teacher gets the images of the student, after mixing, and is in no checkpoint.
 
     Args:
         teacher: Config of a classifier of as many classes, for images normalized as the student's.
         teacher_ckpt: Its weights: a path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        options: Those of ``ImageClassifier``; the head is a ``mmeffvit.ClassifierHead`` with
-            ``distilled=True``.
+        options: Those of ``ImageClassifier``; the head is a ``mmeffvit.ClassifierHead``, for a
+            second classifier that learns from the teacher with ``distilled=True``.
 
     Raises:
-        UserError: If the head has no classifier to be taught.
+        UserError: If the head is another one.
     """
 
     def __init__(
         self, *, teacher: dict[str, Any], teacher_ckpt: str | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
-        if getattr(self.head, 'distilled', None) is None:
-            raise UserError(
-                "a teacher needs model.head=dict(type='mmeffvit.ClassifierHead', distilled=True)"
-            )
+        if not isinstance(self.head, ClassifierHead):
+            raise UserError("a teacher needs model.head=dict(type='mmeffvit.ClassifierHead')")
         self.teacher = Teacher(teacher, teacher_ckpt)
 
     def loss(self, inputs: Tensor, data_samples: list[DataSample]) -> dict[str, Tensor]:

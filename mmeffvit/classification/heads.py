@@ -1,6 +1,7 @@
 """Heads of the official classifiers: norms, a linear layer, a distilled second one."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch.nn.functional as F
 from mmpretrain.models.heads import ClsHead
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from mmeffvit.registry import MODELS
 
-NORMS = ('none', 'map', 'pooled')
+NORMS = ('none', 'map', 'pooled', 'tokens')
 DISTILLATIONS = ('hard', 'soft')
 
 
@@ -50,7 +51,7 @@ def distillation_loss(scores: Tensor, teacher: Tensor, kind: str, temperature: f
 
 @MODELS.register_module()
 class ClassifierHead(ClsHead):
-    """Mean of the last map and a linear layer, with the norms of the official classifiers.
+    """Mean of the last map, or class tokens, and a linear layer, as in the official classifiers.
 
     ========================================  ========  =========
     model                                     ``norm``  distilled
@@ -58,14 +59,17 @@ class ClassifierHead(ClsHead):
     MobileViTv2, PVTv2                        'none'    no
     SwiftFormer, EfficientFormerV2            'map'     yes
     SHViT                                     'pooled'  optional
+    DeiT, with ``output='class_tokens'``      'tokens'  optional
     ========================================  ========  =========
 
     Args:
         num_classes: Number of classes.
         in_channels: Channels of the backbone's last map.
-        norm: 'none', 'map' (batch norm before the mean) or 'pooled' (batch norm after it).
+        norm: 'none', 'map' (batch norm before the mean), 'pooled' (batch norm after it) or 'tokens'
+            (layer norm of class tokens: one, or two if distilled).
         distilled: A second classifier, which learns from a teacher. In tests the scores of both
-            are averaged, and in training without a teacher too.
+            are averaged, and in training without a teacher too. Without it, the only classifier
+            learns from the teacher and from the labels.
         distillation: 'hard' or 'soft'; see :func:`distillation_loss`.
         alpha: Part of the distillation in the loss, in [0, 1].
         temperature: Of the soft distillation.
@@ -73,7 +77,8 @@ class ClassifierHead(ClsHead):
         options: Those of mmpretrain's ``ClsHead``: `loss`, `topk`, `cal_acc`.
 
     Shape:
-        A sequence of maps, the last of them (B, in_channels, H, W) -> (B, num_classes).
+        A sequence of maps, the last of them (B, in_channels, H, W), or of class tokens,
+        (B, T, in_channels) -> (B, num_classes).
 
     Raises:
         ValueError: If an argument is not one of its choices.
@@ -108,18 +113,32 @@ class ClassifierHead(ClsHead):
         self.num_classes = num_classes
         self.in_channels = in_channels
         self.distillation, self.alpha, self.temperature = distillation, alpha, temperature
-        self.norm = nn.BatchNorm2d(in_channels) if norm == 'map' else nn.Identity()
+        norms = dict(map=nn.BatchNorm2d, tokens=partial(nn.LayerNorm, eps=1e-6))
+        self.tokens = norm == 'tokens'
+        self.norm = norms[norm](in_channels) if norm in norms else nn.Identity()
         pooled = norm == 'pooled'
         self.classifier = Classifier(in_channels, num_classes, norm=pooled)
         self.distilled = Classifier(in_channels, num_classes, norm=pooled) if distilled else None
 
     def pre_logits(self, feats: Sequence[Tensor]) -> Tensor:
-        return self.norm(feats[-1]).mean(dim=(2, 3))
+        return self.inputs(feats)[0]
+
+    def inputs(self, feats: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """What each classifier gets, (B, in_channels)."""
+        x, count = self.norm(feats[-1]), 1 if self.distilled is None else 2
+        if not self.tokens:
+            return (x.mean(dim=(2, 3)),) * count
+        if x.shape[1] != count:
+            raise ValueError(
+                f'{x.shape[1]} class tokens for {count} classifiers: choose '
+                f'class_tokens={count} in the backbone'
+            )
+        return x.unbind(1)
 
     def forward(self, feats: Sequence[Tensor]) -> Tensor:
-        x = self.pre_logits(feats)
+        x, *distilled = self.inputs(feats)
         scores = self.classifier(x)
-        return scores if self.distilled is None else (scores + self.distilled(x)) / 2
+        return (scores + self.distilled(*distilled)) / 2 if distilled else scores
 
     def loss(
         self,
@@ -138,10 +157,14 @@ class ClassifierHead(ClsHead):
         """
         if teacher is None:
             return super().loss(feats, data_samples, **options)
-        x = self.pre_logits(feats)
-        losses = self._get_loss(self.classifier(x), data_samples, **options)
+        x, *distilled = self.inputs(feats)
+        scores = self.classifier(x)
+        losses = self._get_loss(scores, data_samples, **options)
         losses['loss'] = losses['loss'] * (1 - self.alpha)
         losses['loss_distillation'] = self.alpha * distillation_loss(
-            self.distilled(x), teacher, self.distillation, self.temperature
+            self.distilled(*distilled) if distilled else scores,
+            teacher,
+            self.distillation,
+            self.temperature,
         )
         return losses

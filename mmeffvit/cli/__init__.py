@@ -1,1 +1,1 @@
-"""Commands: a parser each, shared by ``mmeffvit COMMAND`` and ``tools/``."""
+"""Commands: a module with a parser and a job each, run by ``mmeffvit COMMAND``."""

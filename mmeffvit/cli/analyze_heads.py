@@ -33,6 +33,11 @@ def make_parser() -> ArgumentParser:
     )
     add('--max-images', type=int, metavar='N', help='test on the first N images (default: all)')
     add(
+        '--keep-one',
+        action='store_true',
+        help='also test with each head alone: all others of its layer are set to zero',
+    )
+    add(
         '--no-ablation',
         dest='ablate',
         action='store_false',
@@ -42,7 +47,8 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
-    analyze_and_draw(config, checkpoint, out, **values)
+    analysis = analyze_and_draw(config, checkpoint, out, **values)
+    print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')
 
 
 main = partial(run_command, make_parser, run)

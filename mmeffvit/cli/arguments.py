@@ -1,17 +1,24 @@
 """Arguments and error handling shared by all commands."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.checkpoints.read import allow_non_finite
-from mmeffvit.config.load import OptionsAction
-from mmeffvit.engine.launch import LAUNCHERS, RunOptions
+from mmeffvit.config.load import OptionsAction, is_config
+from mmeffvit.data import coco, yolo
+from mmeffvit.engine.launcher import LAUNCHERS
+from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output
+from mmeffvit.utils.machine import avoid_trapping_amx
+from mmeffvit.utils.messages import shown
+from mmeffvit.zoo.opener import is_model
 
-from .errors import exit_with_message
+from .exits import exit_with_message
+from .spellings import check_spelling
 
 
 def new_parser(description: str, example: str) -> argparse.ArgumentParser:
@@ -31,7 +38,10 @@ def new_parser(description: str, example: str) -> argparse.ArgumentParser:
 
 
 CONFIG = 'a config of mmdet or mmseg, or the name of one of ours'
-MODEL = f'{CONFIG}; or a saved model, as a folder or as hf://OWNER/NAME'
+MODEL = (
+    f'{CONFIG}; or, with its weights, a run folder, a checkpoint of a run, or a saved model as a '
+    'folder or as hf://OWNER/NAME'
+)
 
 
 def add_config(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
@@ -95,6 +105,9 @@ def add_run(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
     parser.add_argument(
         '--deterministic', action='store_true', help='deterministic algorithms only'
     )
+    parser.add_argument(
+        '--verbose', action='store_true', help="print mmengine's log to the console as well"
+    )
     parser.add_argument('--launcher', choices=LAUNCHERS, default='none')
     # torch.distributed.launch passes this; torchrun does not
     parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
@@ -103,8 +116,33 @@ def add_run(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
 def take_run_options(values: dict[str, Any]) -> RunOptions:
     """Remove the values that :func:`add_run` added, and return them as options."""
     values.pop('local_rank')
-    names = ('work_dir', 'cfg_options', 'launcher', 'seed', 'deterministic')
+    names = ('work_dir', 'cfg_options', 'launcher', 'seed', 'deterministic', 'verbose')
     return RunOptions(**{name: values.pop(name) for name in names})
+
+
+def is_data(target: str) -> bool:
+    """Whether a target of the command line is a data set, not a config or a saved model."""
+    path = Path(target)
+    if path.is_file():  # configs can be YAML and JSON as well
+        names = yolo.find(path) and 'names' in (yolo.load(path) or {})
+        return bool(names or coco.find(path))
+    return path.is_dir() and not is_config(target) and not is_model(target)
+
+
+# options by the names of their values, where the two differ
+SHOWN = {'fraction': 'val-fraction', 'check': 'no-check'}
+
+
+def reject(values: dict[str, Any], defaults: dict[str, Any], what: str, fix: str) -> None:
+    """Reject arguments that would have no effect.
+
+    Raises:
+        UserError: If one was given.
+    """
+    for name, default in defaults.items():
+        if values[name] != default:
+            shown = SHOWN.get(name, name)
+            raise UserError(f'{what}, for which --{shown.replace("_", "-")} does nothing: {fix}')
 
 
 def run_command(
@@ -126,9 +164,11 @@ def run_command(
     """
     parser = make_parser()
     parser.prog = prog or parser.prog
+    check_spelling(parser, sys.argv[1:] if argv is None else argv)
     values = vars(parser.parse_args(argv))
+    avoid_trapping_amx()
     non_finite = values.pop('allow_non_finite', False)
-    with exit_with_message(values.pop('debug')), allow_non_finite(non_finite):
+    with exit_with_message(values.pop('debug')), allow_non_finite(non_finite), shown():
         code = job(**values)
     if code:
         raise SystemExit(code)

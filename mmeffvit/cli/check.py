@@ -1,31 +1,105 @@
-"""Check that a config fits together, then the annotations and some images of its data sets.
+"""Check a config and its data sets, or a data set of your own, before training.
 
-Exit code 0 if nothing is wrong, 1 if something is, 2 if the config cannot be read.
+The model of a config is built and trained for one step on noise. All annotations are read, and
+some images are opened. Exit code: 0 without faults, 1 with faults, 2 if TARGET cannot be read.
 """
 
+import time
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from . import check_config, check_dataset
-from .arguments import add_config, new_parser, run_command
+from mmengine.config import Config
+
+from mmeffvit.checks.config.check import check_config, counted, faults_in
+from mmeffvit.checks.config.findings import Kind
+from mmeffvit.checks.data.check import SPLITS, check_dataset
+from mmeffvit.config.load import ALL, DENSE, open_config
+from mmeffvit.data.check import check as check_images
+from mmeffvit.data.files import Sample
+from mmeffvit.data.prepare import FORMATS, PrepareOptions, read, summary
+from mmeffvit.errors import UserError
+
+from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject, run_command
+
+OF_CONFIG = dict(
+    no_data=False, no_model=False, cfg_options={}, splits=SPLITS, num_images=50, all=False
+)
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'check configs/maskrcnn_swiftformer_l1.py --all')
-    add_config(parser)
-    parser.add_argument('--no-data', dest='data', action='store_false', help='the config alone')
-    check_dataset.add_sample(parser)
+    add = parser.add_argument
+    add('target', metavar='TARGET', help=f'{CONFIG}; or a data set: a folder, data.yaml or JSON')
+    add_cfg_options(parser)
+    add('--no-data', action='store_true', help='check the config only')
+    add('--no-model', action='store_true', help='check the data sets only')
+    add('--splits', nargs='+', choices=SPLITS, default=SPLITS, help='splits to check')
+    add(
+        '--num-images',
+        type=int,
+        default=50,
+        metavar='N',
+        help='number of images to open per data set (default: %(default)s)',
+    )
+    add('--all', action='store_true', help='open every image')
+    add('--seed', type=int, default=0, help='random seed for the choice of images')
+    add('--format', choices=FORMATS, help='format of the data set (default: detected)')
     return parser
 
 
-def run(config: str, cfg_options: Mapping[str, Any], data: bool, **values: Any) -> int:
-    code = check_config.check_and_print(config, cfg_options)
-    if data:
-        print()
-        code |= check_dataset.check_and_print(config, cfg_options, **values)
+def run(target: str, format: str | None, **values: Any) -> int:
+    if is_data(target):
+        reject(values, OF_CONFIG, f'{target} is a data set', 'all of its images are checked')
+        return check_data_set(Path(target), format)
+    reject(dict(format=format), dict(format=None), f'{target} is a config', 'it names its formats')
+    if values['num_images'] < 0:
+        raise UserError(f'--num-images is {values["num_images"]}; give 0 or more')
+    sample = Sample(None if values['all'] else values['num_images'], values['seed'])
+    config = open_config(target, values['cfg_options'], DENSE if values['no_model'] else ALL)
+    code = 0 if values['no_model'] else check_model(target, config)
+    if values['no_data']:
+        return code
+    if config.default_scope in DENSE:
+        return code | check_data_of(target, config, values['splits'], sample)
+    print(f'not checked: the data sets, which are of {config.default_scope}')
     return code
+
+
+def check_model(name: str, config: Config) -> int:
+    """Print the findings in a config, faults last."""
+    start = time.monotonic()
+    findings = check_config(config)
+    order = list(Kind)
+    for finding in sorted(findings, key=lambda finding: order.index(finding.kind)):
+        print(finding)
+    faults = faults_in(findings)
+    print(f'{name}: {counted(faults)}, checked in {time.monotonic() - start:.1f} s\n')
+    return 1 if faults else 0
+
+
+def check_data_of(name: str, config: Config, splits: Sequence[str], sample: Sample) -> int:
+    """Print the findings in the data sets of a config."""
+    reports = check_dataset(config, tuple(splits), sample)
+    print(*reports, sep='\n\n')
+    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
+    print(f'\n{name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
+    return 1 if broken else 0
+
+
+def check_data_set(path: Path, format: str | None) -> int:
+    """Print the findings in a data set that `mmeffvit train` would be given."""
+    data = read(path, PrepareOptions(format=format))
+    check_images(data)
+    print(f'{data.root}: {data.format}, {len(data.classes)} classes')
+    if data.findings.counts:
+        print(data.findings.describe())
+    print(*summary(data), sep='\n')
+    faults = data.findings.faults
+    print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
+    return 1 if faults else 0
 
 
 main = partial(run_command, make_parser, run)

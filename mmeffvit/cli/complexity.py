@@ -1,4 +1,4 @@
-"""Print parameters and multiply-adds of a backbone or of the model of a config, part by part."""
+"""Print parameters and MACs of a backbone or of the model of a config, part by part."""
 
 import json
 from argparse import ArgumentParser

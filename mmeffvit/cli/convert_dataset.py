@@ -1,4 +1,4 @@
-"""Write the index of a data set in COCO's form, or label maps, for use elsewhere.
+"""Write the index of a data set in COCO format, or label maps, for use elsewhere.
 
 DATA is read as `mmeffvit train DATA` reads it: COCO, YOLO, Pascal VOC, or images and label maps.
 Nothing in it is copied or changed.
@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.preparation.prepare import FORMATS, PrepareOptions, prepare
-from mmeffvit.preparation.split import FRACTION
+from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
+from mmeffvit.data.split import FRACTION
 
 from .arguments import new_parser, output_folder, run_command
 
@@ -34,7 +34,12 @@ def add_reading(parser: Any) -> None:
     """How a data set is read."""
     add = parser.add_argument
     add('--format', choices=FORMATS, help='of the data; by default it is recognized')
-    add('--skip-broken', action='store_true', help='go on without what is broken')
+    add('--skip-broken', action='store_true', help='leave out images with a fault')
+    add(
+        '--keep-partly-broken',
+        action='store_true',
+        help='with --skip-broken, keep images that have intact objects, too',
+    )
     add(
         '--val-fraction',
         dest='fraction',

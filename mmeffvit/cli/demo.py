@@ -1,6 +1,5 @@
 """Train Mask R-CNN with SwiftFormer-XS on generated shapes: about ten minutes on two CPU cores."""
 
-import sys
 import time
 from argparse import ArgumentParser
 from functools import partial
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
-from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.options import RunOptions
 from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.utils.machine import num_cores
 from mmeffvit.utils.resources import resource_dir
@@ -62,7 +62,10 @@ def run_demo(
     train_on_cpu(config, folder / 'run', seed, train_options)
     checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
     options = RunOptions(
-        work_dir=str(folder / 'evaluation'), cfg_options={'data_root': f'{data}/'}, seed=seed
+        work_dir=str(folder / 'evaluation'),
+        cfg_options={'data_root': f'{data}/'},
+        seed=seed,
+        verbose=False,
     )
     runner, metrics = evaluate(str(config), str(checkpoint), options)
     sheet = folder / 'contact_sheet.png'
@@ -89,15 +92,14 @@ def train_on_cpu(config: Path, work_dir: Path, seed: int, options: dict[str, Any
     train_in_processes(
         processes,
         str(config),
-        RunOptions(work_dir=work_dir, cfg_options=options, seed=seed),
+        RunOptions(work_dir=work_dir, cfg_options=options, seed=seed, verbose=False),
         environment=dict(CUDA_VISIBLE_DEVICES=''),  # the demonstration is one of a CPU
     )
 
 
 def coco_command() -> str:
     """The command that trains the same model on COCO."""
-    tool, config = resource_dir('tools') / 'train.py', resource_dir('configs') / COCO_CONFIG
-    return f'{sys.executable} {tool} {config} --cfg-options data_root=data/coco/'
+    return f'mmeffvit train {Path(COCO_CONFIG).stem} --cfg-options data_root=data/coco/'
 
 
 main = partial(run_command, make_parser, run)

@@ -1,5 +1,6 @@
-"""Print versions, whether mmdet, mmseg and mmpretrain work here, and where the configs are."""
+"""Print versions, whether mmdet, mmseg and mmpretrain work here, and the path of the configs."""
 
+import os
 import platform
 from argparse import ArgumentParser
 from functools import partial
@@ -12,6 +13,7 @@ import torch
 
 import mmeffvit
 from mmeffvit.errors import UserError
+from mmeffvit.utils.machine import ISA, amx_works, reports_amx
 from mmeffvit.utils.optional import require
 
 from .arguments import new_parser, run_command
@@ -26,23 +28,34 @@ def run() -> None:
         'python': f'{platform.python_version()} on {platform.platform()}',
         'mmeffvit': mmeffvit.__version__,
         'torch': f'{torch.__version__}, {torch.get_num_threads()} threads',
+        'torchvision': state('torchvision'),
+        'amx': amx_state(),
         'mmengine': mmengine.__version__,
         'numpy': numpy.__version__,
         'opencv': cv2.__version__,
     }
     rows |= {package: state(package) for package in ('mmcv', 'mmdet', 'mmseg', 'mmpretrain')}
-    rows |= {name: mmeffvit.resource_dir(name) for name in ('configs', 'tools')}
+    rows['configs'] = mmeffvit.resource_dir('configs')
     for name, value in rows.items():
         print(f'{name:<12}{value}')
 
 
 def state(package: str) -> str:
-    """The version of a package if it works here, else the cure."""
+    """The version of a package if it works here, else the fix."""
     try:
         require('mmcv.ops' if package == 'mmcv' else package)
     except UserError as error:
         return str(error)
     return f'{import_module(package).__version__}, works'
+
+
+def amx_state() -> str:
+    """Whether torch and OpenVINO may use AMX here."""
+    if not reports_amx():
+        return 'not reported by the CPU'
+    if amx_works():
+        return 'works'
+    return f'traps, though the CPU reports it: not used, by {ISA}={os.environ[ISA]}'
 
 
 main = partial(run_command, make_parser, run)

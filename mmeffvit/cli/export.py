@@ -1,4 +1,4 @@
-"""Export a trained model for other programs: ONNX and what FILE's ending names."""
+"""Export a trained model to ONNX, OpenVINO and other formats, selected by the suffix of FILE."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ def make_parser() -> ArgumentParser:
     add_checkpoint(parser)
     add('out', type=output_file, metavar='FILE', help=', '.join(FORMATS))
     add_graph_options(parser)
-    add('--batch', type=int, help='images of every batch; by default any')
-    add('--half', action='store_true', help='float16, in .xml, .mlpackage and .param')
+    add('--batch', type=int, help='fixed batch size (default: any)')
+    add('--half', action='store_true', help='half precision, in .xml, .mlpackage and .param')
     return parser
 
 
@@ -37,11 +37,11 @@ def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
         type=int,
         nargs=2,
         metavar=('HEIGHT', 'WIDTH'),
-        help=f'of every image; by default {size}',
+        help=f'fixed image size (default: {size})',
     )
-    add('--backbone-only', action='store_true', help='give the maps of the backbone')
-    add('--image', type=Path, help="image to compare on; by default one of the config's data")
-    add('--opset', type=int, default=20, help='18 to 23 (default: %(default)s)')
+    add('--backbone-only', action='store_true', help='export only the feature maps of the backbone')
+    add('--image', type=Path, help='image for the comparison (default: one of the test data)')
+    add('--opset', type=int, default=20, help='ONNX opset version, 18 to 23 (default: %(default)s)')
 
 
 def run(

@@ -1,41 +1,46 @@
 # PYTHON_ARGCOMPLETE_OK
-"""``mmeffvit COMMAND``: every tool as a command, imported when it is called."""
+"""``mmeffvit COMMAND``: every command is imported when it is called."""
 
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 
+from mmeffvit.utils.interrupts import exit_at_once, handled
+from mmeffvit.utils.resources import install_command
+from mmeffvit.utils.text import did_you_mean
 from mmeffvit.version import __version__
 
-from .errors import EXIT_CODE
+from . import spellings
+from .exits import EXIT_CODE
 
-COMMANDS = {  # the module in this folder, and what it does
-    'train': ('train', 'train a model'),
-    'test': ('test', 'evaluate a checkpoint'),
-    'predict': ('predict', 'run a checkpoint on images and videos'),
-    'export': ('export', 'write a file for another runtime'),
-    'quantize': ('quantize', 'make an int8 file of an exported one'),
-    'web': ('web', 'write a page that runs an exported file in the browser'),
-    'profile': ('profile', 'measure every runtime here, and name the best'),
-    'browse': ('browse', 'draw what training is fed'),
-    'check': ('check', 'find faults of a config and of its data'),
-    'complexity': ('complexity', 'count parameters and multiply-adds'),
-    'convert': ('convert', 'rewrite released weights under our keys'),
-    'prune': ('prune', 'remove attention heads'),
-    'attention': ('attention', 'draw attention maps'),
-    'curves': ('plot_curves', 'draw losses and metrics of runs'),
-    'analyze-heads': ('analyze_heads', 'similarity of attention heads, and accuracy without each'),
-    'errors': ('analyze_errors', "COCO's error analysis of a results file"),
-    'per-class': ('per_class', 'AP or IoU of every class'),
-    'suite': ('suite', 'train and test many configs, with one table'),
-    'convert-dataset': ('convert_dataset', "write a data set's index in COCO's form"),
-    'prepare-voc-coco': ('prepare_voc_coco', "label COCO with Pascal VOC's classes"),
-    'demo': ('demo', 'train on generated shapes in minutes, and show the result'),
-    'doctor': ('doctor', 'versions, what works here, and cures'),
+COMMANDS = {  # each is a module of this folder, with `_` for `-`
+    'train': 'train a model on a data set, or as a config specifies',
+    'test': 'evaluate a checkpoint',
+    'predict': 'run a model on images and videos',
+    'export': 'export a model for another runtime',
+    'quantize': 'quantize an exported file to int8',
+    'web': 'write a web page that runs an exported file in the browser',
+    'profile': 'measure the speed of every installed runtime',
+    'browse': 'show augmented training samples',
+    'check': 'find faults in a config, in its data sets or in a data set',
+    'complexity': 'count parameters and MACs',
+    'convert': 'remap the keys of released weights to ours',
+    'prune': 'remove attention heads',
+    'attention': 'draw attention maps',
+    'curves': 'plot losses and metrics of runs',
+    'analyze-heads': 'similarity of attention heads, and accuracy without each',
+    'errors': "COCO's error analysis of detections",
+    'per-class': 'AP or IoU of every class',
+    'suite': 'train and test many configs, with one results table',
+    'convert-dataset': 'convert a data set to COCO format or to label maps',
+    'prepare-voc-coco': "label COCO with Pascal VOC's classes",
+    'models': 'list models with accuracy, size and speed',
+    'download': 'download weights for a machine without a network',
+    'demo': 'train on generated shapes in minutes',
+    'doctor': 'show versions and what is installed',
 }
 
 NEEDED = ('torch', 'mmengine')  # not for running exported files
@@ -50,8 +55,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
+    with handled(exit_at_once):
+        dispatch(list(sys.argv[1:] if argv is None else argv))
+
+
+def dispatch(arguments: list[str]) -> None:
+    """Import and run the command that the arguments name."""
     complete()
-    arguments = list(sys.argv[1:] if argv is None else argv)
     parser = make_parser()
     if not arguments or arguments[0].startswith('-'):
         parser.parse_args(arguments)
@@ -59,8 +69,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(EXIT_CODE)
     name, *rest = arguments
     if name not in COMMANDS:
-        close = get_close_matches(name, COMMANDS, 1)
-        hint = f'did you mean {close[0]!r}?' if close else f'choose one of {", ".join(COMMANDS)}'
+        other = spellings.COMMANDS.get(name)
+        hint = f'here: `mmeffvit {other}`' if other else did_you_mean(name, COMMANDS)
+        hint = hint or f'choose one of {", ".join(COMMANDS)}'
         parser.error(f'there is no command {name!r}; {hint}')
     try:
         command = import_command(name)
@@ -68,19 +79,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         if error.name not in NEEDED:  # a bug
             raise
         parser.error(
-            f'`mmeffvit {name}` needs {error.name}, which is not installed: '
-            "`pip install 'mmeffvit[det,seg]'`"
+            f'`mmeffvit {name}` needs {error.name}, which is not installed: `'
+            + install_command("pip install 'mmeffvit[det,seg]'")
+            + '`'
         )
     command.main(rest, prog=f'mmeffvit {name}')
 
 
 def import_command(name: str) -> ModuleType:
-    return import_module(f'{__package__}.{COMMANDS[name][0]}')
+    return import_module(f'{__package__}.{name.replace("-", "_")}')
 
 
 def make_parser() -> ArgumentParser:
     width = max(map(len, COMMANDS))
-    lines = [f'  {name:<{width}}  {job}' for name, (_, job) in COMMANDS.items()]
+    lines = [f'  {name:<{width}}  {job}' for name, job in COMMANDS.items()]
     parser = ArgumentParser(
         'mmeffvit',
         usage='%(prog)s COMMAND ...',

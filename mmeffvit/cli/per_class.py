@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.visualization.per_class import report_per_class
+from mmeffvit.visualization.per_class import report_per_class, to_markdown
 
 from .arguments import MODEL, add_config, new_parser, output_folder, run_command
 
@@ -18,7 +18,7 @@ def make_parser() -> ArgumentParser:
     add(
         'results',
         type=Path,
-        help='FILE.pkl of tools/test.py --out, or what tools/predict.py --out wrote',
+        help='FILE.pkl of mmeffvit test --out, or what mmeffvit predict --out wrote',
     )
     add(
         '--out-dir',
@@ -30,7 +30,9 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, results: Path, out_dir: Path | None, cfg_options: Mapping[str, Any]) -> None:
-    report_per_class(config, results, out_dir or results.parent, cfg_options)
+    out_dir = out_dir or results.parent
+    print(to_markdown(report_per_class(config, results, out_dir, cfg_options)), end='')
+    print(f'{out_dir / "per_class.md"}, {out_dir / "per_class.png"}')
 
 
 main = partial(run_command, make_parser, run)

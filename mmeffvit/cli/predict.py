@@ -1,13 +1,17 @@
 """Predict with a trained model: pictures, COCO results or label maps of images and videos."""
 
+import sys
 from argparse import ArgumentParser
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.deploy.predictor.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
+from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
+from mmeffvit.zoo.opener import holds_weights
 
 from .arguments import (
     MODEL,
@@ -21,9 +25,9 @@ from .arguments import (
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'predict configs/retinanet_shvit_s4.py epoch_12.pth photos')
+    parser = new_parser(__doc__, 'predict work_dirs/bolts photos')
     add = parser.add_argument
-    add_config(parser, MODEL)
+    add_config(parser, f'{MODEL}; or an exported .onnx or .xml')
     add(
         'inputs',
         nargs='+',
@@ -51,20 +55,42 @@ def make_parser() -> ArgumentParser:
         '--score-thr',
         type=float,
         metavar='SCORE',
-        help='smallest score of what is drawn and written, 0 to 1; by default pictures have '
-        'scores from 0.3 on and results have all',
+        help='lowest score of a detection, 0 to 1; by default pictures have '
+        'scores of at least 0.3 and results have all',
     )
     add('--device', default='auto', help='auto (default), cpu, cuda:N')
     add('--batch-size', type=int, default=1, help='batch size (default: 1)')
     return parser
 
 
-def run(config: str, inputs: list[str], out_dir: Path, no_pictures: bool, **values: Any) -> int:
-    checkpoint = None if is_input(inputs[0]) else inputs.pop(0)
+def run(
+    config: str,
+    inputs: list[str],
+    out_dir: Path,
+    no_pictures: bool,
+    device: str,
+    cfg_options: dict[str, Any],
+    **values: Any,
+) -> int:
+    exported = Path(config).suffix in EXPORTED
+    alone = exported or holds_weights(config) or is_input(inputs[0])
+    checkpoint = None if alone else inputs.pop(0)
+    if not inputs and not Path(checkpoint).exists():
+        raise UserError(f'{checkpoint!r} does not exist')
     if not inputs:
         raise UserError(f'{checkpoint!r} is no image, video, folder or glob: give an INPUT')
+    if exported and cfg_options:
+        raise UserError(f'--cfg-options is for configs, and {config} is an exported file')
+
+    def open_predictor() -> BasePredictor:
+        if exported:
+            return ExportedPredictor(config)
+        return Predictor(config, checkpoint, device=device, cfg_options=cfg_options)
+
     options = PredictOptions(pictures=None if no_pictures else out_dir, **values)
-    return predict(config, checkpoint, inputs, options)
+    summary = predict(open_predictor, inputs, options, partial(print, file=sys.stderr, flush=True))
+    print(summary)
+    return 1 if summary.skipped else 0
 
 
 main = partial(run_command, make_parser, run)

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from functools import partial
 from pathlib import Path
 
-from mmeffvit.preparation.voc_coco import prepare_voc_coco
+from mmeffvit.data.voc_coco import prepare_voc_coco
 
 from .arguments import new_parser, output_folder, run_command
 

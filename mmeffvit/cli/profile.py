@@ -1,4 +1,4 @@
-"""Measure what every runtime at hand gives for a model on this machine, and name the best."""
+"""Measure the speed of a model in every installed runtime, and name the fastest."""
 
 import json
 import tempfile

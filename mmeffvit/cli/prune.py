@@ -1,4 +1,4 @@
-"""Remove attention heads of a model with Mobile-Attention, for a smaller and faster one."""
+"""Remove heads and hidden units of a model with Mobile-Attention, for a smaller and faster one."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -26,6 +26,13 @@ def make_parser() -> ArgumentParser:
         default=0.5,
         metavar='RATIO',
         help='part of the heads of each layer that are kept (default: %(default)s)',
+    )
+    add(
+        '--keep-neurons',
+        type=float,
+        metavar='RATIO',
+        help='part of the hidden units of each feed-forward layer that are kept (default: that of '
+        '--keep)',
     )
     add(
         '--method',

@@ -14,8 +14,8 @@ from .arguments import new_parser, output_file, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8')
     add = parser.add_argument
-    add('model', metavar='MODEL', help='.onnx or .tflite, written by tools/export.py')
-    add('images', metavar='IMAGES', help='folder of images like those to come')
+    add('model', metavar='MODEL', help='.onnx or .tflite, written by mmeffvit export')
+    add('images', metavar='IMAGES', help='calibration images, similar to those at inference')
     add(
         'out',
         type=output_file,
@@ -23,7 +23,13 @@ def make_parser() -> ArgumentParser:
         help='of an .onnx: .onnx for ONNX Runtime, .xml for OpenVINO, without a suffix the faster '
         'of the two; of a .tflite: .tflite',
     )
-    add('--samples', type=int, default=64, metavar='N', help='images to calibrate on at most')
+    add(
+        '--samples',
+        type=int,
+        default=64,
+        metavar='N',
+        help='maximum number of calibration images (default: %(default)s)',
+    )
     add(
         '--exclude',
         nargs='+',
@@ -31,7 +37,7 @@ def make_parser() -> ArgumentParser:
         metavar='auto|none|NODE',
         help='layers that stay in float; auto searches for the most sensitive where int8 disagrees',
     )
-    add('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='resize images to this')
+    add('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='resize images to this size')
     add(
         '--score-thr',
         type=float,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from mmeffvit.suite.commands import PRINTED, SuiteOptions
-from mmeffvit.suite.run import print_commands, run_suite
+from mmeffvit.suite.run import cluster_commands, run_suite
 
 from .arguments import add_cfg_options, new_parser, output_folder, run_command
 
@@ -47,7 +47,10 @@ def make_parser() -> ArgumentParser:
 
 def run(configs: list[str], system: str | None, **values: Any) -> int:
     options = SuiteOptions(**values)
-    return print_commands(configs, options, system) if system else run_suite(configs, options)
+    if system is None:
+        return run_suite(configs, options)
+    print(*cluster_commands(configs, options, system), sep='\n')
+    return 0
 
 
 main = partial(run_command, make_parser, run)

@@ -4,7 +4,9 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from mmeffvit.engine.launch import evaluate
+from mmengine.dist import is_main_process
+
+from mmeffvit.engine.evaluate import evaluate
 
 from .arguments import (
     MODEL,
@@ -16,6 +18,7 @@ from .arguments import (
     run_command,
     take_run_options,
 )
+from .console import run_console, summary
 
 
 def make_parser() -> ArgumentParser:
@@ -30,7 +33,12 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, checkpoint: str | None, **values: Any) -> None:
-    evaluate(config, checkpoint, take_run_options(values), **values)
+    options = take_run_options(values)
+    with run_console(options.verbose) as options.hooks:
+        runner, metrics = evaluate(config, checkpoint, options, **values)
+    if is_main_process() and not options.verbose:
+        print(summary(metrics, config))
+        print(f'log: {runner.log_dir}')
 
 
 main = partial(run_command, make_parser, run)

@@ -5,33 +5,37 @@ and trained: change it, and train it like any other.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.config.load import find_config, is_config
-from mmeffvit.engine.launch import check_accelerator, train
+from mmeffvit.config.load import find_config
+from mmeffvit.data.prepare import PrepareOptions
+from mmeffvit.engine.options import check_accelerator
 from mmeffvit.engine.processes import train_in_processes
+from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
-from mmeffvit.preparation import coco, yolo
-from mmeffvit.preparation.prepare import PrepareOptions
-from mmeffvit.zoo.hub import holds_model
+from mmeffvit.zoo.opener import is_model
 
 from .arguments import (
     MODEL,
     add_allow_non_finite,
     add_run,
+    is_data,
     new_parser,
+    reject,
     run_command,
     take_run_options,
 )
+from .console import run_console
 from .convert_dataset import add_reading
 
 # of the arguments, those that are a data set's or a config's alone, with their defaults
 OF_DATA = dict(
     model=None, image_size=None, batch=None, epochs=None, patience=None, freeze=None,
     accumulate=None, balance=False, weights=None, export=None, format=None, skip_broken=False,
-    fraction=None,
+    keep_partly_broken=False, fraction=None,
 )  # fmt: skip
 OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
 
@@ -62,11 +66,11 @@ def make_parser() -> ArgumentParser:
         help='skip the check of the config before training',
     )
     add_allow_non_finite(parser)
-    add_wishes(parser.add_argument_group('with a data set'))
+    add_overrides(parser.add_argument_group('with a data set'))
     return parser
 
 
-def add_wishes(group: Any) -> None:
+def add_overrides(group: Any) -> None:
     add = group.add_argument
     add('--model', metavar='NAME', help='one of `mmeffvit.list_models()`; by default a small one')
     add('--image-size', type=int, metavar='PIXELS', help='by default that of the images or less')
@@ -80,7 +84,7 @@ def add_wishes(group: Any) -> None:
     add(
         '--export',
         nargs='+',
-        metavar='.ENDING',
+        metavar='.SUFFIX',
         help='.onnx (default) .xml .pte .mlpackage .tflite .param; or none',
     )
     add_reading(group)
@@ -101,32 +105,35 @@ def run(config: str, **values: Any) -> None:
             check_accelerator(f'--{option}')
     of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
-        if not holds_model(config):
+        if not is_model(config):
             find_config(config)
-        refuse(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
+        reject(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
         train_config(config, values)
         return
     what = f'{config} is a data set'
-    refuse(values, OF_CONFIG, what, 'train the config that is written')
-    refuse(values, dict(launcher='none'), what, '--processes N starts torchrun itself')
-    from mmeffvit.finetuning.recipe import Wishes
+    reject(values, OF_CONFIG, what, 'train the config that is written')
+    reject(values, dict(launcher='none'), what, '--processes N starts torchrun itself')
+    from mmeffvit.finetuning.recipe import Overrides
     from mmeffvit.finetuning.run import FinetuneOptions, finetune
 
     given = {name: value for name, value in of_data.items() if value is not None}
-    reading = PrepareOptions(**taken(given, 'format', 'skip_broken', 'fraction'))
+    names = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
+    reading = PrepareOptions(**taken(given, *names))
     rest = taken(given, 'model', 'weights', 'export')
     options = FinetuneOptions(
         reading=reading,
-        wishes=Wishes(**given, processes=values['processes']),
+        overrides=Overrides(**given, processes=values['processes']),
         work_dir=values['work_dir'],
         cfg_options=values['cfg_options'],
         seed=values['seed'] or 0,
         amp=values['amp'],
         compile=values['compile'],
         resume=values['resume'],
+        verbose=values['verbose'],
         **rest,
     )
-    finetune(Path(config), options)
+    with run_console(values['verbose']) as hooks:
+        finetune(Path(config), replace(options, hooks=hooks))
 
 
 def train_config(config: str, values: dict[str, Any]) -> None:
@@ -134,7 +141,8 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         values['cfg_options'] = {**values['cfg_options'], 'compile': True}
     processes, options = values.pop('processes'), take_run_options(values)
     if processes in (None, 1):
-        train(config, options, **{**values, 'amp': bool(values['amp'])})
+        with run_console(options.verbose) as options.hooks:
+            train(config, options, **{**values, 'amp': bool(values['amp'])})
         return
     if options.launcher != 'none':
         raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')
@@ -147,27 +155,6 @@ def train_config(config: str, values: dict[str, Any]) -> None:
 def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:
     """Some of the values, which are taken out."""
     return {name: values.pop(name) for name in names if name in values}
-
-
-def is_data(target: str) -> bool:
-    """Whether a target of the command line is a data set, not a config or a saved model."""
-    path = Path(target)
-    if path.is_file():  # configs can be YAML and JSON as well
-        names = yolo.find(path) and 'names' in (yolo.load(path) or {})
-        return bool(names or coco.find(path))
-    return path.is_dir() and not is_config(target) and not holds_model(target)
-
-
-def refuse(values: dict[str, Any], defaults: dict[str, Any], what: str, cure: str) -> None:
-    """Refuse arguments that would have no effect.
-
-    Raises:
-        UserError: If one was given.
-    """
-    for name, default in defaults.items():
-        if values[name] != default:
-            shown = {'fraction': 'val-fraction', 'check': 'no-check'}.get(name, name)
-            raise UserError(f'{what}, for which --{shown.replace("_", "-")} does nothing: {cure}')
 
 
 main = partial(run_command, make_parser, run)

@@ -1,10 +1,14 @@
-"""Write a page that runs an exported model in the browser, on pictures and the camera."""
+"""Write a web page that runs a model in the browser, on images and the camera."""
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.web.page import write_page
+from mmeffvit.errors import UserError
 
 from .arguments import new_parser, output_folder, run_command
 
@@ -12,7 +16,12 @@ from .arguments import new_parser, output_folder, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'web model.onnx page')
     add = parser.add_argument
-    add('model', metavar='MODEL', help='.onnx, written by tools/export.py')
+    add(
+        'model',
+        metavar='MODEL',
+        help='an .onnx file, or what `mmeffvit export` takes: a run folder, a checkpoint, a saved '
+        'model, a name',
+    )
     add('out', type=output_folder, metavar='OUT_DIR', help='folder of the page')
     add(
         '--bundle',
@@ -20,11 +29,26 @@ def make_parser() -> ArgumentParser:
         help='put the runtime into the folder, taken from the npm registry; by default the page '
         'loads it from a public CDN',
     )
+    add(
+        '--shape',
+        type=int,
+        nargs=2,
+        metavar=('HEIGHT', 'WIDTH'),
+        help='size of the images of a model that is not exported yet (default: any)',
+    )
     return parser
 
 
-def run(model: str, out: Path, bundle: bool) -> None:
-    print(write_page(model, out, bundle=bundle))
+def run(model: str, out: Path, bundle: bool, shape: Sequence[int] | None) -> None:
+    if Path(model).suffix == '.onnx':
+        if shape:
+            raise UserError(f'--shape is for models that are not exported yet, and {model} is')
+        print(write_page(model, out, bundle=bundle))
+        return
+    with TemporaryDirectory() as folder:
+        exported = Path(folder, f'{Path(model).stem}.onnx')
+        print(export_model(model, None, exported, ToolOptions(shape and tuple(shape))))
+        print(write_page(exported, out, bundle=bundle))
 
 
 main = partial(run_command, make_parser, run)

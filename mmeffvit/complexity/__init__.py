@@ -1,1 +1,1 @@
-"""Parameters and multiply-adds of backbones and models: :mod:`mmeffvit.complexity.count`."""
+"""Parameters and MACs of backbones and models: :mod:`mmeffvit.complexity.count`."""

@@ -1,6 +1,5 @@
-"""Count parameters and multiply-adds of a backbone or a whole model, per module."""
+"""Count parameters and MACs of a backbone or a whole model, per module."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -15,8 +14,9 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_proposals, eval_shape
 from mmeffvit.config.load import ALL, is_config
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import reason
-from mmeffvit.zoo.hub import is_folder, open_model
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import align, reason
+from mmeffvit.zoo.opener import find_source, is_folder
 
 from .forward import run_backbone, run_model
 from .parts import LISTED, Part, count_modules, make_parts
@@ -38,7 +38,7 @@ ATTEMPTS = (('meta', 'meta'), ('cpu', 'meta'), ('cpu', 'cpu'))
 
 @dataclass
 class Complexity:
-    """Parameters and multiply-adds of a model.
+    """Parameters and MACs of a model.
 
     Args:
         target: The config or the backbone, as given by the user.
@@ -56,7 +56,7 @@ class Complexity:
 
     @property
     def total(self) -> Part:
-        keys = ('parameters', 'trainable', 'multiply_adds')
+        keys = ('parameters', 'trainable', 'macs')
         return Part('total', *(sum(getattr(p, key) for p in self.parts) for key in keys), ran=True)
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,16 +64,12 @@ class Complexity:
 
     def __str__(self) -> str:
         """The aligned table with its heading and its remarks."""
-        rows = [('', 'parameters', 'trainable', 'multiply-adds')]
+        rows = [('', 'parameters', 'trainable', 'MACs')]
         for part in (*self.parts, self.total):
-            macs = f'{part.multiply_adds / 1e9:.3f} G' if part.ran else 'not run'
+            macs = f'{part.macs / 1e9:.3f} G' if part.ran else 'not run'
             rows.append((part.name, f'{part.parameters:,}', f'{part.trainable:,}', macs))
-        first, *rest = (max(map(len, column)) for column in zip(*rows, strict=True))
-        lines = [f'{self.target} at {self.shape[0]} x {self.shape[1]}']
-        for name, *numbers in rows:
-            cells = [number.rjust(width) for number, width in zip(numbers, rest, strict=True)]
-            lines.append('  '.join([name.ljust(first), *cells]))
-        return '\n'.join([*lines, f'counted by {COUNTER}', *self.remarks])
+        title = f'{self.target} at {self.shape[0]} x {self.shape[1]}'
+        return '\n'.join([title, *align(rows), f'counted by {COUNTER}', *self.remarks])
 
 
 def count(
@@ -81,7 +77,7 @@ def count(
 ) -> Complexity:
     """Count a backbone, or the model of a config, for inference on one image.
 
-    Heads used in training only have parameters but no multiply-adds. The second stage of a detector
+    Heads used in training only have parameters but no MACs. The second stage of a detector
     gets ``proposals`` boxes, its mask head the first 100 of them, as in mmdet's ``mode='tensor'``.
 
     Args:
@@ -99,7 +95,8 @@ def count(
     """
     if not is_config(target) and not is_folder(target):
         return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
-    return count_config(target, open_model(target, scopes=ALL)[0], shape=shape, proposals=proposals)
+    config = find_source(target, scopes=ALL).config
+    return count_config(target, config, shape=shape, proposals=proposals)
 
 
 def count_config(
@@ -144,7 +141,7 @@ def attempt(
     for built_on, device in ATTEMPTS:
         if device == 'cpu':
             remark = f'run on the CPU, since the meta device failed: {failure}'
-            print(remark, file=sys.stderr, flush=True)  # before the slow run
+            logger.warning(remark)  # before the slow run
         try:
             with torch.device(built_on):
                 model = build()

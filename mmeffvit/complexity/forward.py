@@ -1,14 +1,15 @@
 """One forward pass of a model on one image, without post-processing."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
+
+from mmeffvit.utils.replaced import forwards
 
 MAX_MASKS = 100  # boxes that mmdet gives to a mask head in mode='tensor'
 
@@ -104,14 +105,12 @@ def empty_regions(roi_head: nn.Module) -> Iterator[None]:
     The level of a region depends on values, which the meta device does not have, and RoI extraction
     has none of the counted operations.
     """
-    with ExitStack() as stack:
-        for module in roi_head.modules():
-            if hasattr(module, 'featmap_strides'):
-                stack.enter_context(patch.object(module, 'forward', _zeros_of(module)))
+    named = [(n, m) for n, m in roi_head.named_modules() if hasattr(m, 'featmap_strides')]
+    with forwards(named, _zeros_of):
         yield
 
 
-def _zeros_of(extractor: nn.Module) -> Any:
+def _zeros_of(name: str, extractor: nn.Module) -> Callable:
     def zeros(feats: tuple[Tensor, ...], rois: Tensor, *_: Any, **__: Any) -> Tensor:
         size = extractor.roi_layers[0].output_size
         return feats[0].new_zeros(len(rois), extractor.out_channels, *size)

@@ -1,15 +1,16 @@
-"""Parameters and multiply-adds of the parts of a model, in rows that add up to the total."""
+"""Parameters and MACs of the parts of a model, in rows that add up to the total."""
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+
+from mmeffvit.utils.replaced import forwards
 
 
 def attention_operations(
@@ -35,23 +36,22 @@ class Part:
         name: Name of the module in the model.
         parameters: Number of parameters.
         trainable: Number of parameters that require a gradient.
-        multiply_adds: Multiply-adds of one forward pass on one image.
+        macs: MACs of one forward pass on one image.
         ran: Whether it was used in the forward pass.
     """
 
     name: str
     parameters: int = 0
     trainable: int = 0
-    multiply_adds: int = 0
+    macs: int = 0
     ran: bool = False
 
 
 def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:
-    """Multiply-adds of every module that ran, without those of its submodules.
+    """MACs of every module that ran, without those of its submodules.
 
     Args:
-        model: The model; the ``forward`` of its modules is wrapped while it runs, since mmseg calls
-            it directly on heads, where torch's hooks do not fire.
+        model: The model; see :func:`mmeffvit.utils.replaced.forwards`.
         forward: Runs the model.
     """
     own: dict[str, int] = {}
@@ -65,7 +65,9 @@ def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict
         own[active[-1]] = own.get(active[-1], 0) + (flops - settled) // 2
         settled = flops
 
-    def counting(name: str, run: Callable) -> Callable:
+    def counting(name: str, module: nn.Module) -> Callable:
+        run = module.forward
+
         def counted(*args: Any, **kwargs: Any) -> Any:
             settle()
             active.append(name)
@@ -78,9 +80,8 @@ def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict
         return counted
 
     with ExitStack() as stack:
-        for name, module in model.named_modules():
-            if name:
-                stack.enter_context(patch.object(module, 'forward', counting(name, module.forward)))
+        named = [(name, module) for name, module in model.named_modules() if name]
+        stack.enter_context(forwards(named, counting))
         stack.enter_context(without_gradients(model))
         counter = stack.enter_context(FlopCounterMode(display=False, custom_mapping=UNCOUNTED))
         forward(model)
@@ -111,7 +112,7 @@ def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -
         listed: Names of children whose children have their own rows.
 
     Returns:
-        Rows with parameters or multiply-adds; everything else is in 'other'.
+        Rows with parameters or MACs; everything else is in 'other'.
     """
     parts = {name: Part(name) for name in part_names(model, listed)}
     parts['other'] = Part('other')
@@ -119,11 +120,11 @@ def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -
         part = parts[owner(name, parts)]
         part.parameters += parameter.numel()
         part.trainable += parameter.numel() * parameter.requires_grad
-    for name, multiply_adds in own.items():
+    for name, macs in own.items():
         part = parts[owner(name, parts)]
-        part.multiply_adds += multiply_adds
+        part.macs += macs
         part.ran = True
-    return [part for part in parts.values() if part.parameters or part.multiply_adds]
+    return [part for part in parts.values() if part.parameters or part.macs]
 
 
 def part_names(model: nn.Module, listed: tuple[str, ...]) -> Iterator[str]:

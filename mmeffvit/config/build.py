@@ -7,9 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from difflib import get_close_matches
 from typing import Any
-from unittest.mock import patch
 
 import mmengine.registry
 import numpy as np
@@ -21,7 +19,8 @@ from mmengine.registry import MODELS, DefaultScope, Registry
 from torch import nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.replaced import replaced
+from mmeffvit.utils.text import did_you_mean, listed
 
 SEED = 0
 UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
@@ -55,7 +54,8 @@ def isolated(scope: str) -> Iterator[None]:
         random.seed(SEED)
         np.random.seed(SEED)
         torch.default_generator.manual_seed(SEED)  # torch.manual_seed would seed accelerators too
-        with warnings.catch_warnings(), patch('torch.distributed.is_initialized', lambda: False):
+        hidden = replaced(torch.distributed, 'is_initialized', lambda: False)
+        with warnings.catch_warnings(), hidden:
             warnings.simplefilter('ignore')
             yield
     finally:
@@ -130,8 +130,7 @@ def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
     line = text.splitlines()[0] if text else ''
     if found := UNREGISTERED.search(line):
         name, scope, kind = found.groups()
-        close = get_close_matches(name.rpartition('.')[2], registered(kind), 5, 0.5)
-        choices = f'did you mean {", ".join(close)}?' if close else 'no name is similar.'
+        choices = did_you_mean(name.rpartition('.')[2], registered(kind)) or 'no name is similar.'
         return (
             f'{scope} has no {kind} of type {name!r}; {choices} Correct it, or import the module '
             'that registers it with custom_imports'

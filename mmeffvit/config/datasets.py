@@ -47,10 +47,11 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
     Its files may be missing.
     """
     config = {**deepcopy(dict(settings)), 'pipeline': [], 'lazy_init': True}
-    with DATASETS.switch_scope_and_registry(None) as registry:
+    scope = config.pop('_scope_', None)  # mmengine adds it to what `mmdet::...` configs define
+    with DATASETS.switch_scope_and_registry(scope) as registry:
         cls = registry.get(config['type']) if isinstance(config['type'], str) else config['type']
     if cls is None:
-        return DATASETS.build(config)  # raises the error for unknown types
+        return DATASETS.build({**config, '_scope_': scope})  # raises the error for unknown types
     dataset = cls.__new__(cls)
     try:
         dataset.__init__(**{key: value for key, value in config.items() if key != 'type'})
@@ -80,7 +81,7 @@ def take_classes(
         for dataset in datasets_of(config, split):
             dataset['metainfo'] = meta
             if is_segmentor:
-                dataset['type'] = 'BaseSegDataset'  # ADE20K's would refuse other names
+                dataset['type'] = 'BaseSegDataset'  # ADE20K's would reject other names
     for key in config if is_segmentor else ():
         if key.endswith(('_dataloader', '_pipeline')):
             config[key] = without_reduction(config[key])

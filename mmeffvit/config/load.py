@@ -2,9 +2,9 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import walk_tb
@@ -15,12 +15,16 @@ from mmengine.config import Config, DictAction
 from mmeffvit.errors import UserError
 from mmeffvit.registry import CLASSIFICATION
 from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.text import did_you_mean
 
+from .beside import LiteralConfig
 from .values import check_values
 
 DENSE = ('mmdet', 'mmseg')
 ALL = (*DENSE, 'mmpretrain')
+FOLDER = 'MMEFFVIT_CONFIGS'  # variable of the environment with the folder of our configs
 MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
@@ -46,9 +50,8 @@ def find_config(target: str | Path) -> Path:
     own = own_configs()
     if str(target) in own:
         return own[str(target)]
-    nearest = get_close_matches(Path(target).stem, own, n=3)
-    hint = f'; did you mean {" or ".join(nearest)}?' if nearest else ''
-    raise UserError(f'config {str(target)!r} does not exist{hint}')
+    hint = did_you_mean(Path(target).stem, own) or '`mmeffvit models` lists all'
+    raise UserError(f'config {str(target)!r} does not exist; {hint}')
 
 
 def open_config(
@@ -83,7 +86,9 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     path = find_config(path)
     check_cycle(str(path))
     try:
-        config = Config.fromfile(path)
+        # mmengine logs every variable of the environment that it substitutes
+        with own_folder_in_environment(), quiet():
+            config = LiteralConfig.of(Config.fromfile(path))
     except (Exception, SystemExit) as error:  # a config can raise anything
         raise UserError(explain(error, path)) from error
     data_root = options.pop('data_root', None)
@@ -97,6 +102,23 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     return config
 
 
+@contextmanager
+def own_folder_in_environment() -> Iterator[None]:
+    """Let ``{{$MMEFFVIT_CONFIGS:configs}}`` in a config be our folder of configs, unless it is set.
+
+    mmengine substitutes variables of the environment, in ``_base_`` too, and knows no other way to
+    inherit from an installed package that is not in its own list.
+    """
+    if FOLDER in os.environ:
+        yield
+        return
+    os.environ[FOLDER] = str(resource_dir('configs'))
+    try:
+        yield
+    finally:
+        os.environ.pop(FOLDER, None)
+
+
 def check_cycle(path: str, inside: tuple[str, ...] = ()) -> None:
     """Check the bases of a config for cycles, on which mmengine would recurse endlessly.
 
@@ -108,7 +130,8 @@ def check_cycle(path: str, inside: tuple[str, ...] = ()) -> None:
         cycle = ' -> '.join((*inside[inside.index(path) :], path))
         raise UserError(f'{inside[0]}: its _base_ files form a cycle: {cycle}; remove one')
     try:
-        bases = [base for base in Config._get_base_files(path) if '::' not in base]
+        with own_folder_in_environment():
+            bases = [base for base in Config._get_base_files(path) if '::' not in base]
     except Exception:  # reported when the file is read
         return
     for base in bases:
@@ -172,7 +195,7 @@ def move_data(config: Config, data_root: str) -> Config:
             return new_root + value[len(old_root) :]
         return value
 
-    return Config(move(config.to_dict()), filename=config.filename)
+    return LiteralConfig(move(config.to_dict()), filename=config.filename)
 
 
 def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 from mmengine.config import Config
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.schema import integer_from, is_dict, is_list, is_number, is_text
 
 
 @dataclass(frozen=True)
@@ -26,28 +26,8 @@ class Rule:
     requirement: str
 
 
-def is_dict(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
-def is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def is_number(value: Any) -> bool:
-    return type(value) in (int, float) and -inf < value < inf
-
-
 def are_divisors(value: Any) -> bool:
     return is_list(value) and all(is_number(item) and item > 0 for item in value)
-
-
-def integer_from(minimum: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and value >= minimum
 
 
 LOADER = r'(train|val|test)_dataloader'
@@ -68,6 +48,10 @@ RULES = (
     Rule(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
          'a number of at least 0'),
     Rule(r'(.*\.)?(data_preprocessor|Normalize)\.std', are_divisors, DIVISORS),
+    Rule(r'model\.test_cfg\.(.*\.)?nms_pre', integer_from(1), 'an integer of at least 1'),
+    Rule(r'model\.test_cfg\.(.*\.)?max_per_img', integer_from(-1), 'an integer of at least -1'),
+    Rule(r'model\.test_cfg\.(.*\.)?(score_thr|mask_thr_binary|iou_threshold)', is_number,
+         'a finite number'),
 )  # fmt: skip
 
 

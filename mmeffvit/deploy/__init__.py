@@ -4,17 +4,22 @@ The predictor also runs where torch is not installed.
 """
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .predictor.predictor import ExportedPredictor
+
+    OnnxPredictor = ExportedPredictor
 
 if find_spec('torch'):
     from .fuse import fuse
 
-__all__ = ['OnnxPredictor', 'fuse']
+__all__ = ['ExportedPredictor', 'OnnxPredictor', 'fuse']
 
 
 def __getattr__(name: str) -> Any:
-    if name == 'OnnxPredictor':  # imported on demand, since it needs OpenCV
-        from .predictor.predictor import OnnxPredictor
+    if name in ('ExportedPredictor', 'OnnxPredictor'):  # the old name of the same
+        from .predictor.predictor import ExportedPredictor  # late, since it needs OpenCV
 
-        return OnnxPredictor
+        return ExportedPredictor
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -16,7 +16,7 @@ from mmeffvit.utils.boxes import match_objects
 from .agreement import DisagreementError, largest_error
 from .graphs.base import Graph
 from .onnx.export import ExportOptions
-from .predictor.masks import paste_mask
+from .predictor.predictor import paste_mask
 
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
 Outputs = dict[str, NDArray]

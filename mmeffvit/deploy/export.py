@@ -10,6 +10,7 @@ import numpy as np
 
 from mmeffvit.config.datasets import find_image
 from mmeffvit.errors import UserError
+from mmeffvit.inference.coco_ids import find_ids
 from mmeffvit.inference.model import LoadedModel, load_predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
@@ -108,14 +109,20 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
     image = options.image or find_image(config)
     graph = graph_of(predictor, options)
     try:
-        prepared = predictor.prepare(predictor.read(image), image, 0)
+        prepared = predictor.prepare(predictor.read(image), image)
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
     # RGB, (H, W, 3), integers as in an image file
     pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
     return Source(
         graph,
-        config_metadata(config, model, predictor.visualizer.dataset_meta),
+        config_metadata(
+            config,
+            model,
+            predictor.meta,
+            category_ids=find_ids(predictor.dataset, predictor.classes).categories,
+            label_offset=predictor.label_offset,
+        ),
         (
             partial(expect_maps, graph, model.backbone)
             if options.backbone_only

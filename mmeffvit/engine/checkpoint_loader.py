@@ -1,22 +1,28 @@
-"""Every function of mmengine that loads a checkpoint uses our safe reader.
+"""mmengine's own loaders of checkpoints read without running any code of a file.
 
 mmengine itself loads files with the installed ``torch.load`` and URLs with ``torch.hub``, which
-executes the code in a pickle.
+executes the code in a pickle. What a file holds stays as it is: only ``mmeffvit://``, and what our
+commands hand over, has the keys of our models. NaN and infinite weights are rejected in our
+commands alone.
 """
 
 import ast
-import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
-from mmengine.fileio import get_local_path
-from mmengine.logging import print_log
+from mmengine.fileio import copyfile_to_local
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
-from mmeffvit.checkpoints.models import read_model
-from mmeffvit.checkpoints.sources import Release, fetch, register_releases
+from mmeffvit.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.checkpoints.read import is_command, read_content
+from mmeffvit.checkpoints.sources import OURS, Release, fetch, register
 from mmeffvit.errors import CheckpointError
+from mmeffvit.utils.messages import logger
 
 # schemes of named models, with mmengine's functions that list them
 NAMED = {
@@ -33,14 +39,22 @@ PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain')
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 
 
-def guard_checkpoints() -> None:
-    """Register :func:`load_guarded` with mmengine for all its schemes and for ``hf://``.
+_handed_over: ContextVar[Mapping[str, Checkpoint] | None]
+_handed_over = ContextVar('handed_over', default=None)
 
-    Downloads of released weights print their license from then on.
+
+def guard_checkpoints() -> None:
+    """Register :func:`load_guarded` in place of mmengine's loaders, for ``hf://`` and our scheme.
+
+    Loaders that others have registered stay. Downloads of released weights print their license from
+    then on.
     """
-    prefixes = [*CheckpointLoader._schemes, 'hf://']
+    known = CheckpointLoader._schemes
+    replaced = (mmengine_checkpoint.__name__, __name__)
+    prefixes = [key for key in known if getattr(known[key], '__module__', '') in replaced]
+    prefixes += [key for key in ('hf://', OURS) if key not in known]
     CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
-    register_releases(find_release)
+    register(find_release, resolve)
 
 
 def find_release(address: str) -> Release | None:
@@ -50,15 +64,24 @@ def find_release(address: str) -> Release | None:
     return weights.find_release(address)
 
 
+@contextmanager
+def handed_over(*checkpoints: Checkpoint) -> Iterator[None]:
+    """Within this context, mmengine gets these in place of reading their files again."""
+    token = _handed_over.set({each.source: each for each in checkpoints})
+    try:
+        yield
+    finally:
+        _handed_over.reset(token)
+
+
 def load_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
     """Load a checkpoint for mmengine without executing code from it.
-
-    A released model in its authors' layout comes out under our keys.
 
     Args:
         filename: A path, an http(s) address, ``hf://OWNER/REPOSITORY``, a name of a model zoo that
             mmengine knows (``torchvision://resnet50``), or a file in an object store
-            (``s3://...``).
+            (``s3://...``). ``mmeffvit://`` before any of these returns a released model with our
+            keys.
         map_location: As for ``torch.load``; None leaves tensors on the CPU.
         logger: Not needed.
 
@@ -66,18 +89,11 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
         mmeffvit.errors.CheckpointError: If it cannot be found or read safely.
     """
     name = str(filename)
-    place = map_location or 'cpu'
-    if any(scheme in name for scheme in STORES):
-        try:
-            with get_local_path(name, backend_args=dict(backend='petrel')) as path:
-                content = read_model(Path(path), place)
-        except ImportError as error:
-            raise CheckpointError(f'{name}: {error}') from error
-        remove_programs(content, name)
-        return content
-    if name.startswith('pavi://'):
-        raise CheckpointError(f'{name}: download it and give the path of the file')
-    content = read_model(fetch(resolve(name)), place)
+    handed = (_handed_over.get() or {}).get(name)
+    if handed is not None or name.startswith(OURS):
+        content = (handed or open_checkpoint(name)).content
+    else:
+        content = read_content(fetch(name), map_location or 'cpu', finite=is_command())
     remove_programs(content, name)
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)
@@ -98,11 +114,9 @@ def remove_programs(content: Any, name: str) -> None:
             holder = holder.get(part) if isinstance(holder, dict) else None
         if isinstance(holder, dict) and key in holder and not sets_values(holder[key]):
             del holder[key]
-            print_log(
+            logger.warning(
                 f'{name}: the config inside, {".".join([*path, key])}, is left out: it is a '
-                'program, and running it could execute any code',
-                logger='current',
-                level=logging.WARNING,
+                'program, and running it could execute any code'
             )
 
 
@@ -158,11 +172,20 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def resolve(name: str) -> str:
-    """The URL of a name in a model zoo; other names are returned unchanged.
+    """The address or path behind a name in a model zoo or a store; others are returned unchanged.
 
     Raises:
-        CheckpointError: If the zoo has no such model.
+        CheckpointError: If the zoo has no such model, or the store cannot be reached.
     """
+    if name.startswith('pavi://'):
+        raise CheckpointError(f'{name}: download it and give the path of the file')
+    if any(store in name for store in STORES):
+        path = Path(mkdtemp(prefix='mmeffvit_'), Path(name).name)
+        try:
+            copyfile_to_local(name, path, backend_args=dict(backend='petrel'))
+        except ImportError as error:
+            raise CheckpointError(f'{name}: {error}') from error
+        return str(path)
     scheme = next((scheme for scheme in NAMED if name.startswith(scheme)), None)
     if scheme is None:
         return name
@@ -175,3 +198,6 @@ def resolve(name: str) -> str:
     if model not in models:
         raise CheckpointError(f'{name!r}: {scheme} has no {model!r}; it has {", ".join(models)}')
     return models[model]
+
+
+guard_checkpoints()

@@ -1,4 +1,4 @@
-"""Random states that a resumed run reproduces, and files of weights alone."""
+"""Random states that a resumed run reproduces."""
 
 import random
 from functools import partial
@@ -9,8 +9,6 @@ from mmengine.dataset import worker_init_fn
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
-
-from mmeffvit.checkpoints.read import weights_in
 
 
 def derive_seed(*numbers: int) -> int:
@@ -47,13 +45,3 @@ class ResumableRandomnessHook(Hook):
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
         if not isinstance(runner.train_loop, EpochBasedTrainLoop):
             seed_all(derive_seed(runner.seed, get_rank(), runner.iter))
-
-
-class BareWeightsHook(Hook):
-    """Let a file of weights and nothing else start a run, which mmengine's EMAHook does not."""
-
-    priority = 'VERY_HIGH'
-
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        if 'state_dict' not in checkpoint:
-            checkpoint['state_dict'] = weights_in(checkpoint)

@@ -1,24 +1,26 @@
-"""Training in several processes of one machine, through torchrun."""
+"""Training in several processes of one machine, through torchrun in a process of its own."""
 
+import ctypes
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Any
 
 from mmengine.device import get_device
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.run import parse_args
-from torch.distributed.run import run as run_torchrun
 
+from mmeffvit.config.load import load_config, resolve_work_dir
 from mmeffvit.errors import UserError
+from mmeffvit.utils.interrupts import PARENT_REPORTS, Interrupted
 from mmeffvit.utils.machine import num_cores
 from mmeffvit.utils.resources import resource_dir
 
-from .launch import RunOptions
+from .options import RunOptions
+from .resume import how_to_resume
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def usual_processes() -> int:
@@ -38,50 +40,69 @@ def train_in_processes(
     flags: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """As ``tools/train.py CONFIG`` in ``count`` processes.
+    """Run ``mmeffvit train CONFIG`` in ``count`` processes.
 
     Args:
         count: Number of processes.
         config: The config file.
-        options: See :class:`RunOptions`; started by torchrun whatever its launcher.
-        flags: Further arguments of the tool.
+        options: See :class:`RunOptions`; the launcher is torchrun, whatever they say.
+        flags: Further arguments of the command.
         environment: Variables for the processes.
 
     Raises:
-        UserError: If one of them failed; its message stands above.
-        KeyboardInterrupt: After Ctrl-C, when all have ended; other signals end as they would.
+        UserError: If one of them failed; it has printed its message.
+        Interrupted: After Ctrl-C or SIGTERM, when all have ended.
     """
     if count < 1:
         raise UserError(f'--processes is {count}; give 1 or more')
-    threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
-    tool = [str(resource_dir('tools') / 'train.py'), config, '--launcher', 'pytorch', *flags]
+    script = [str(resource_dir('tools') / 'train.py'), config, '--launcher', 'pytorch', *flags]
     if options.work_dir is not None:
-        tool += ['--work-dir', str(options.work_dir)]
+        script += ['--work-dir', str(options.work_dir)]
     if options.seed is not None:
-        tool += ['--seed', str(options.seed)]
+        script += ['--seed', str(options.seed)]
     if options.deterministic:
-        tool += ['--deterministic']
+        script += ['--deterministic']
+    if options.verbose:
+        script += ['--verbose']
     if options.cfg_options:
-        tool += ['--cfg-options', *map('='.join, to_texts(options.cfg_options))]
-    torchrun = parse_args(['--standalone', f'--nproc_per_node={count}', *tool])
-    try:
-        with own_handlers(), variables(dict(OMP_NUM_THREADS=threads, **(environment or {}))):
-            run_torchrun(torchrun)
-    except ChildFailedError as error:
-        raise UserError('training failed; its output above says why') from error
-    except SignalException as error:  # the processes have ended
-        signal.raise_signal(error.sigval)
+        script += ['--cfg-options', *map('='.join, to_texts(options.cfg_options))]
+    torchrun = ['-m', 'mmeffvit.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
+    threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
+    # without the current folder among those that packages are imported from
+    variables = {'OMP_NUM_THREADS': threads, 'PYTHONSAFEPATH': '1', PARENT_REPORTS: '1'}
+    command = [sys.executable, *torchrun, *script]
+    with start_tied(command, env={**os.environ, **variables, **(environment or {})}) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt as error:
+            number = getattr(error, 'number', signal.SIGINT)
+            process.send_signal(number)
+            process.wait()
+            raise interrupted(number, config, options) from None
+    if code:
+        raise UserError('training failed; its output above says why')
 
 
-@contextmanager
-def own_handlers() -> Iterator[None]:
-    """Restore the signal handlers that torchrun replaces."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:
+    """The exception for a signal, with the notes of the run that it ended."""
+    error = Interrupted(number)
+    with suppress(UserError):  # a config that cannot be read has saved nothing
+        work_dir = resolve_work_dir(load_config(config, options.cfg_options), options.work_dir)
+        error.__notes__ = [how_to_resume(work_dir)]
+    return error
+
+
+def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:
+    """Start a process that is sent SIGTERM when this one dies, even by SIGKILL.
+
+    Otherwise it would keep running, and collide with the next run in its work dir.
+    """
+    tie = end_with_parent if sys.platform == 'linux' else None
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=tie, **options)
+
+
+def end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def to_texts(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -95,15 +116,3 @@ def to_text(value: Any) -> str:
         start, end = '[]' if isinstance(value, list) else '()'
         return start + ','.join(map(to_text, value)) + end
     return str(value)
-
-
-@contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment, and restore them."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})

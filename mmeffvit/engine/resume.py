@@ -1,7 +1,5 @@
-"""Which checkpoint a run can be resumed from."""
+"""Whether a run can be resumed from a checkpoint."""
 
-import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,45 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.hooks import EMAHook
-from mmengine.logging import print_log
 from mmengine.runner import Runner
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints import Checkpoint
 from mmeffvit.errors import CheckpointError
-
-# sections that mmengine's runner saves and needs to resume
-SECTIONS = ('meta', 'state_dict', 'message_hub', 'optimizer')
-
-
-def saved_checkpoints(work_dir: Path) -> list[Path]:
-    """``epoch_N.pth`` and ``iter_N.pth`` in ``work_dir``, latest first."""
-    steps = {}
-    for path in work_dir.glob('*.pth'):
-        match = re.fullmatch(r'(?:epoch|iter)_(\d+)', path.stem)
-        if match:
-            steps[path] = int(match[1])
-    return sorted(steps, key=steps.__getitem__, reverse=True)
-
-
-def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Path | None:
-    """Return the latest valid checkpoint in ``work_dir``, or None.
-
-    Later ones are reported with the reason why they are not valid.
-
-    Args:
-        work_dir: Where a run saved ``epoch_N.pth`` or ``iter_N.pth``.
-        to_resume: Require everything that resuming needs; otherwise weights are enough.
-    """
-    for path in saved_checkpoints(work_dir):
-        try:
-            content = load_torch_file(path)
-            if to_resume:
-                check_sections(content, path)
-        except CheckpointError as error:
-            print_log(f'{error} Trying the one before.', logger='current', level=logging.WARNING)
-        else:
-            return path
-    return None
+from mmeffvit.zoo.runs import saved_checkpoints
 
 
 @contextmanager
@@ -56,48 +20,43 @@ def resumable(work_dir: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        saved = next(iter(saved_checkpoints(work_dir)), None)
-        note = f'the last checkpoint is {saved}: run the same command with --resume to continue'
-        error.__notes__ = [note if saved else f'no checkpoint was saved in {work_dir} yet']
+        error.__notes__ = [how_to_resume(work_dir)]
         raise
 
 
-def check_sections(content: Any, path: str | Path) -> None:
-    """Check that a checkpoint has everything that a run needs to resume.
-
-    Raises:
-        CheckpointError: If a section is missing.
-    """
-    absent = list(SECTIONS)
-    if isinstance(content, Mapping):
-        absent = [name for name in SECTIONS if not isinstance(content.get(name), Mapping)]
-        meta = {} if 'meta' in absent else content['meta']
-        absent += [f'meta.{key}' for key in ('epoch', 'iter') if type(meta.get(key)) is not int]
-    if absent:
-        raise CheckpointError(
-            f'{path} cannot be resumed: it lacks {", ".join(absent)}, which a training run saves. '
-            'To start a new run from its weights alone, use --cfg-options load_from=FILE.'
-        )
+def how_to_resume(work_dir: Path) -> str:
+    """A note on the last checkpoint of a run that was interrupted."""
+    saved = next(iter(saved_checkpoints(work_dir)), None)
+    if saved is None:
+        return f'no checkpoint was saved in {work_dir} yet'
+    return f'the last checkpoint is {saved}: run the same command with --resume to continue'
 
 
-def check_resumable(runner: Runner, content: Mapping[str, Any], path: str | Path) -> None:
-    """Check that optimizer, schedulers and EMA weights of a checkpoint match those of the run.
+def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
+    """Check that progress, optimizer, schedulers and EMA weights are those of such a run.
 
     Args:
         runner: As built; its optimizer is built if it is not yet.
-        content: The checkpoint, see :func:`check_sections`; its weights are known to fit.
-        path: Its file, for messages.
+        checkpoint: One that :func:`mmeffvit.checkpoints.checkpoint.require_run` has accepted, with
+            weights that fit.
 
     Raises:
         CheckpointError: If one is missing or of another kind.
     """
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
-    saved, own = groups_in(content['optimizer']), groups_in(runner.optim_wrapper.state_dict())
+    sections = checkpoint.sections
+    saved, own = groups_in(sections['optimizer']), groups_in(runner.optim_wrapper.state_dict())
     schedulers = runner.param_schedulers or []
     expected = len(schedulers) if isinstance(schedulers, list) else 1
-    found = content.get('param_schedulers', ())
+    found = sections.get('param_schedulers', ())
     with_ema = any(isinstance(hook, EMAHook) for hook in runner.hooks)
-    if with_ema and 'ema_state_dict' not in content:
+    done = {name: checkpoint.meta[name] for name in ('epoch', 'iter')}
+    planned = dict(epoch=runner.max_epochs, iter=runner.max_iters)
+    beyond = [name for name in done if done[name] > planned[name]]
+    if beyond:
+        (name, *_) = beyond
+        fault = f'its meta.{name} is {done[name]}, and the config trains to {planned[name]}'
+    elif with_ema and 'ema_state_dict' not in sections:
         fault = 'it has no EMA weights, and the config asks for them'
     elif isinstance(schedulers, list) and len(found) != expected:
         fault = f'it has {len(found)} parameter schedulers, the config {expected}'
@@ -111,7 +70,9 @@ def check_resumable(runner: Runner, content: Mapping[str, Any], path: str | Path
         )
     else:
         return
-    raise CheckpointError(f'{path} cannot be resumed: {fault}. Use the config it was trained with.')
+    raise CheckpointError(
+        f'{checkpoint} cannot be resumed: {fault}. Use the config it was trained with.'
+    )
 
 
 @dataclass(frozen=True)

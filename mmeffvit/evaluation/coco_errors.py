@@ -13,6 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.progress import progress
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import markdown
 
 from .coco_curves import CURVES, SIZES, curves_of
 from .coco_results import Detection, select
@@ -64,15 +65,19 @@ class ErrorAnalysis:
             [name, self.objects[k, 0], *self.areas(name)[:, 0]]
             for k, name in enumerate(self.classes)
         ]
+
+        def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+            return markdown(heading, (list(map(cell, row)) for row in rows))
+
         return '\n'.join(
             [
                 f'# Errors of {"boxes" if self.iou_type == "bbox" else "masks"}\n',
                 'Area under the precision-recall curve, by object size.\n',
-                markdown(['size', 'objects', *CURVES], sizes),
+                table(['size', 'objects', *CURVES], sizes),
                 'Cost of every error type: the area gained by ignoring it.\n',
-                markdown(['size', *CURVES[2:]], costs),
+                table(['size', *CURVES[2:]], costs),
                 'Classes, all sizes.\n',
-                markdown(['class', 'objects', *CURVES], classes),
+                table(['class', 'objects', *CURVES], classes),
             ]
         )
 
@@ -95,16 +100,11 @@ def rounded(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), 4)
 
 
-def markdown(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; floats have three decimals, NaN gives an empty cell."""
-
-    def cell(value: object) -> str:
-        if not isinstance(value, float):
-            return str(value)
-        return '' if np.isnan(value) else f'{value:.3f}'
-
-    lines = [heading, ['---'] * len(heading), *rows]
-    return '\n'.join(f'| {" | ".join(map(cell, line))} |' for line in lines) + '\n'
+def cell(value: object) -> str:
+    """The text of a cell: floats have three decimals, NaN is empty."""
+    if not isinstance(value, float):
+        return str(value)
+    return '' if np.isnan(value) else f'{value:.3f}'
 
 
 def analyze_errors(

@@ -1,4 +1,4 @@
-"""Results files of detectors: COCO's JSON, and pickles of ``tools/test.py --out``."""
+"""Results files of detectors: COCO's JSON, and pickles of ``mmeffvit test --out``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,18 +8,19 @@ import numpy as np
 from pycocotools.coco import COCO
 
 from mmeffvit.checkpoints.safe_globals import read_pickle
-from mmeffvit.checks.data.coco import (
-    CocoFile,
+from mmeffvit.data import faults
+from mmeffvit.data.coco_file import (
+    as_pycocotools,
     check_boxes,
     check_masks,
     is_box,
     is_id,
     is_number,
     mask_fault,
+    read_coco,
 )
-from mmeffvit.checks.data.report import Report
+from mmeffvit.data.faults import Report
 from mmeffvit.errors import UserError
-from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import reason
 
@@ -42,25 +43,20 @@ def read_ground_truth(path: str | Path) -> COCO:
     Raises:
         UserError: If the file is missing or is not an annotation file.
     """
-    content = read_json(path)
-    wanted = ('images', 'annotations', 'categories')
-    if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in wanted):
-        raise UserError(f'{path} is not a COCO annotation file: it needs {", ".join(wanted)}')
-    for number, annotation in enumerate(content['annotations'], 1):
-        if isinstance(annotation, dict):
-            annotation['id'] = number
-            annotation['iscrowd'] = annotation.get('iscrowd') or 0
     report = Report('annotation', str(path))
-    file = CocoFile(content, report)
+
+    def complete(annotation: dict[str, Any], number: int) -> None:
+        annotation.update(id=number, iscrowd=annotation.get('iscrowd') or 0)
+
+    file = read_coco(path, report.add, complete=complete)
+    if file is None:
+        raise UserError(
+            f'{path} is not a COCO annotation file: {report.places[faults.FILE_BROKEN][0]}'
+        )
     check_boxes(file, report)
     check_masks(file, report, wanted=False)
-    report.stop()
-    content.setdefault('info', {})  # pycocotools copies it
-    coco = COCO()
-    coco.dataset = content
-    with quiet():
-        coco.createIndex()
-    return coco
+    report.stop_run()
+    return as_pycocotools(file)
 
 
 def read_detections(
@@ -70,7 +66,7 @@ def read_detections(
 
     Args:
         path: A list of detections as JSON, or a ``.pkl`` of mmdet, as written by
-            ``tools/test.py --out``.
+            ``mmeffvit test --out``.
         truth: The annotations that the detections belong to.
         classes: Names of the classes of the model, which a pickle does not contain; None for all
             categories of the annotation file. Labels follow the order of the file, as in mmdet.
@@ -158,7 +154,7 @@ def from_samples(samples: Any, labels: Sequence[int], path: str | Path) -> list[
     if not isinstance(samples, list) or not all(
         isinstance(sample, dict) and 'pred_instances' in sample for sample in samples
     ):
-        raise UserError(f'{path} has no predictions of a detector: write it with `tools/test.py`')
+        raise UserError(f'{path} has no predictions of a detector: write it with `mmeffvit test`')
     try:
         return list(_detections(samples, labels, path))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

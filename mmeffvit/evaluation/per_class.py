@@ -21,7 +21,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
-from mmeffvit.zoo.hub import open_model
+from mmeffvit.zoo.opener import find_source
 
 from .coco_results import check_detections, from_samples
 
@@ -50,14 +50,14 @@ def per_class(
 
     Args:
         config_path: A config of mmdet or mmseg, or a saved model; its test data must be available.
-        results: ``FILE.pkl`` of ``tools/test.py --out``, or the output of ``tools/predict.py
+        results: ``FILE.pkl`` of ``mmeffvit test --out``, or the output of ``mmeffvit predict
             --out``: COCO results (``.json``) or a folder of label maps.
         cfg_options: Dotted keys and values that override the config's.
 
     Raises:
         UserError: If the results cannot be read or are not of the config's test data.
     """
-    config, _ = open_model(config_path, cfg_options)
+    config = find_source(config_path, cfg_options).config
     scope = config.default_scope
     if not results.exists():
         raise UserError(f'results {str(results)!r} do not exist')

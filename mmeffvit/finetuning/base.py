@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from mmeffvit.checks.run import mentions
 from mmeffvit.config.datasets import datasets_of, eval_shape, name_of, settings_of
-from mmeffvit.config.load import find_config, load_config
+from mmeffvit.config.load import find_config, load_config, own_configs
 from mmeffvit.errors import UserError
 
 SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels
@@ -35,6 +35,8 @@ class Base:
             UserError: If there is none of that name, or it is of a classifier.
         """
         config = load_config(find_config(name))
+        if name not in own_configs():
+            raise UserError(f'--model is {name!r}, a file; give the name of one of our configs')
         if config.get('default_scope') == 'mmpretrain':
             raise UserError(
                 f'{name} is a classifier: docs/imagenet.md has a config for folders of classes'

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from mmeffvit.config.beside import literal
+
 WIDTH = 96
 
 
@@ -20,7 +22,7 @@ def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
         before: Characters in front of its first line.
     """
     if isinstance(value, Code) or not isinstance(value, dict | list | tuple):
-        return str(value) if isinstance(value, Code) else repr(value)
+        return str(value) if isinstance(value, Code) else literal(value)
     is_dict = isinstance(value, dict)
     start, end = (
         ('dict(', ')') if is_dict else ('[', ']') if isinstance(value, list) else ('(', ')')
@@ -37,6 +39,10 @@ def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
     pad = ' ' * (indent + 4)
     rows = [f'{pad}{name}{to_code(item, indent + 4, len(name) + 1)},' for name, item in items]
     return '\n'.join([start, *rows, ' ' * indent + end])
+
+
+def comment(text: str) -> str:
+    return f'# {literal(text)[1:-1]}'
 
 
 def assign(name: str, value: Any) -> str:

@@ -12,29 +12,38 @@ from mmengine.runner import Runner
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
-from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
-from mmeffvit.engine.resume import latest_checkpoint
+from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_size
+from mmeffvit.utils.messages import logger
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 from mmeffvit.visualization.curves import plot_curves
-from mmeffvit.visualization.error_curves import analyze_and_print
+from mmeffvit.visualization.error_curves import analyze
 from mmeffvit.visualization.per_class import report_per_class
+from mmeffvit.zoo.runs import best_checkpoint
 
+LOW = 1.0  # percent: such a model has not learned to find anything
 SHEET_SIDE = 384  # pixels of the longer side of an image on the contact sheet
 
 
 def finish(
-    config_path: Path, folder: Path, export: Sequence[str], cfg_options: Mapping[str, Any]
+    config_path: Path,
+    folder: Path,
+    export: Sequence[str],
+    cfg_options: Mapping[str, Any],
+    *,
+    verbose: bool = True,
 ) -> dict[str, float]:
     """Test the best checkpoint, and write everything that is to be looked at or shipped.
 
     Args:
         config_path: The config of the run.
         folder: With ``run/``; gets ``result/``.
-        export: Endings of the files to export.
+        export: Suffixes of the files to export.
         cfg_options: Dotted keys and values that replace the config's.
+        verbose: See :class:`RunOptions`.
 
     Returns:
         The metrics by name.
@@ -43,8 +52,8 @@ def finish(
         UserError: If there is no checkpoint.
     """
     result = folder / 'result'
-    checkpoint = best_checkpoint(folder / 'run')
-    options = RunOptions(result / 'test', cfg_options)
+    checkpoint = best_checkpoint(folder / 'run').path
+    options = RunOptions(result / 'test', cfg_options, verbose=verbose)
     found = result / 'found.pkl'
     runner, metrics = evaluate(str(config_path), str(checkpoint), options, out=found)
     config = load_config(config_path, cfg_options)
@@ -53,27 +62,29 @@ def finish(
     jobs = dict(jobs_of(config_path, config, runner, folder, checkpoint, export, cfg_options))
     for name, job in jobs.items():
         try:
-            rows[name] = str(job())
+            with options.output(options.work_dir):
+                rows[name] = str(job())
         except UserError as error:  # one that fails leaves the others
             rows[name] = f'not made: {error}'
-    print(f'\n{config_path.stem} on {Path(config.data_root).name}')
-    for name, text in rows.items():
-        print(f'  {name:<14}{text}')
-    print(next_commands(config_path, config, checkpoint, image_of(runner).parent))
+    lines = [f'\n{config_path.stem} on {Path(config.data_root).name}']
+    lines += [f'  {name:<14}{text}' for name, text in rows.items()]
+    lines += advice(config, in_percent(metrics))
+    logger.info('\n'.join(lines))
+    logger.info(next_commands(config_path, config, checkpoint, image_of(runner).parent))
     return metrics
 
 
-def best_checkpoint(run: Path) -> Path:
-    """The checkpoint with the best metric, else the latest.
-
-    Raises:
-        UserError: If there is none.
-    """
-    best = sorted(run.glob('best_*.pth'), key=lambda path: path.stat().st_mtime)
-    found = best[-1] if best else latest_checkpoint(run, to_resume=False)
-    if found is None:
-        raise UserError(f'no checkpoint in {run}')
-    return found
+def advice(config: Config, metrics: Mapping[str, float]) -> Iterator[str]:
+    """What helps a model that has learned little, or that started from random weights."""
+    name, value = next(iter(metrics.items()), ('', LOW))
+    if value < LOW:
+        steps = config.epochs * config.iterations
+        yield f'{name} is {value} % after {steps:,} steps: train longer, with --epochs N'
+    if not config.get('load_from') and not config.model.backbone.get('init_cfg'):
+        yield (
+            'trained from random weights, which takes many more images and epochs: --weights FILE '
+            'starts from pretrained ones'
+        )
 
 
 def jobs_of(
@@ -105,21 +116,20 @@ def jobs_of(
     def errors() -> Path:
         types = ('bbox', 'segm') if 'segm' in config.test_evaluator.metric else ('bbox',)
         truth = config.test_evaluator.ann_file
-        analyze_and_print(
-            str(result / 'found.pkl'), truth, result / 'errors', types=types, classes=config.classes
-        )
+        found = str(result / 'found.pkl')
+        analyze(found, truth, result / 'errors', types=types, classes=config.classes)
         return result / 'errors'
 
-    def exported(ending: str) -> Path:
-        path = result / f'model{ending}'
+    def exported(suffix: str) -> Path:
+        path = result / f'model{suffix}'
         shape = tuple(dataset[0]['inputs'].shape[1:])
         options = ToolOptions(
-            shape=shape if FORMATS[ending].fixed else None,
-            batch=1 if FORMATS[ending].fixed else None,
+            shape=shape if FORMATS[suffix].fixed else None,
+            batch=1 if FORMATS[suffix].fixed else None,
             image=image_of(runner),
             cfg_options=cfg_options,
         )
-        print(export_model(str(config_path), str(checkpoint), path, options))
+        export_model(str(config_path), str(checkpoint), path, options)
         return path
 
     yield 'pictures', sheet
@@ -127,8 +137,8 @@ def jobs_of(
     yield 'per class', per_class
     if config.default_scope == 'mmdet':
         yield 'errors', errors
-    for ending in export:
-        yield ending, partial(exported, ending)
+    for suffix in export:
+        yield suffix, partial(exported, suffix)
 
 
 def image_of(runner: Runner) -> Path:
@@ -156,7 +166,7 @@ def next_commands(config_path: Path, config: Config, checkpoint: Path, images: P
         again += ['--processes', config.processes]
     rows = (
         (
-            f'predict on photographs, here on those in {images}',
+            f'predict on images, here on those in {images}',
             ['predict', config_path, checkpoint, images, '--out-dir', folder / 'predictions'],
         ),
         ('make the file smaller', ['quantize', onnx, images, small])

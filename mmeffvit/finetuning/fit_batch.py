@@ -14,6 +14,8 @@ from mmengine.runner import Runner
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
+from mmeffvit.utils.machine import free_memory, resident_memory
+from mmeffvit.utils.messages import logger
 
 SHARE = 0.8  # of the free memory; sizes of images and numbers of objects differ between batches
 SMALLEST = 2  # batch norms need two images where maps end at 1 x 1
@@ -49,10 +51,9 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
             f'two images do not fit in {free / GIB:.1f} GiB: try a smaller --image-size'
         )
     size, used = found[-1]
-    print(
+    logger.info(
         f'--batch auto: {size} images take {used / GIB:.1f} GiB of {free / GIB:.1f} GiB'
-        + (f' for each of {processes} processes' if processes > 1 else ''),
-        flush=True,
+        + (f' for each of {processes} processes' if processes > 1 else '')
     )
     return size
 
@@ -116,20 +117,5 @@ def measuring(device: str) -> Iterator[Callable[[], int]]:
         torch.cuda.empty_cache()
         return
     Path('/proc/self/clear_refs').write_text('5')  # the peak starts again from what is in use
-    before = status('VmRSS')
-    yield lambda: status('VmHWM') - before
-
-
-def status(name: str, path: str = '/proc/self/status') -> int:
-    """A number of bytes that the kernel reports."""
-    line = next(line for line in Path(path).read_text().splitlines() if line.startswith(name + ':'))
-    return int(line.split()[1]) * 1024
-
-
-def free_memory() -> int:
-    """Bytes of memory that this process may still take: of the machine, and of its container."""
-    free = status('MemAvailable', '/proc/meminfo')
-    limit, current = (Path('/sys/fs/cgroup', f'memory.{name}') for name in ('max', 'current'))
-    if limit.is_file() and (text := limit.read_text().strip()) != 'max':
-        free = min(free, int(text) - int(current.read_text()))
-    return free
+    before = resident_memory()
+    yield lambda: resident_memory(peak=True) - before

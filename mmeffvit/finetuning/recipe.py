@@ -7,15 +7,15 @@ from statistics import median
 
 from mmengine.device import get_device
 
+from mmeffvit.data.records import Picture
 from mmeffvit.engine.processes import usual_processes
 from mmeffvit.errors import UserError
-from mmeffvit.preparation.records import Picture
 from mmeffvit.utils.machine import num_cores
 
 from .base import Base
 
 DIVISOR = 64  # pixels: two cells at the coarsest usual stride
-MIN_SIZE = 64
+MIN_SIZE, MAX_SIZE = 64, 8192
 BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
 SMALL = 256  # pixels; an accelerator gets half as many larger images
 SEEN = {'cpu': 16_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
@@ -34,7 +34,7 @@ PATIENCE = 0.3  # of the epochs
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Overrides:
     """What a user asks for; None leaves it to the recipe.
 
     Args:
@@ -58,14 +58,16 @@ class Wishes:
     balance: bool = False
 
     def check(self) -> None:
-        """Refuse numbers that cannot be.
+        """Reject numbers out of range.
 
         Raises:
             UserError: If there is one.
         """
         size = self.image_size
-        if size is not None and (size < MIN_SIZE or size % 32):
-            raise UserError(f'--image-size is {size}; give a multiple of 32 from {MIN_SIZE} on')
+        if size is not None and (not MIN_SIZE <= size <= MAX_SIZE or size % 32):
+            raise UserError(
+                f'--image-size is {size}; give a multiple of 32 from {MIN_SIZE} to {MAX_SIZE}'
+            )
         lowest_of = dict(batch=1, processes=1, epochs=1, patience=0, accumulate=1)
         for name, lowest in lowest_of.items():
             value = getattr(self, name)
@@ -116,19 +118,19 @@ class Recipe:
 
 
 def make_recipe(
-    base: Base, pictures: Sequence[Picture], wishes: Wishes, *, from_scratch: bool = False
+    base: Base, pictures: Sequence[Picture], overrides: Overrides, *, from_scratch: bool = False
 ) -> Recipe:
     """The numbers for a model and its training images."""
     count = len(pictures)
-    size = wishes.image_size or fit_size(base, pictures)
-    batch = wishes.batch or default_batch(size, count, wishes.processes or 1)
+    size = overrides.image_size or fit_size(base, pictures)
+    batch = overrides.batch or default_batch(size, count, overrides.processes or 1)
     if batch > count:
         raise UserError(f'--batch is {batch} and there are {count} images to train on')
-    processes = fit_processes(wishes.processes, batch)
+    processes = fit_processes(overrides.processes, batch)
     iterations = count // batch
-    epochs = wishes.epochs or fit_epochs(base, size, count)
+    epochs = overrides.epochs or fit_epochs(base, size, count)
     val_every = max(1, round(epochs / VALIDATIONS))
-    patience = math.ceil(PATIENCE * epochs) if wishes.patience is None else wishes.patience
+    patience = math.ceil(PATIENCE * epochs) if overrides.patience is None else overrides.patience
     total = epochs * iterations
     return Recipe(
         image_size=size,
@@ -138,7 +140,7 @@ def make_recipe(
         epochs=epochs,
         val_every=val_every,
         patience=math.ceil(patience / val_every),
-        rate=fit_rate(base, batch * wishes.accumulate, from_scratch=from_scratch),
+        rate=fit_rate(base, batch * overrides.accumulate, from_scratch=from_scratch),
         warm_up=fit_warm_up(total),
         ema_momentum=float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}'),
         last_epochs=max(1, round(LAST * epochs)),

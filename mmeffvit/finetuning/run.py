@@ -6,23 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.device import get_device
+from mmengine.hooks import Hook
 
 from mmeffvit.config.load import load_config
+from mmeffvit.data.masks import find as find_label_maps
+from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.deploy.formats import format_of
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.engine.options import RunOptions
 from mmeffvit.engine.processes import train_in_processes
+from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
-from mmeffvit.preparation.masks import find as find_label_maps
-from mmeffvit.preparation.prepare import PrepareOptions, prepare
-from mmeffvit.utils.files import check_output, write_file
+from mmeffvit.utils.files import check_output, locked
+from mmeffvit.utils.messages import logger
 
 from .base import Base
 from .finish import finish
 from .fit_batch import largest_batch
-from .recipe import AUTO_BATCH, Recipe, Wishes, batch_limit, fit_rate, make_recipe
+from .recipe import AUTO_BATCH, Overrides, Recipe, batch_limit, fit_rate, make_recipe
 from .weights import AUTO, find_start
-from .write_config import config_text
+from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 DEFAULT_EXPORT = ('.onnx',)
@@ -37,21 +40,23 @@ class FinetuneOptions:
         model: Name of a config of ours; None takes a small one for the data.
         work_dir: Gets the config, the index, the run and the result.
         reading: How the data set is read.
-        wishes: Sizes and lengths that were asked for.
+        overrides: Sizes and lengths that the user set.
         weights: See :func:`mmeffvit.finetuning.weights.find_start`.
         amp: Mixed precision; None where there is an accelerator.
         compile: Compile training steps with torch.compile.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
-        export: Endings of the files to export, or ['none']; None for ONNX, if its packages are
+        export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
         seed: Of a validation split, and of training.
         cfg_options: Dotted keys and values that replace the config's.
+        verbose: See :class:`mmeffvit.engine.options.RunOptions`.
+        hooks: Further hooks of a run of one process.
     """
 
     model: str | None = None
     work_dir: Path | None = None
     reading: PrepareOptions = field(default_factory=PrepareOptions)
-    wishes: Wishes = field(default_factory=Wishes)
+    overrides: Overrides = field(default_factory=Overrides)
     weights: str = AUTO
     amp: bool | None = None
     compile: bool = False
@@ -59,13 +64,15 @@ class FinetuneOptions:
     export: Sequence[str] | None = None
     seed: int = 0
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
+    verbose: bool = False
+    hooks: Sequence[Hook] = ()
 
 
 def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     """Train on a data set, from its folder to exported files.
 
     Args:
-        path: See :func:`mmeffvit.preparation.prepare.prepare`.
+        path: See :func:`mmeffvit.data.prepare.prepare`.
         options: See :class:`FinetuneOptions`.
 
     Returns:
@@ -74,16 +81,24 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     Raises:
         UserError: If the data set, an option or the environment cannot work.
     """
-    options.wishes.check()
+    options.overrides.check()
     export = exportable(options.export)
     name = options.model or default_model(path)
     base = Base.of(name)
     stem = path.resolve().stem if path.is_file() else path.resolve().name
     folder = check_output(options.work_dir or Path('work_dirs', f'{stem}_{name}'), folder=True)
     config = folder / f'{name}.py'
-    has_run = any(folder.glob('run/*.pth'))
     if options.resume and not config.is_file():
         raise UserError(f'no run to resume: {config} does not exist')
+    with locked(folder, 'a training run'):
+        return run_all(path, base, folder, export, options)
+
+
+def run_all(
+    path: Path, base: Base, folder: Path, export: Sequence[str], options: FinetuneOptions
+) -> dict[str, float]:
+    """See :func:`finetune`; ``folder`` is locked."""
+    config, has_run = folder / f'{base.name}.py', any(folder.glob('run/*.pth'))
     if has_run and not options.resume:
         raise UserError(
             f'{folder} has a run already: continue it with --resume, or choose another --work-dir'
@@ -91,7 +106,13 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     if not options.resume:
         write_run(path, base, folder, config, options)
     cfg_options = dict(options.cfg_options, **(dict(compile=True) if options.compile else {}))
-    run = RunOptions(folder / 'run', cfg_options, seed=options.seed)
+    run = RunOptions(
+        folder / 'run',
+        cfg_options,
+        seed=options.seed,
+        verbose=options.verbose,
+        hooks=options.hooks,
+    )
     processes = load_config(config).get('processes', 1)
     if processes == 1:
         train(str(config), run, amp=uses_amp(options), resume=options.resume)
@@ -99,30 +120,30 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         flags = ['--amp'] if uses_amp(options) else []
         flags += ['--resume', options.resume] if options.resume else []
         train_in_processes(processes, str(config), run, flags=flags)
-    return finish(config, folder, export, options.cfg_options)
+    return finish(config, folder, export, options.cfg_options, verbose=options.verbose)
 
 
 def uses_amp(options: FinetuneOptions) -> bool:
     return get_device() != 'cpu' if options.amp is None else options.amp
 
 
-def exportable(endings: Sequence[str] | None) -> list[str]:
+def exportable(suffixes: Sequence[str] | None) -> list[str]:
     """The formats to export at the end, whose packages must be there before training.
 
     Raises:
-        UserError: If a format that was asked for is unknown or cannot be written here.
+        UserError: If a requested format is unknown or cannot be written here.
     """
-    if endings == [NO_EXPORT]:
+    if suffixes == [NO_EXPORT]:
         return []
     try:
-        for ending in endings or DEFAULT_EXPORT:
-            format_of(Path(f'model{ending}'), ExportOptions(shape=(64, 64), batch=1))
+        for suffix in suffixes or DEFAULT_EXPORT:
+            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
     except UserError as error:
-        if endings is not None:
+        if suffixes is not None:
             raise
-        print(f'nothing will be exported: {error}')
+        logger.info(f'nothing will be exported: {error}')
         return []
-    return list(endings or DEFAULT_EXPORT)
+    return list(suffixes or DEFAULT_EXPORT)
 
 
 def default_model(path: Path) -> str:
@@ -143,35 +164,34 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
         needs_masks=base.needs_masks,
         seed=options.seed,
     )
-    wishes = options.wishes
-    if wishes.balance and base.is_segmentor:
+    overrides = options.overrides
+    if overrides.balance and base.is_segmentor:
         raise UserError('--balance repeats images of rare classes for detectors, not segmentors')
     data, splits = prepare(path, folder / 'index', reading)
     start = find_start(base, options.weights)
-    if wishes.freeze is not None and start.is_scratch:
+    if overrides.freeze is not None and start.is_scratch:
         raise UserError(f'--freeze would keep what the backbone starts from: {start.what}')
     pictures = data.splits['train']
 
-    def write(wishes: Wishes) -> Recipe:
-        recipe = make_recipe(base, pictures, wishes, from_scratch=start.is_scratch)
-        write_file(config, config_text(base, data, splits, recipe, wishes, start, folder))
+    def write(overrides: Overrides) -> Recipe:
+        recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
+        write_config(config, base, data, splits, recipe, overrides, start)
         return recipe
 
-    if wishes.batch == AUTO_BATCH:
-        processes = write(replace(wishes, batch=None)).processes
+    if overrides.batch == AUTO_BATCH:
+        processes = write(replace(overrides, batch=None)).processes
         limit = batch_limit(len(pictures), processes)
         size = largest_batch(config, limit, processes, amp=uses_amp(options))
-        wishes = replace(wishes, batch=size * processes, processes=processes)
-    recipe = write(wishes)
+        overrides = replace(overrides, batch=size * processes, processes=processes)
+    recipe = write(overrides)
     processes = f' in {recipe.processes} processes' if recipe.processes > 1 else ''
-    print(
+    logger.info(
         f'{base.name} from {start.what}\n{recipe.epochs} epochs of {recipe.iterations} steps, '
         f'batch size {recipe.batch * recipe.processes}{processes}, {recipe.image_size} pixels, '
-        f'learning rate {recipe.rate:g}\nconfig: {config}',
-        flush=True,
+        f'learning rate {recipe.rate:g}\nconfig: {config}'
     )
     if recipe.from_scratch:
-        print(from_scratch_notice(base, recipe), flush=True)
+        logger.info(from_scratch_notice(base, recipe))
 
 
 def from_scratch_notice(base: Base, recipe: Recipe) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mmeffvit.checkpoints.sources import fetch
 from mmeffvit.errors import CheckpointError
+from mmeffvit.utils.messages import logger
 from mmeffvit.zoo.metafile import read_models
 
 from .base import Base
@@ -42,7 +43,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
         mmeffvit.checkpoints.CheckpointError: If a checkpoint was given and cannot be had.
     """
     if wanted == NONE:
-        return Start('random weights, as asked for')
+        return Start('random weights (--weights none)')
     if wanted != AUTO:
         fetch(wanted)
         return Start(f'the model in {wanted}', checkpoint=wanted)
@@ -58,7 +59,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
                 return start
         except CheckpointError as error:
             failures.append(str(error))
-    print(
+    logger.warning(
         f'WARNING: no pretrained weights can be had, training from scratch needs many more images '
         f'and epochs: {"; ".join(failures) or f"none are known for {base.name}"}. '
         '--weights FILE takes a copy'

@@ -1,23 +1,63 @@
-"""The config of a run: short, commented, ordinary."""
+"""The config of a run: short, commented, ordinary.
 
+Names of classes and folders are data of anybody's: they stand in ``data.json`` beside the config.
+"""
+
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 from mmengine.device import get_device
 
 from mmeffvit.config.datasets import settings_of, without_reduction
-from mmeffvit.preparation.records import DataSet
-from mmeffvit.preparation.write import Split, classes_of_maps
+from mmeffvit.data.records import DataSet
+from mmeffvit.data.write import Split, classes_of_maps
+from mmeffvit.utils.files import write_file
 from mmeffvit.utils.resources import resource_dir
 
 from .base import Base, class_counts, scaled
-from .code import Code, assign
-from .recipe import Recipe, Wishes
+from .code import Code, assign, comment
+from .recipe import Overrides, Recipe
 from .weights import Start
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
+DATA = 'data.json'
 MILD = (0.9, 1.1)  # of the image size, that objects are resized by from scratch
 FLOOR = 0.02  # of the learning rate, that it ends at
+
+
+def write_config(
+    path: Path,
+    base: Base,
+    data: DataSet,
+    splits: dict[str, Split],
+    recipe: Recipe,
+    overrides: Overrides,
+    start: Start,
+) -> None:
+    """Write a config, and ``data.json`` beside it.
+
+    Args:
+        path: The config, in a folder with ``index/``; the run gets ``run/``.
+        base: The config that it inherits from.
+        data: What is trained on.
+        splits: Its splits as written.
+        recipe: Sizes and rates.
+        overrides: What the user set.
+        start: Where the weights come from.
+    """
+    folder = path.parent.absolute()
+    classes = classes_of_maps(data) if base.is_segmentor else data.classes
+    names = dict(
+        classes=classes,
+        data_root=f'{data.root.absolute()}/',
+        images={name: below(split.images, data.root) for name, split in splits.items()},
+        index=f'{folder}/index/',
+        work_dir=f'{folder}/run/',
+    )
+    write_file(path.with_name(DATA), json.dumps(names, indent=1))
+    write_file(path, config_text(base, data, splits, recipe, overrides, start))
 
 
 def config_text(
@@ -25,47 +65,46 @@ def config_text(
     data: DataSet,
     splits: dict[str, Split],
     recipe: Recipe,
-    wishes: Wishes,
+    overrides: Overrides,
     start: Start,
-    folder: Path,
 ) -> str:
-    """The config, as text.
-
-    Args:
-        base: The config that it inherits from.
-        data: What is trained on.
-        splits: Its splits as written.
-        recipe: Sizes and rates.
-        wishes: What else was asked for.
-        start: Where the weights come from.
-        folder: Of the config, with ``index/``; gets ``run/``.
-    """
-    classes = classes_of_maps(data) if base.is_segmentor else data.classes
+    """The config, as text; see :func:`write_config`."""
+    num_classes = len(classes_of_maps(data) if base.is_segmentor else data.classes)
     counts = ', '.join(f'{split.count:,} images to {name}' for name, split in splits.items())
     data_part = segmentation_data if base.is_segmentor else detection_data
     lines = [
-        f'"""{base.name} on {data.root.name}: {len(classes)} classes, {counts}.',
+        f'"""{base.name}: {num_classes} classes, {counts}.',
         '',
         'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
         f'`mmeffvit train THIS_FILE{processes_option(recipe.processes)}`.',
         '"""',
         '',
-        f"_base_ = ['{{{{$MMEFFVIT_CONFIGS:{resource_dir('configs')}}}}}/{base.name}.py']",
+        base_line(base.name),
         '',
-        f'# {data.format} in its place, read from the index beside this file',
-        assign('data_root', f'{data.root.absolute()}/'),
-        assign('index', f'{folder.absolute()}/index/'),
-        assign('classes', tuple(classes)),
+        'from mmeffvit.config.beside import read_beside',
+        '',
+        f'# {data.format} in its place: its names are in {DATA}, its annotations in index/',
+        'data_root, index, images, classes, work_dir = read_beside(',
+        f"    '{DATA}', 'data_root', 'index', 'images', 'classes', 'work_dir'",
+        ')',
         '',
         *pipelines(base, recipe),
-        *data_part(base, data, splits, recipe, wishes),
+        *data_part(base, splits, recipe, overrides),
         '',
-        *model_part(base, recipe, wishes, start),
-        *schedule(base, recipe, wishes),
-        assign('work_dir', f'{folder.absolute()}/run/'),
+        *model_part(base, recipe, overrides, start),
+        *schedule(base, recipe, overrides),
         '',
     ]
     return '\n'.join(lines)
+
+
+def base_line(name: str) -> str:
+    """The base, in the folder of our configs, which another machine may have elsewhere."""
+    folder = str(resource_dir('configs'))
+    if re.fullmatch(r'[\w/.-]+', folder):  # others mmengine cannot substitute
+        folder = f'{{{{$MMEFFVIT_CONFIGS:{folder}}}}}'
+        return f"_base_ = ['{folder}/{name}.py']"
+    return assign('_base_', [f'{folder}/{name}.py'])
 
 
 def pipelines(base: Base, recipe: Recipe) -> list[str]:
@@ -97,13 +136,13 @@ def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
 
 
 def detection_data(
-    base: Base, data: DataSet, splits: dict[str, Split], recipe: Recipe, wishes: Wishes
+    base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides
 ) -> list[str]:
     def dataset(name: str, **more: Any) -> dict:
         return dict(
             data_root=Code('data_root'),
             ann_file=Code(f"index + '{name}.json'"),
-            data_prefix=dict(img=below(splits[name].images, data.root)),
+            data_prefix=dict(img=Code(f"images['{name}']")),
             metainfo=dict(classes=Code('classes')),
             **more,
         )
@@ -113,7 +152,7 @@ def detection_data(
         filter_cfg=dict(filter_empty_gt=False),  # images without objects teach what is none
         pipeline=Code('train_pipeline'),
     )
-    if wishes.balance:
+    if overrides.balance:
         inner = dict(type=base.config.train_dataloader.dataset.type, **train)
         train = dict(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
@@ -140,20 +179,15 @@ def detection_data(
 
 
 def segmentation_data(
-    base: Base, data: DataSet, splits: dict[str, Split], recipe: Recipe, wishes: Wishes
+    base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides
 ) -> list[str]:
     def dataset(name: str, pipeline: str) -> dict:
         return dict(
             _delete_=True,
-            type='BaseSegDataset',
+            type='mmeffvit.PairedSegDataset',
             data_root=Code('data_root'),
-            ann_file=Code(f"index + '{name}.txt'"),
-            data_prefix=dict(
-                img_path=below(splits[name].images, data.root),
-                seg_map_path=Code(f"index + '{name}'"),
-            ),
-            img_suffix='',  # names in the list have their endings
-            seg_map_suffix='.png',
+            ann_file=Code(f"index + '{name}.json'"),
+            data_prefix=dict(img_path=Code(f"images['{name}']"), seg_map_path=Code('index')),
             metainfo=dict(classes=Code('classes')),
             pipeline=Code(pipeline),
         )
@@ -201,26 +235,26 @@ def below(images: Path, root: Path) -> str:
     return '' if inner == '.' else f'{inner}/'
 
 
-def model_part(base: Base, recipe: Recipe, wishes: Wishes, start: Start) -> list[str]:
+def model_part(base: Base, recipe: Recipe, overrides: Overrides, start: Start) -> list[str]:
     model = class_counts(base.config.model, Code('len(classes)'))
     backbone: dict[str, Any] = {}
     if not start.keeps_backbone and base.backbone_weights:
         backbone['init_cfg'] = None
     if start.is_scratch and base.config.model.backbone.get('norm_eval'):
-        backbone['norm_eval'] = False  # statistics of random weights are no use
-    if wishes.freeze is not None:
-        backbone['frozen_stages'] = wishes.freeze
+        backbone['norm_eval'] = False  # statistics of random weights are meaningless
+    if overrides.freeze is not None:
+        backbone['frozen_stages'] = overrides.freeze
     if backbone:
         model['backbone'] = backbone
     if base.is_segmentor and base.config.model.data_preprocessor.get('size'):
         model['data_preprocessor'] = dict(size=(recipe.image_size, recipe.image_size))
-    lines = [f'# from {start.what}']
+    lines = [comment(f'from {start.what}')]
     if start.checkpoint:
         lines.append(assign('load_from', start.checkpoint))
     return [*lines, assign('model', model), '']
 
 
-def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
+def schedule(base: Base, recipe: Recipe, overrides: Overrides) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
     # in epochs where there are any: their length depends on --balance and on the processes
@@ -241,7 +275,7 @@ def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
         f'iterations = {recipe.iterations}  # of an epoch',
         f'warm_up = {recipe.warm_up}  # iterations',
         assign('rate', recipe.rate),
-        assign('optim_wrapper', optimizer(wishes)),
+        assign('optim_wrapper', optimizer(overrides)),
         assign('param_scheduler', [rise, fall] if recipe.warm_up else [fall]),
     ]
     loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
@@ -265,8 +299,8 @@ def schedule(base: Base, recipe: Recipe, wishes: Wishes) -> list[str]:
     return lines
 
 
-def optimizer(wishes: Wishes) -> dict:
-    steps = {} if wishes.accumulate == 1 else dict(accumulative_counts=wishes.accumulate)
+def optimizer(overrides: Overrides) -> dict:
+    steps = {} if overrides.accumulate == 1 else dict(accumulative_counts=overrides.accumulate)
     return dict(optimizer=dict(lr=Code('rate')), **steps)
 
 

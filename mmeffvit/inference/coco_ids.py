@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mmengine.dataset import BaseDataset
-
-from mmeffvit.checks.data.coco import CocoFile
-from mmeffvit.checks.data.report import Report
+from mmeffvit.data.coco_file import read_coco
+from mmeffvit.data.faults import Report
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_json
+
+if TYPE_CHECKING:
+    from mmengine.dataset import BaseDataset
 
 
 @dataclass
@@ -16,7 +17,7 @@ class CocoIds:
     """Ids of an annotation file, and consecutive numbers for everything else.
 
     Args:
-        categories: Category id by label.
+        categories: Category id by label; empty if they are not known.
         category_source: Where the category ids come from, in words.
         images: Image id of every file of the data set, by path.
     """
@@ -29,6 +30,10 @@ class CocoIds:
         numbers = [number for number in self.images.values() if isinstance(number, int)]
         self.next_image = max(numbers, default=0) + 1
 
+    def category_id(self, label: int) -> int:
+        """The id of a label; label + 1 if no ids are known."""
+        return self.categories[label] if self.categories else int(label) + 1
+
     def image_id(self, path: Path, is_image: bool = True) -> int:
         """The id of a file of the data set, otherwise the next free number."""
         known = self.images.get(path.parent.resolve() / path.name) if is_image else None
@@ -38,7 +43,7 @@ class CocoIds:
         return self.next_image - 1
 
 
-def find_ids(dataset: BaseDataset | None, classes: tuple[str, ...]) -> CocoIds:
+def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds:
     """Ids of the annotation file of a data set, if it exists and has the classes.
 
     Labels are mapped as in mmdet: to the categories of the classes, in the order of the file.
@@ -48,26 +53,22 @@ def find_ids(dataset: BaseDataset | None, classes: tuple[str, ...]) -> CocoIds:
         classes: Class names by label.
     """
     path = Path(getattr(dataset, 'ann_file', None) or '')
-    default = list(range(1, len(classes) + 1))
     if path.suffix != '.json' or not path.is_file():
         reason = (
             f'no annotation file at {path}' if path.name else 'no annotation file in the config'
         )
-        return CocoIds(default, f'label + 1 ({reason})')
+        return CocoIds([], f'label + 1 ({reason})')
     report = Report('test', str(path))
+    # annotations are not checked: those of other tasks have other fields
+    known = read_coco(path, report.add, ('images', 'categories'), annotations=False)
     try:
-        content = read_json(path)
-        # annotations are not checked: those of other tasks have other fields
-        known = CocoFile(
-            {key: content.get(key) or [] for key in ('images', 'categories')} | {'annotations': []},
-            report,
-        )
-        report.stop()
-    except (UserError, AttributeError, TypeError) as error:
-        return CocoIds(default, f'label + 1 ({error})')
-    categories = [c['id'] for c in known.categories.values() if c['name'] in classes]
+        report.stop_run()
+    except UserError as error:
+        return CocoIds([], f'label + 1 ({error})')
+    wanted = set(classes)
+    categories = [c['id'] for c in known.categories.values() if c['name'] in wanted]
     if len(categories) != len(classes):
-        return CocoIds(default, f'label + 1 ({path} lacks some of the classes)')
+        return CocoIds([], f'label + 1 ({path} lacks some of the classes)')
     prefix = dataset.data_prefix
     folder = Path(prefix.get('img') or prefix.get('img_path') or '')
     images = {

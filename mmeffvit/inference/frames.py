@@ -61,7 +61,9 @@ def read_frames(
     """
     for source in sources:
         try:
-            if source.is_video:
+            if source.image is not None:
+                yield Frame(source, None, source.image)
+            elif source.is_video:
                 yield from read_video(source)
             else:
                 yield Frame(source, None, read_image(source.path))

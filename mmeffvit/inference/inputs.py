@@ -1,12 +1,14 @@
-"""Images and videos given by command-line arguments."""
+"""Images and videos given as files, folders, globs or arrays."""
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from glob import glob, has_magic
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular
@@ -14,22 +16,27 @@ from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 
+Input = str | os.PathLike | NDArray  # an array is (H, W, 3), uint8, BGR
+Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
+
 
 @dataclass(frozen=True)
 class Source:
     """One image or video.
 
     Args:
-        path: The file.
+        path: The file; empty for an array.
         name: Its name in results: a path relative to the output folder.
         picture: The unique name of its visualization: its own name, if this type can be written.
         labels: The unique name of its label map; for a video, of the folder of its label maps.
+        image: The array, (H, W, 3) BGR; None for a file.
     """
 
     path: Path
     name: Path
     picture: Path
     labels: Path
+    image: NDArray | None = None
 
     @property
     def is_video(self) -> bool:
@@ -38,54 +45,95 @@ class Source:
 
 @dataclass
 class Inputs:
-    """The files found for the arguments.
+    """The images and videos found for the arguments.
 
     Args:
-        sources: Images and videos without duplicates, in the order of the arguments.
+        sources: Images and videos in the order of the arguments.
         unreadable: Arguments and files that cannot be read, with the reason.
+        others: Number of other files in folders, by suffix.
     """
 
     sources: list[Source] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    others: Counter[str] = field(default_factory=Counter)
 
 
-def find_inputs(arguments: Iterable[str]) -> Inputs:
+def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     """Find files, files in folders (recursively), and matches of quoted globs.
 
-    Other files in folders are ignored, and their types are printed.
-
     Args:
-        arguments: Files, folders and globs.
+        arguments: Files, folders, globs, and images as arrays.
+        unique: Take a file once, even if several arguments match it.
 
     Raises:
-        UserError: If nothing is found.
+        UserError: If nothing is found, or an array is not an image.
     """
-    arguments, inputs, others = list(arguments), Inputs(), Counter()
-    found: dict[Path, Path] = {}
+    arguments, inputs = list(arguments), Inputs()
+    found: list[Found] = []
     for argument in arguments:
-        # a cycle of links does not "exist"
-        exists = os.path.lexists(argument)
-        matches = [argument] if exists else sorted(glob(argument, recursive=True))
-        if not matches:
-            inputs.unreadable.append(f'{argument}: no such file or folder')
-        for match in map(Path, matches):
-            if not match.is_dir() and not is_known(match):
-                inputs.unreadable.append(f'{match}: unknown type {match.suffix or "(none)"!r}')
-            for path, name in walk(match, others):
-                if is_regular(path):
-                    found.setdefault(path.resolve(), name)
-                else:
-                    inputs.unreadable.append(f'{path}: {IRREGULAR}')
-    if others:
-        types = ', '.join(f'{count} of type {kind or "(none)"}' for kind, count in others.items())
-        print(f'ignored, neither image nor video: {types}', file=sys.stderr)
+        if isinstance(argument, np.ndarray):
+            check_array(argument)
+            found.append((Path(), Path(f'{len(found):06d}.png'), argument))
+        else:
+            found += ((path, name, None) for path, name in match(str(argument), inputs))
+    if unique:
+        first: dict[Path, Found] = {}
+        for each in found:
+            first.setdefault(each[0].resolve(), each)
+        found = list(first.values())
+    if not found and inputs.unreadable:
+        raise UserError(f'no image or video to read: {"; ".join(inputs.unreadable)}')
     if not found:
         raise UserError(
-            f'no image or video in {", ".join(arguments)}; images end in {", ".join(SUFFIXES)}, '
-            f'videos in {", ".join(VIDEOS)}'
+            f'no image or video in {", ".join(map(str, arguments))}; images end in '
+            f'{", ".join(SUFFIXES)}, videos in {", ".join(VIDEOS)}'
         )
     inputs.sources = make_sources(make_unique(found))
     return inputs
+
+
+def check_array(image: NDArray) -> None:
+    """Check an image that was not read from a file.
+
+    Raises:
+        UserError: If it is not (H, W, 3) uint8, or is empty.
+    """
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        raise UserError(
+            f'an image is {image.dtype} of shape {image.shape}; give (H, W, 3) uint8 in BGR'
+        )
+
+
+def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
+    """The files that an argument names, with their names; adds the unreadable ones to inputs."""
+    # a cycle of links does not "exist"
+    matches = [argument] if os.path.lexists(argument) else sorted(glob(argument, recursive=True))
+    if not matches:
+        fault = 'matches no file' if has_magic(argument) else 'does not exist'
+        inputs.unreadable.append(f'{argument!r} {fault}')
+    for each in map(Path, matches):
+        if not each.is_dir() and not is_known(each):
+            inputs.unreadable.append(f'{each}: unknown type {each.suffix or "(none)"!r}')
+        for path, name in walk(each, inputs.others):
+            if is_regular(path):
+                yield path, name
+            else:
+                inputs.unreadable.append(f'{path}: {IRREGULAR}')
+
+
+def find_images(folder: str | os.PathLike) -> list[Path]:
+    """All images in a folder and its subfolders, sorted.
+
+    Raises:
+        UserError: If the folder does not exist or has no images.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f'{folder} is not a folder; give one with images')
+    images = [path for path, _ in walk(folder, Counter()) if is_image(path) and is_regular(path)]
+    if not images:
+        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
+    return images
 
 
 def is_input(argument: str) -> bool:
@@ -133,8 +181,8 @@ def result_names(
     return list(results)
 
 
-def make_sources(found: dict[Path, Path]) -> list[Source]:
-    names = list(found.values())
+def make_sources(found: Sequence[Found]) -> list[Source]:
+    names = [name for _, name, _ in found]
     videos = [name.suffix.lower() in VIDEOS for name in names]
     suffixes = ['.mp4' if video else '.png' for video in videos]
     pictures = [
@@ -143,21 +191,21 @@ def make_sources(found: dict[Path, Path]) -> list[Source]:
         for name, suffix, video in zip(names, suffixes, videos, strict=True)
     ]  # fmt: skip
     labels = [n if video else n.with_suffix('.png') for n, video in zip(names, videos, strict=True)]
+    pictures = result_names(names, pictures, suffixes)
+    labels = result_names(names, labels, ['' if video else '.png' for video in videos])
     return [
-        Source(*each)
-        for each in zip(
-            found,
-            names,
-            result_names(names, pictures, suffixes),
-            result_names(names, labels, ['' if video else '.png' for video in videos]),
-            strict=True,
-        )
+        Source(path, name, picture, label, image)
+        for (path, name, image), picture, label in zip(found, pictures, labels, strict=True)
     ]
 
 
-def make_unique(found: dict[Path, Path]) -> dict[Path, Path]:
+def make_unique(found: Sequence[Found]) -> list[Found]:
     """The same names, or paths relative to the common parent folder if names are not unique."""
-    if len(set(found.values())) == len(found):
-        return found
-    common = os.path.commonpath([path.parent for path in found])
-    return {path: path.relative_to(common) for path in found}
+    paths = [path.resolve() for path, _, image in found if image is None]
+    if len({name for _, name, _ in found}) == len(found) or not paths:
+        return list(found)
+    common = os.path.commonpath([path.parent for path in paths])
+    return [
+        (path, path.resolve().relative_to(common) if image is None else name, image)
+        for path, name, image in found
+    ]

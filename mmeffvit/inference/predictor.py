@@ -1,38 +1,145 @@
-"""Predictions in Python with one call."""
+"""Predictions in Python with one call, of models and of exported files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mmengine.structures import BaseDataElement
+from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
 
-from .coco_ids import CocoIds
+from .coco_ids import CocoIds, find_ids
+from .drawing import draw, make_palette
 from .frames import Frame, read_frames
-from .inputs import Source, find_inputs
-from .model import load_predictor
-from .predict import PredictOptions, check_options, check_outputs, run
-from .results import Detections, LabelMap, make_result
+from .inputs import Input, Source, find_inputs
+from .results import Detections, LabelMap, Result
 from .writers import PictureWriter, Writer
 
-ARRAY = Source(*4 * (Path(),))  # of an image that was not read from a file
+if TYPE_CHECKING:
+    from mmengine.structures import BaseDataElement
 
-Result = Detections | LabelMap
-Input = str | Path | np.ndarray
+SCORE_THR = 0.3  # default for visualizations
+EXPORTED = ('.onnx', '.xml')  # suffixes of files for mmeffvit.ExportedPredictor
 
 
-class Predictor:
+class BasePredictor(ABC):
+    """The part of a predictor that does not depend on its runtime.
+
+    Attributes:
+        classes: Class names by label.
+        palette: Colors by label, (N, 3), uint8, RGB.
+        is_detector: Whether it returns detections, not label maps.
+        label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
+    """
+
+    classes: tuple[str, ...]
+    palette: NDArray
+    is_detector: bool
+    label_offset: int = 0
+
+    @abstractmethod
+    def read(self, path: Path) -> NDArray:
+        """Read an image: (H, W, 3) BGR.
+
+        Raises:
+            Unreadable: If it cannot be decoded completely.
+        """
+
+    @abstractmethod
+    def prepare(self, image: NDArray, path: Path) -> Any:
+        """Preprocess an image of (H, W, 3), uint8, BGR."""
+
+    @abstractmethod
+    def batch_key(self, prepared: Any) -> Hashable:
+        """Only consecutive images with the same key share a batch."""
+
+    @abstractmethod
+    def predict(self, batch: Sequence[Any]) -> list[Result]:
+        """Predict on preprocessed images, in pixels of the original ones."""
+
+    def coco_ids(self) -> CocoIds:
+        """Ids for COCO results."""
+        return CocoIds([], 'label + 1')
+
+    def draw(self, image: NDArray, result: Result, score_thr: float = SCORE_THR) -> NDArray:
+        """Draw a prediction into a copy of its image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR.
+
+        Args:
+            image: The image.
+            result: The prediction for it.
+            score_thr: Lowest score of a detection that is drawn.
+        """
+        return draw(image, result, self.palette, score_thr)
+
+    def __call__(
+        self,
+        inputs: Input | Sequence[Input],
+        *,
+        out_dir: str | Path | None = None,
+        score_thr: float | None = None,
+        batch_size: int = 1,
+    ) -> Result | list[Result]:
+        """Predict on images, and optionally draw the predictions.
+
+        Args:
+            inputs: A file or an image as (H, W, 3) uint8 in BGR, as OpenCV reads them; or a
+                folder, a glob, a video or a list of any of these.
+            out_dir: Folder for drawn predictions, named after the files, or after the positions of
+                arrays; None to draw none.
+            score_thr: Lowest score of a detection, in [0, 1]; by default, those from 0.3 are drawn
+                and all are returned.
+            batch_size: Images per batch.
+
+        Returns:
+            A :class:`~mmeffvit.inference.results.Detections` or a
+            :class:`~mmeffvit.inference.results.LabelMap` for a single file or array, else a list
+            with one for every image and frame.
+
+        Raises:
+            UserError: If an input does not exist or cannot be read.
+        """
+        check_thresholds(score_thr, batch_size)
+        is_one = isinstance(inputs, str | Path | np.ndarray)
+        items = [inputs] if is_one else list(inputs)
+        for item in items:
+            if not isinstance(item, str | Path | np.ndarray):
+                raise UserError(f'an input is of type {type(item).__name__}; give a path or an '
+                                'array (H, W, 3)')  # fmt: skip
+        if not items:
+            return []
+        found = find_inputs(items, unique=False)
+        if found.unreadable:
+            reject('; '.join(found.unreadable))
+        collector = Collector()
+        writers: list[Writer] = [collector]
+        if out_dir is not None:
+            check_outputs(found.sources, pictures=Path(out_dir))
+            writers.append(PictureWriter(Path(out_dir)))
+        frames = read_frames(found.sources, self.read, reject)
+        predict_frames(self, frames, writers, score_thr, batch_size, draws=out_dir is not None)
+        is_file = is_one and (isinstance(inputs, np.ndarray) or Path(inputs).is_file())
+        is_image = is_file and collector.results[0].frame is None
+        return collector.results[0] if is_image else collector.results
+
+
+class Predictor(BasePredictor):
     """A detector or segmentor for inference.
 
     ``Predictor('ssdlite_mobilevitv2_100')('photo.jpg', out_dir='out')``
 
+    For exported files see :class:`mmeffvit.ExportedPredictor`, which is called in the same way.
+
     Args:
-        config: A config of mmdet or mmseg, the name of one of ours, or a saved model, as a folder
-            or as ``hf://OWNER/NAME``.
+        config: A config of mmdet or mmseg, or the name of one of ours; or, with its weights, a run
+            folder, a checkpoint of a run, or a saved model as a folder or as ``hf://OWNER/NAME``.
         checkpoint: A checkpoint of a run with this config, or a released one for it, as a file or
-            URL; by default, the saved one, or the released one of the config.
+            URL; by default, the best one of the run, the saved one, or the released one.
         device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
         cfg_options: Dotted keys and values that override the config's.
 
@@ -53,6 +160,10 @@ class Predictor:
         device: str = 'auto',
         cfg_options: Mapping[str, Any] | None = None,
     ) -> None:
+        from .model import load_predictor  # exported files run without torch
+
+        if Path(config).suffix in EXPORTED:
+            raise UserError(f'{config} is an exported file: open it with ExportedPredictor')
         self._loaded = load_predictor(
             str(config),
             None if checkpoint is None else str(checkpoint),
@@ -61,100 +172,171 @@ class Predictor:
         )
         self.model = self._loaded.model
         self.classes = self._loaded.classes
+        self.palette = make_palette(self._loaded.meta.get('palette'), len(self.classes))
+        self.is_detector = self._loaded.scope == 'mmdet'
+        self.label_offset = self._loaded.label_offset
 
-    def __call__(
-        self,
-        inputs: Input | Sequence[Input],
-        *,
-        out_dir: str | Path | None = None,
-        score_thr: float | None = None,
-        batch_size: int = 1,
-    ) -> Result | list[Result]:
-        """Predict on images, and optionally draw the predictions.
+    def read(self, path: Path) -> NDArray:
+        """Read an image with the config's loader: (H, W, 3) BGR."""
+        return self._loaded.read(path)
 
-        Args:
-            inputs: A file or an image as (H, W, 3) uint8 in BGR, as OpenCV reads them; or a
-                folder, a glob, a video or a list of any of these.
-            out_dir: Folder for drawn predictions, with the names of the files; None to draw none.
-            score_thr: Lowest score of a detection, in [0, 1]; by default, those from 0.3 are drawn
-                and all are returned.
-            batch_size: Images per batch.
+    def prepare(self, image: NDArray, path: Path) -> Any:
+        """Run the test pipeline on an image of (H, W, 3)."""
+        return self._loaded.prepare(image, path)
 
-        Returns:
-            A :class:`~mmeffvit.inference.results.Detections` or a
-            :class:`~mmeffvit.inference.results.LabelMap` for a single file or array, else a list
-            with one for every image and frame.
+    def batch_key(self, prepared: Any) -> Hashable:
+        """A detector pads the images of a batch to one size, a segmentor does not."""
+        return None if self.is_detector else prepared['inputs'].shape
 
-        Raises:
-            UserError: If an input does not exist or cannot be read.
-        """
-        items = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
-        pictures = None if out_dir is None else Path(out_dir)
-        options = PredictOptions(pictures=pictures, score_thr=score_thr, batch_size=batch_size)
-        check_options(options)
-        collector = Collector(self.classes, score_thr or 0.0)
-        writers: list[Writer] = [collector]
-        if pictures is not None:
-            writers.append(PictureWriter(pictures))
-        frames = self._frames(items, options)
-        ids = CocoIds(list(range(len(self.classes))), '')  # consecutive image ids
-        run(self._loaded, ids, frames, writers, options)
-        if isinstance(inputs, np.ndarray):
-            return collector.results[0]
-        is_image = isinstance(inputs, str | Path) and Path(inputs).is_file()
-        return (
-            collector.results[0]
-            if is_image and collector.results[0].frame is None
-            else collector.results
-        )
+    def predict(self, batch: Sequence[Any]) -> list[Result]:
+        """Predict on the outputs of the test pipeline."""
+        return [make_result(sample, self.classes) for sample in self._loaded.predict(batch)]
 
-    def _frames(self, items: Sequence[Input], options: PredictOptions) -> Iterator[Frame]:
-        """The images, either all from files or all from arrays.
-
-        Raises:
-            UserError: If there is none, one cannot be read, or a picture would overwrite a file.
-        """
-        arrays = [item for item in items if isinstance(item, np.ndarray)]
-        if arrays and (len(arrays) < len(items) or options.pictures is not None):
-            raise UserError('pictures are named after files: give only arrays, and no out_dir')
-        if arrays:
-            return map(as_frame, arrays)
-        found = find_inputs(map(str, items))
-        if found.unreadable:
-            refuse('; '.join(found.unreadable))
-        check_outputs(self._loaded.scope, found.sources, options)
-        return read_frames(found.sources, self._loaded.read, refuse)
+    def coco_ids(self) -> CocoIds:
+        """Ids of the test data set's annotation file, if it exists and has the classes."""
+        return find_ids(self._loaded.dataset, self.classes)
 
 
-def as_frame(image: np.ndarray) -> Frame:
-    """A frame for an image that was not read from a file.
+def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
+    """Convert predictions of mmdet or mmseg to NumPy arrays.
 
-    Raises:
-        UserError: If it is not (H, W, 3) uint8.
+    Args:
+        sample: The predictions, on the CPU.
+        classes: Class names by label.
     """
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise UserError(
-            f'an image is {image.dtype} of shape {image.shape}; give (H, W, 3) uint8 in BGR'
-        )
-    return Frame(ARRAY, None, image)
+    if 'pred_sem_seg' in sample:
+        labels = sample.pred_sem_seg.data[0].numpy().astype(np.int64)
+        return LabelMap(None, None, labels, classes)
+    found = sample.pred_instances
+    found = found[found.scores.argsort(descending=True, stable=True)]
+    return Detections(
+        path=None,
+        frame=None,
+        boxes=found.bboxes.numpy().astype(np.float32),
+        scores=found.scores.numpy().astype(np.float32),
+        labels=found.labels.numpy().astype(np.int64),
+        classes=classes,
+        masks=found.masks.numpy().astype(bool) if 'masks' in found else None,
+    )
 
 
 class Collector:
-    """Collects results as NumPy arrays."""
+    """Collects results in memory."""
 
-    def __init__(self, classes: tuple[str, ...], score_thr: float) -> None:
-        self.classes, self.score_thr = classes, score_thr
+    def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Add the results of one image."""
-        self.results.append(make_result(sample, frame, self.classes, self.score_thr))
+        self.results.append(result)
 
     def close(self) -> None:
         """Nothing to do."""
 
-    abandon = close
+    def abandon(self) -> str:
+        """Nothing is written."""
+        return ''
 
 
-def refuse(text: str) -> None:
+def predict_frames(
+    predictor: BasePredictor,
+    frames: Iterable[Frame],
+    writers: Sequence[Writer],
+    score_thr: float | None,
+    batch_size: int,
+    *,
+    draws: bool,
+) -> int:
+    """Predict and write results; if interrupted, keep the finished ones.
+
+    Args:
+        predictor: The predictor.
+        frames: Images and frames of videos.
+        writers: What is done with the results.
+        score_thr: Lowest score of a detection; None draws those from 0.3 and writes all.
+        batch_size: Maximum number of images per batch.
+        draws: Whether the writers need visualizations.
+
+    Returns:
+        The number of images and frames of videos.
+    """
+    number = 0
+    try:
+        for batch in make_batches(predictor, frames, batch_size):
+            results = predictor.predict([prepared for _, prepared in batch])
+            for (frame, _), result in zip(batch, results, strict=True):
+                path = frame.source.path if frame.source.image is None else None
+                result = replace(result, path=path, frame=frame.number)
+                if isinstance(result, Detections) and score_thr is not None:
+                    result = result.above(score_thr)
+                drawn_thr = SCORE_THR if score_thr is None else score_thr
+                picture = predictor.draw(frame.image, result, drawn_thr) if draws else None
+                for writer in writers:
+                    writer.write(frame, result, picture)
+                number += 1
+    except BaseException as error:
+        left = [writer.abandon() for writer in writers]
+        if isinstance(error, KeyboardInterrupt):
+            kept = ', '.join(filter(None, left)) or 'nothing was written'
+            error.__notes__ = [f'{number} images are done: {kept}']
+        raise
+    for writer in writers:
+        writer.close()
+    return number
+
+
+def make_batches(
+    predictor: BasePredictor, frames: Iterable[Frame], size: int
+) -> Iterator[list[tuple[Frame, Any]]]:
+    """Batches of consecutive frames with their preprocessed images."""
+    prepared = ((frame, predictor.prepare(frame.image, frame.source.path)) for frame in frames)
+    for _, alike in groupby(prepared, lambda each: predictor.batch_key(each[1])):
+        while batch := list(islice(alike, size)):
+            yield batch
+
+
+def check_thresholds(score_thr: float | None, batch_size: int) -> None:
+    """Check the score threshold and the batch size.
+
+    Raises:
+        UserError: If one is out of range.
+    """
+    if score_thr is not None and not (isinstance(score_thr, Real) and 0 <= score_thr <= 1):
+        raise UserError(f'the score threshold is {score_thr!r}; give a score from 0 to 1')
+    if not (isinstance(batch_size, Integral) and batch_size >= 1):
+        raise UserError(f'the batch size is {batch_size!r}; give 1 or more')
+
+
+def check_outputs(
+    sources: Iterable[Source], *, pictures: Path | None = None, labels: Path | None = None
+) -> None:
+    """Check in advance that all results have different files.
+
+    Args:
+        sources: The inputs.
+        pictures: Folder of the visualizations.
+        labels: Folder of the label maps.
+
+    Raises:
+        UserError: If an input or a result would be overwritten.
+    """
+    for folder in filter(None, (pictures, labels)):
+        check_output(folder, folder=True)
+    sources = list(sources)
+    taken = {source.path.resolve(): source.path for source in sources if source.image is None}
+    for source in sources:
+        targets = [] if pictures is None else [pictures / source.picture]
+        if labels is not None and not source.is_video:
+            targets.append(labels / source.labels)
+        for target in targets:
+            other = taken.get(target.resolve())
+            if other is not None:
+                raise UserError(
+                    f'the result {target} of {source.path} would overwrite {other} or its result: '
+                    'choose other folders for --out-dir and --out, or fewer inputs'
+                )
+            taken[target.resolve()] = source.path
+
+
+def reject(text: str) -> None:
     raise UserError(f'cannot be read: {text}')

@@ -1,15 +1,13 @@
 """Results of a predictor as NumPy arrays, in pixels of the original image."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from mmengine.structures import BaseDataElement
 
 from mmeffvit.utils.optional import require
-
-from .frames import Frame
 
 if TYPE_CHECKING:
     from supervision import Detections as Supervised
@@ -43,7 +41,18 @@ class Detections:
     @property
     def names(self) -> list[str]:
         """The class name of every detection."""
-        return [self.classes[label] for label in self.labels]
+        return [name_of(label, self.classes) for label in self.labels]
+
+    def above(self, score_thr: float) -> 'Detections':
+        """The detections with at least this score."""
+        kept = self.scores >= score_thr
+        return replace(
+            self,
+            boxes=self.boxes[kept],
+            scores=self.scores[kept],
+            labels=self.labels[kept],
+            masks=None if self.masks is None else self.masks[kept],
+        )
 
     def to_supervision(self) -> 'Supervised':
         """Convert to ``supervision.Detections``, with the names as ``class_name``.
@@ -79,7 +88,7 @@ class LabelMap:
     @property
     def names(self) -> list[str]:
         """The names of the classes in the image, in the order of their labels."""
-        return [self.classes[label] for label in np.unique(self.labels)]
+        return [name_of(label, self.classes) for label in np.unique(self.labels)]
 
     def to_supervision(self) -> 'Supervised':
         """Convert to ``supervision.Detections`` with a mask and a box per class in the image.
@@ -97,36 +106,15 @@ class LabelMap:
         )
 
 
+Result = Detections | LabelMap
+
+
+def name_of(label: int, classes: Sequence[str]) -> str:
+    """The name of a class, or its label if it has no name."""
+    return classes[label] if 0 <= label < len(classes) else str(label)
+
+
 def box_of(mask: np.ndarray) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of the true pixels of (H, W)."""
     (rows,), (columns,) = mask.any(axis=1).nonzero(), mask.any(axis=0).nonzero()
     return columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
-
-
-def make_result(
-    sample: BaseDataElement, frame: Frame, classes: tuple[str, ...], score_thr: float
-) -> Detections | LabelMap:
-    """Convert predictions of mmdet or mmseg to NumPy arrays.
-
-    Args:
-        sample: The predictions, on the CPU.
-        frame: The image.
-        classes: Class names by label.
-        score_thr: Lowest score of a detection.
-    """
-    path = frame.source.path if frame.source.path.name else None
-    if 'pred_sem_seg' in sample:
-        labels = sample.pred_sem_seg.data[0].numpy().astype(np.int64)
-        return LabelMap(path, frame.number, labels, classes)
-    found = sample.pred_instances
-    found = found[found.scores >= score_thr]
-    found = found[found.scores.argsort(descending=True, stable=True)]
-    return Detections(
-        path=path,
-        frame=frame.number,
-        boxes=found.bboxes.numpy().astype(np.float32),
-        scores=found.scores.numpy().astype(np.float32),
-        labels=found.labels.numpy().astype(np.int64),
-        classes=classes,
-        masks=found.masks.numpy().astype(bool) if 'masks' in found else None,
-    )

@@ -6,20 +6,22 @@ from typing import Protocol
 
 import cv2
 import numpy as np
-from mmengine.structures import BaseDataElement
+from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import partial_path, write_file
 from mmeffvit.utils.images import write_image
+from mmeffvit.utils.optional import require
 
 from .coco_ids import CocoIds
 from .frames import Frame
+from .results import Detections, LabelMap, Result
 
 
 class Writer(Protocol):
     """Writes results incrementally."""
 
-    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Write the results of one image, and their visualization if there is one."""
 
     def close(self) -> None:
@@ -37,25 +39,24 @@ class CocoWriter:
     Args:
         path: ``FILE.json``; the images are listed in ``FILE.images.json``.
         ids: Ids of images and categories.
-        score_thr: Score threshold.
     """
 
-    def __init__(self, path: Path, ids: CocoIds, score_thr: float) -> None:
-        self.path, self.ids, self.score_thr = path, ids, score_thr
+    def __init__(self, path: Path, ids: CocoIds) -> None:
+        self.path, self.ids = path, ids
         self.images: list[dict] = []
         path.parent.mkdir(parents=True, exist_ok=True)
         self.partial = partial_path(path)
         self.file = self.partial.open('w')
         self.separator = '[\n'
 
-    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+    def write(self, frame: Frame, result: Detections, picture: NDArray | None) -> None:
         """Append the detections of an image."""
         height, width = frame.image.shape[:2]
-        image_id = sample.img_id
+        image_id = self.ids.image_id(frame.source.path, is_image=frame.number is None)
         self.images.append(
             dict(id=image_id, file_name=frame.name.as_posix(), height=height, width=width)
         )
-        for row in coco_results(sample, self.ids.categories, self.score_thr):
+        for row in coco_results(result, self.ids):
             self.file.write(self.separator + json.dumps(dict(image_id=image_id, **row)))
             self.separator = ',\n'
         self.file.flush()
@@ -74,29 +75,24 @@ class CocoWriter:
         return f'results in {self.partial}'
 
 
-def coco_results(sample: BaseDataElement, categories: list[int], score_thr: float) -> list[dict]:
+def coco_results(found: Detections, ids: CocoIds) -> list[dict]:
     """The detections of an image in COCO's format, with run-length encoded masks.
 
     Args:
-        sample: Has ``pred_instances`` on the CPU, in pixels of the original image.
-        categories: Category id by label.
-        score_thr: Score threshold.
+        found: The detections, in pixels of the original image.
+        ids: Ids of the categories.
     """
-    from mmdet.structures.mask import encode_mask_results
-
-    found = sample.pred_instances
-    found = found[found.scores >= score_thr]
-    masks = encode_mask_results(found.masks.numpy()) if 'masks' in found else None
     rows = []
-    for i, (left, top, right, bottom) in enumerate(found.bboxes.tolist()):
+    for i, (left, top, right, bottom) in enumerate(found.boxes.tolist()):
         row = dict(
-            category_id=categories[int(found.labels[i])],
+            category_id=ids.category_id(found.labels[i]),
             bbox=[left, top, right - left, bottom - top],
             score=float(found.scores[i]),
         )
-        if masks is not None:
-            size, counts = masks[i]['size'], masks[i]['counts'].decode()
-            row['segmentation'] = dict(size=list(map(int, size)), counts=counts)
+        if found.masks is not None:
+            encode = require('pycocotools.mask', 'Results with masks').encode
+            coded = encode(np.asfortranarray(found.masks[i], dtype=np.uint8))
+            row['segmentation'] = dict(size=list(coded['size']), counts=coded['counts'].decode())
         rows.append(row)
     return rows
 
@@ -112,9 +108,9 @@ class LabelMapWriter:
     def __init__(self, folder: Path, offset: int) -> None:
         self.folder, self.offset = folder, offset
 
-    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+    def write(self, frame: Frame, result: LabelMap, picture: NDArray | None) -> None:
         """Write the label map of an image."""
-        labels = sample.pred_sem_seg.data[0].numpy() + self.offset  # (H, W)
+        labels = result.labels + self.offset  # (H, W)
         kind = np.uint8 if labels.max() < 256 else np.uint16
         write_image(self.folder / frame.labels, labels.astype(kind))
 
@@ -139,7 +135,7 @@ class PictureWriter:
         self.path: Path | None = None  # of the current video
         self.partial: Path | None = None
 
-    def write(self, frame: Frame, sample: BaseDataElement, picture: np.ndarray | None) -> None:
+    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Write an image, or append to the video."""
         path = self.folder / frame.source.picture
         if self.path not in (None, path):

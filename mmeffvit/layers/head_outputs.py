@@ -54,6 +54,16 @@ class HeadOutputs:
         return self.module.register_forward_hook(lambda _, inputs, x: changed(x, inputs))
 
 
+def only(head: int) -> Visit:
+    """Set the outputs of all other heads to zero."""
+
+    def visit(heads: Tensor) -> Tensor:
+        kept = heads.select(1, head)
+        return torch.zeros_like(heads).select_scatter(kept, 1, head)
+
+    return visit
+
+
 def without(head: int) -> Visit:
     """Set the output of a head to zero."""
 

@@ -1,10 +1,11 @@
-"""The projections of the heads of an attention layer, from which heads can be removed.
+"""Units of a layer that can be removed: attention heads, and hidden units of feed-forward layers.
 
 A module with the projections of the heads of a mixer has a method ``head_projections()`` that
-returns :class:`HeadProjections`.
+returns :class:`HeadProjections`, a feed-forward layer a method ``hidden_units()`` that returns
+:class:`HiddenUnits`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,17 +13,51 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
+class Units:
+    """Units of a layer in the channels between its modules, in order.
+
+    Attributes:
+        projections: The modules that return channels of the units, each with the number of maps
+            that it returns concatenated: keys and values together are two.
+        out: The module that gets the outputs of the units.
+        unit_channels: Channels of a unit in a map of the first of the projections.
+    """
+
+    projections: tuple[tuple[nn.Module, int], ...]
+    out: nn.Module
+    unit_channels = 1
+
+    @property
+    def count(self) -> int:
+        """The number of units."""
+        module, maps = self.projections[0]
+        return len(_layer_of(module).weight) // (maps * self.unit_channels)
+
+    def keep(self, units: Sequence[int]) -> None:
+        """Remove all other units, in place: all modules get fewer channels."""
+        count = self.count
+        for module, maps in self.projections:
+            size = len(_layer_of(module).weight)
+            _keep_outputs(module, _channels(size, count, units, maps))
+        out = _layer_of(self.out)
+        _keep(out, 1, _channels(out.weight.shape[1], count, units), ('weight',))
+        _set_size(out, 'in', out.weight.shape[1])
+
+    def columns(self) -> Tensor:
+        """The weights of the last module by unit: (units, ...)."""
+        weight = _layer_of(self.out).weight.detach()
+        return weight.transpose(0, 1).unflatten(0, (self.count, -1))
+
+
 @dataclass(frozen=True)
-class HeadProjections:
-    """The modules around a layer whose channels are divided into its heads, in order.
+class HeadProjections(Units):
+    """The modules around a layer whose channels are divided into its heads.
 
     Args:
         mixer: The layer. Its heads can be removed if it has ``head_channels``, the query channels
             of a head, and no weights of its own.
-        projections: The modules that return channels of the heads, each with the number of maps
-            that it returns concatenated: keys and values together are two. The first has the
-            queries.
-        out: The module that gets the outputs of the heads.
+        projections: See :class:`Units`; the first has the queries.
+        out: See :class:`Units`.
     """
 
     mixer: nn.Module
@@ -30,25 +65,16 @@ class HeadProjections:
     out: nn.Module
 
     @property
-    def count(self) -> int:
-        """The number of heads."""
-        module, maps = self.projections[0]
-        return len(_layer_of(module).weight) // (maps * self.mixer.head_channels)
+    def unit_channels(self) -> int:
+        return self.mixer.head_channels
 
-    def keep(self, heads: Sequence[int]) -> None:
-        """Remove all other heads, in place: all modules get fewer channels."""
-        count = self.count
-        for module, maps in self.projections:
-            size = len(_layer_of(module).weight)
-            _keep_outputs(module, _channels(size, count, heads, maps))
-        out = _layer_of(self.out)
-        _keep(out, 1, _channels(out.weight.shape[1], count, heads), ('weight',))
-        _set_size(out, 'in', out.weight.shape[1])
 
-    def columns(self) -> Tensor:
-        """The weights of the output projection by head: (heads, ...)."""
-        weight = _layer_of(self.out).weight.detach()
-        return weight.transpose(0, 1).unflatten(0, (self.count, -1))
+@dataclass(frozen=True)
+class HiddenUnits(Units):
+    """The modules around the hidden units of a feed-forward layer: see :class:`Units`."""
+
+    projections: tuple[tuple[nn.Module, int], ...]
+    out: nn.Module
 
 
 def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
@@ -65,25 +91,35 @@ def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
     }
 
 
-def keep_first_heads(model: nn.Module, counts: Sequence[int]) -> None:
-    """Remove all but the first heads of every layer, for weights of a pruned model.
+def hidden_layers(model: nn.Module) -> dict[str, HiddenUnits]:
+    """The feed-forward layers whose hidden units can be removed, as :func:`prunable_layers`."""
+    return {
+        name: module.hidden_units()
+        for name, module in model.named_modules()
+        if hasattr(module, 'hidden_units')
+    }
+
+
+def keep_first(layers: Mapping[str, Units], counts: Sequence[int], argument: str) -> None:
+    """Remove all but the first units of every layer, for weights of a pruned model.
 
     Args:
-        model: The model, changed in place.
-        counts: The number of heads of each layer of :func:`prunable_layers`.
+        layers: The layers, changed in place.
+        counts: The number of units of each.
+        argument: The name of ``counts``, for the message.
 
     Raises:
-        ValueError: If there is another number of layers, or a layer has fewer heads.
+        ValueError: If there is another number of layers, or a layer has fewer units.
     """
-    layers = prunable_layers(model).values()
-    present = [layer.count for layer in layers]
+    present = [layer.count for layer in layers.values()]
     pairs = zip(counts, present, strict=False)
-    if len(counts) != len(present) or any(not 1 <= n <= heads for n, heads in pairs):
+    if len(counts) != len(present) or any(not 1 <= n <= units for n, units in pairs):
+        what = 'heads' if argument == 'kept_heads' else 'hidden units'
         raise ValueError(
-            f'kept_heads is {tuple(counts)}; give one number for each layer whose heads can be '
-            f'removed, from 1 to its number of heads: {tuple(present)}'
+            f'{argument} is {tuple(counts)}; give one number for each layer whose {what} can be '
+            f'removed, from 1 to its number of {what}: {tuple(present)}'
         )
-    for layer, number in zip(layers, counts, strict=True):
+    for layer, number in zip(layers.values(), counts, strict=True):
         layer.keep(range(number))
 
 
@@ -97,10 +133,10 @@ def _set_size(layer: nn.Conv2d | nn.Linear, side: str, size: int) -> None:
     setattr(layer, f'{side}_{"channels" if isinstance(layer, nn.Conv2d) else "features"}', size)
 
 
-def _channels(size: int, count: int, heads: Sequence[int], maps: int = 1) -> list[int]:
-    """The channels of some heads, for ``maps`` times ``count`` heads in ``size`` channels."""
+def _channels(size: int, count: int, units: Sequence[int], maps: int = 1) -> list[int]:
+    """The channels of some units, for ``maps`` times ``count`` units in ``size`` channels."""
     own = size // (maps * count)
-    starts = [(i * count + head) * own for i in range(maps) for head in heads]
+    starts = [(i * count + unit) * own for i in range(maps) for unit in units]
     return [channel for start in starts for channel in range(start, start + own)]
 
 

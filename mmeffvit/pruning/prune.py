@@ -1,8 +1,8 @@
-"""Remove heads of Mobile-Attention from a trained model, and write it as a smaller one."""
+"""Remove heads of Mobile-Attention and hidden units from a trained model: a smaller one."""
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,34 @@ from mmeffvit.checks.run import check_data
 from mmeffvit.complexity.count import Complexity, count_config
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import LoadedModel, load_predictor
-from mmeffvit.layers.head_projections import HeadProjections, prunable_layers
+from mmeffvit.layers.head_projections import (
+    HeadProjections,
+    Units,
+    hidden_layers,
+    prunable_layers,
+)
 from mmeffvit.utils.files import atomic_output, check_output
 
-from .scores import Scores, best_heads, competition_scores, random_scores, uvc_scores
+from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
 
 METHODS = ('competition', 'random', 'uvc')
+# by layer, the number of units before, and those that are kept
+Kept = dict[str, tuple[int, list[int]]]
 
 
 @dataclass(frozen=True)
 class PruneOptions:
-    """Which heads are removed.
+    """Which heads and which hidden units are removed.
 
     Args:
         keep: Part of the heads of each layer that are kept, between 0 and 1.
-        method: What scores the heads, one of ``METHODS``.
+        keep_neurons: Part of the hidden units of each feed-forward layer that are kept, above 0 and
+            at most 1; None for ``keep``.
+        method: What scores the heads, one of ``METHODS``. Hidden units are scored at random by
+            'random', otherwise as in UVC.
         max_images: Number of test images that the competition is watched on; None for all.
         seed: Of random scores.
 
@@ -41,6 +52,7 @@ class PruneOptions:
     """
 
     keep: float = 0.5
+    keep_neurons: float | None = None
     method: str = 'competition'
     max_images: int | None = None
     seed: int = 0
@@ -48,6 +60,10 @@ class PruneOptions:
     def __post_init__(self) -> None:
         if not 0 < self.keep < 1:
             raise UserError(f'--keep is {self.keep}; choose a ratio above 0 and below 1')
+        if self.keep_neurons is not None and not 0 < self.keep_neurons <= 1:
+            raise UserError(
+                f'--keep-neurons is {self.keep_neurons}; choose a ratio above 0 and at most 1'
+            )
         if self.method not in METHODS:
             raise UserError(f'--method is {self.method!r}; choose one of {", ".join(METHODS)}')
         if self.max_images is not None and self.max_images < 1:
@@ -62,19 +78,25 @@ class Pruned:
 
     Args:
         config: The config of the smaller model.
-        before: Parameters and multiply-adds of the model.
+        before: Parameters and MACs of the model.
         after: Those of the smaller one.
         heads: Number of heads before, and the heads that were kept, by layer of the backbone.
+        neurons: The same for hidden units, by feed-forward layer.
     """
 
     config: Path
     before: Complexity
     after: Complexity
-    heads: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
+    heads: Kept
+    neurons: Kept
 
     def __str__(self) -> str:
-        lines = [f'{name}: {len(kept)} of {n} heads' for name, (n, kept) in self.heads.items()]
-        for what, unit in (('parameters', 'M'), ('multiply_adds', 'G')):
+        lines = [
+            f'{name}: {len(kept)} of {number} {what}'
+            for what, units in (('heads', self.heads), ('hidden units', self.neurons))
+            for name, (number, kept) in units.items()
+        ]
+        for what, unit in (('parameters', 'M'), ('macs', 'G')):
             size = {'M': 1e6, 'G': 1e9}[unit]
             old, new = (getattr(c.total, what) for c in (self.before, self.after))
             change = f'{100 * (new / old - 1):.1f} %'
@@ -82,7 +104,8 @@ class Pruned:
             lines.append(f'{name}: {old / size:.3f} -> {new / size:.3f} {unit} ({change})')
         height, width = self.after.shape
         lines[-1] += f' at {height} x {width}'
-        return '\n'.join([*lines, f'{self.config.with_suffix(".pth")}, {self.config}'])
+        files = (self.config.with_suffix('.pth'), self.config, distillation_path(self.config))
+        return '\n'.join([*lines, ', '.join(map(str, files))])
 
 
 def prune(
@@ -93,14 +116,17 @@ def prune(
     *,
     cfg_options: Mapping[str, Any] | None = None,
 ) -> Pruned:
-    """Remove heads of every Mobile-Attention layer, and write ``out`` and a config next to it.
+    """Remove heads and hidden units of a backbone with Mobile-Attention, as in its appendix A.
 
-    The competition then runs among the heads that are left: its sums are over fewer heads.
+    The competition then runs among the heads that are left: its sums are over fewer heads. The
+    checkpoint ``out`` is written with a config, and with a second config that trains it as the
+    student of the unpruned model.
 
     Args:
-        config_path: A config of mmdet or mmseg, or a saved model.
+        config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
         checkpoint: A checkpoint for it; None for the saved or the released one.
-        out: The checkpoint to write, ``FILE.pth``; its config is ``FILE.py``.
+        out: The checkpoint to write, ``FILE.pth``; its configs are ``FILE.py`` and
+            ``FILE_distill.py``.
         options: What to remove.
         cfg_options: Dotted keys and values that override the config's.
 
@@ -110,36 +136,47 @@ def prune(
     """
     options = options or PruneOptions()
     path = check_outputs(Path(out), config_path, checkpoint)
-    loaded = load_predictor(config_path, checkpoint, cfg_options=cfg_options)
-    layers = layers_of(loaded.model)
+    loaded = load_predictor(config_path, checkpoint, cfg_options=cfg_options, scopes=ALL)
+    layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)
     before = count_config(Path(config_path).stem, loaded.config)
     scores = score(loaded, layers, options)
-    heads = {}
-    for name, layer in layers.items():
-        kept = best_heads(scores[name], options.keep)
-        heads[name] = (layer.count, kept)
-        layer.keep(kept)
-    config = pruned_config(loaded.config, [len(kept) for _, kept in heads.values()])
+    others = random_scores if options.method == 'random' else uvc_scores
+    keep_neurons = options.keep if options.keep_neurons is None else options.keep_neurons
+    neurons = keep_best(hidden, others(hidden, options.seed), keep_neurons)
+    heads = keep_best(layers, scores, options.keep)
+    config = pruned_config(loaded.config, heads, neurons)
     after = count_config(path.stem, config)
-    save(loaded, config, path, dict(method=options.method, heads=heads))
-    return Pruned(path.with_suffix('.py'), before, after, heads)
+    student = distillation_config(loaded.config, config, path, loaded.checkpoint.source)
+    save(loaded, config, student, path, dict(method=options.method, heads=heads, neurons=neurons))
+    return Pruned(path.with_suffix('.py'), before, after, heads, neurons)
+
+
+def keep_best(layers: Mapping[str, Units], scores: Scores, keep: float) -> Kept:
+    """Remove all but the best units of every layer: the number before, and which are kept."""
+    kept = {}
+    for name, layer in layers.items():
+        kept[name] = (layer.count, best_units(scores[name], keep))
+        layer.keep(kept[name][1])
+    return kept
 
 
 def check_outputs(out: Path, *inputs: str | None) -> Path:
-    """Check that the checkpoint and its config take the place of nothing but an earlier result.
+    """Check that the checkpoint and its configs take the place of nothing but an earlier result.
 
     Raises:
         UserError: If one cannot be written, is an input, or is a config that is not of this tool.
     """
     path = check_output(out, '.pth')
-    config = check_output(path.with_suffix('.py'))
-    for place in (path, config):
+    configs = [check_output(p) for p in (path.with_suffix('.py'), distillation_path(path))]
+    for place in (path, *configs):
         if any(name and Path(name).resolve() == place.resolve() for name in inputs):
             raise UserError(f'--out {str(out)!r} would replace {place}, which is read: rename it')
-    if config.is_file() and 'kept_heads' not in config.read_text():
-        raise UserError(
-            f'--out {str(out)!r} would replace {config}, which is not of a pruned model: rename it'
-        )
+    for config in configs:
+        if config.is_file() and 'kept_heads' not in config.read_text():
+            raise UserError(
+                f'--out {str(out)!r} would replace {config}, which is not of a pruned model: '
+                'rename it'
+            )
     return path
 
 
@@ -165,7 +202,7 @@ def score(
     if options.method == 'random':
         return random_scores(layers, options.seed)
     if options.method == 'uvc':
-        return uvc_scores(layers)
+        return uvc_scores(layers, options.seed)
     return competition_scores(loaded.model, layers, batches_of(loaded.config, options.max_images))
 
 
@@ -182,18 +219,55 @@ def batches_of(config: Config, max_images: int | None) -> Any:
     return Runner.build_dataloader(config.test_dataloader, seed=0)
 
 
-def pruned_config(config: Config, counts: list[int]) -> Config:
+def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
     """The config of the smaller model; no released weights fit it."""
     config = deepcopy(config)
     config.model = own_model_config(config)
-    config.model.backbone.kept_heads = counts
+    for argument, units in (('kept_heads', heads), ('kept_neurons', neurons)):
+        config.model.backbone[argument] = [len(kept) for _, kept in units.values()]
     return config
 
 
-def save(loaded: LoadedModel, config: Config, path: Path, pruning: Mapping[str, Any]) -> None:
-    """Write the checkpoint and, next to it, the config."""
+def distillation_path(path: Path) -> Path:
+    """The config, next to a checkpoint, that trains it as a student."""
+    return path.with_name(f'{path.stem}_distill.py')
+
+
+def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: str) -> Config:
+    """The config of a training in which the unpruned model teaches the smaller one.
+
+    Classifiers learn its scores beside the labels; the backbones of other models its maps.
+    """
+    weights = str(path.resolve())
+    checkpoint = str(Path(checkpoint).resolve()) if Path(checkpoint).is_file() else checkpoint
+    teacher, student = own_model_config(config), deepcopy(pruned)
+    if config.default_scope == 'mmpretrain':
+        for key in ('teacher', 'teacher_ckpt'):
+            teacher.pop(key, None)
+        options = dict(teacher=dict(teacher, type='ImageClassifier'), teacher_ckpt=checkpoint)
+        student.model = dict(student.model, **options, type='mmeffvit.DistilledClassifier')
+        student.model.head.distillation = 'soft'
+        student.load_from = weights
+        return student
+    student.model = dict(
+        type='mmeffvit.MapDistillation',
+        data_preprocessor=student.model.data_preprocessor,
+        backbone=dict(student.model.backbone, init_cfg=dict(type='Pretrained', checkpoint=weights)),
+        teacher=dict(teacher.backbone, init_cfg=dict(type='Pretrained', checkpoint=checkpoint)),
+    )
+    for stage in ('val', 'test'):
+        for part in ('cfg', 'dataloader', 'evaluator'):
+            student[f'{stage}_{part}'] = None
+    return student
+
+
+def save(
+    loaded: LoadedModel, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
+) -> None:
+    """Write the checkpoint and, next to it, its config and that of the student."""
     state = {key: value.detach().cpu() for key, value in loaded.model.state_dict().items()}
-    meta = dict(dataset_meta=dict(loaded.visualizer.dataset_meta), pruning=dict(pruning))
+    meta = dict(dataset_meta=dict(loaded.meta), pruning=dict(pruning))
     with atomic_output(path) as partial:
         torch.save(dict(meta=meta, state_dict=state), partial)
         config.dump(partial.with_suffix('.py'))
+        student.dump(distillation_path(partial))

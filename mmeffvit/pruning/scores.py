@@ -1,4 +1,4 @@
-"""Scores of the heads of Mobile-Attention: those with the lowest ones are removed."""
+"""Scores of heads and of hidden units: those with the lowest ones are removed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -9,23 +9,24 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.layers.head_projections import HeadProjections
+from mmeffvit.layers.head_projections import HeadProjections, Units
 from mmeffvit.utils.progress import progress
 
-# one score per head, by layer
+# one score per unit, by layer
 Scores = dict[str, Tensor]
 
 
-def random_scores(layers: Mapping[str, HeadProjections], seed: int) -> Scores:
-    """Scores drawn at random: what a choice of heads must be better than."""
+def random_scores(layers: Mapping[str, Units], seed: int) -> Scores:
+    """Scores drawn at random: what a choice must be better than."""
     generator = torch.Generator().manual_seed(seed)
     return {name: torch.rand(layer.count, generator=generator) for name, layer in layers.items()}
 
 
-def uvc_scores(layers: Mapping[str, HeadProjections]) -> Scores:
-    """The squared norm of each head's columns of the output projection, as in UVC.
+def uvc_scores(layers: Mapping[str, Units], _: int = 0) -> Scores:
+    """The squared norm of each unit's columns of the projection behind it, as in UVC.
 
-    arXiv:2203.08243 scores heads so, but learns how many to remove of each layer while it trains.
+    arXiv:2203.08243 scores heads and hidden units so, but learns how many to remove of each layer
+    while it trains.
     """
     return {
         name: layer.columns().square().flatten(1).sum(dim=1).cpu() for name, layer in layers.items()
@@ -35,10 +36,10 @@ def uvc_scores(layers: Mapping[str, HeadProjections]) -> Scores:
 def competition_scores(
     model: nn.Module, layers: Mapping[str, HeadProjections], batches: Iterable[Any]
 ) -> Scores:
-    """What each head wins in the competition, averaged over the images of a data set.
+    """The token mean of O' of each head (appendix A), averaged over the images of a data set.
 
     Args:
-        model: A detector or segmentor in eval mode.
+        model: A model in eval mode.
         layers: Layers of it.
         batches: Of a test data loader.
 
@@ -66,8 +67,8 @@ def record(layer: nn.Module, inputs: tuple[Tensor, ...], add: Callable[[Tensor],
     add(layer.head_scores(inputs).double().cpu())
 
 
-def best_heads(scores: Tensor, keep: float) -> list[int]:
-    """The heads to keep, in their order: at least one, and those that come first among equals."""
+def best_units(scores: Tensor, keep: float) -> list[int]:
+    """The units to keep, in their order: at least one, and those that come first among equals."""
     number = max(1, round(keep * len(scores)))
     order = scores.argsort(descending=True, stable=True)
     return sorted(order[:number].tolist())

@@ -1,5 +1,6 @@
-"""Segmentation heads that mmseg lacks; the only module that imports mmseg."""
+"""Heads and data sets that mmseg lacks; the only room that imports mmseg."""
 
+from .datasets import PairedSegDataset
 from .heads import SlimASPPHead, SlimPSPHead
 
-__all__ = ['SlimASPPHead', 'SlimPSPHead']
+__all__ = ['PairedSegDataset', 'SlimASPPHead', 'SlimPSPHead']

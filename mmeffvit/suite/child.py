@@ -1,22 +1,23 @@
 """A command in a separate process: its output in a file, its progress on the screen."""
 
-import ctypes
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from mmeffvit.engine.processes import start_tied
+
 # Epoch(train)  [1][20/100]  lr: ...  eta: 0:03:21  time: ...
 PROGRESS = re.compile(
     r'(?:Epoch|Iter)\((?P<mode>\w+)\)\s+(?P<step>(?:\[[^]]*\])+).*?eta: (?P<eta>.+?)(?:  |$)'
 )
+# one stream of text, whatever bytes are in it
+PIPED = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace')
 INTERVAL = 30.0  # seconds between lines of progress
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def run_logged(
     due = start
     message = last = ''
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open('a') as file, start_tied(command) as process:
+    with log.open('a') as file, start_tied(command, **PIPED) as process:
         file.write(f'$ {" ".join(command)}\n')
         for line in read_lines(process):
             file.write(line)
@@ -81,26 +82,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f'signal {number}'
-
-
-def start_tied(command: list[str]) -> subprocess.Popen[str]:
-    """Start a process that is sent SIGTERM when this one dies, even by SIGKILL.
-
-    Otherwise it would keep running, and collide with the next call of the suite in its work dir.
-    """
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors='replace',
-        preexec_fn=end_with_parent if sys.platform == 'linux' else None,
-    )
-
-
-def end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def progress_in(line: str) -> str | None:

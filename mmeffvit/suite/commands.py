@@ -105,7 +105,8 @@ def launch(
         prefix += [f'--ntasks={options.gpus}', f'--ntasks-per-node={per_node}']
         prefix += [f'--cpus-per-task={CPUS_PER_GPU}', '--kill-on-bad-exit=1']
         prefix += [sys.executable, '-u']
-    suffix = [] if launcher == 'none' else ['--launcher', launcher]
+    suffix = ['--verbose']  # the log of the suite has everything
+    suffix += [] if launcher == 'none' else ['--launcher', launcher]
     if options.cfg_options:
         suffix += ['--cfg-options', *map('='.join, as_text(options.cfg_options).items())]
     return [*prefix, *arguments, *suffix]

@@ -11,6 +11,7 @@ from typing import Any
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import markdown
 from mmeffvit.version import __version__
 
 METRICS = ('box AP', 'mask AP', 'mIoU')  # the columns
@@ -89,13 +90,13 @@ class Table:
         heading = ['config', 'status', 'parameters']
         heading += [f'{who} {metric}' for metric in shown for who in ('paper', 'ours')]
         heading += ['published by', 'tested', 'work dir']
-        lines = [heading, ['---'] * len(heading)]
+        lines = []
         for name, row in self.rows.items():
             parameters = '' if row.parameters is None else f'{row.parameters / 1e6:.2f} M'
             cells = [name, row.status, parameters]
             cells += [f'{v.get(m, "")}' for m in shown for v in (row.paper, row.ours)]
             lines.append(list(map(escaped, [*cells, row.source, row.date[:10], row.work_dir])))
-        text = '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
+        text = markdown(heading, lines).rstrip()
         return '\n\n'.join(['# Results', text, *self.footnotes()]) + '\n'
 
     def footnotes(self) -> list[str]:

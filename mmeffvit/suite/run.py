@@ -11,12 +11,13 @@ from typing import Any
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL, open_config
 from mmeffvit.engine.metrics import in_percent
-from mmeffvit.engine.resume import latest_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
+from mmeffvit.utils.messages import logger
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.zoo import read_models
+from mmeffvit.zoo.runs import latest_checkpoint
 from mmeffvit.zoo.weights import weights_of
 
 from .child import Outcome, elapsed, run_logged
@@ -61,31 +62,28 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         for config_file in config_files
         if table.rows[config_file.stem].status != 'done'
     ]
-    print(f'{len(config_files) - len(failed)} of {len(config_files)} done, see {table.markdown}')
+    logger.info(
+        f'{len(config_files) - len(failed)} of {len(config_files)} done, see {table.markdown}'
+    )
     for name in failed:
-        print(f'failed: {name}: {table.rows[name].reason}')
+        logger.info(f'failed: {name}: {table.rows[name].reason}')
     return 1 if failed else 0
 
 
-def print_commands(patterns: Iterable[str], options: SuiteOptions, system: str) -> int:
-    """Print one shell line per config, for a cluster.
+def cluster_commands(patterns: Iterable[str], options: SuiteOptions, system: str) -> list[str]:
+    """One shell line per config, for a cluster.
 
     Args:
         patterns: Configs, see :func:`find_configs`.
         options: See :class:`SuiteOptions`.
         system: 'slurm' or 'torchrun'.
 
-    Returns:
-        The exit code 0.
-
     Raises:
         UserError: If there is no such config.
     """
     if options.released:
         raise UserError('--print is for training commands and cannot be combined with --released')
-    for config_file in find_configs(patterns):
-        print(printed(config_file, options, system))
-    return 0
+    return [printed(config_file, options, system) for config_file in find_configs(patterns)]
 
 
 def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
@@ -174,7 +172,7 @@ class Job:
         self.launcher = 'pytorch' if options.gpus > 1 else 'none'
 
     def say(self, text: str) -> None:
-        print(f'{self.title}: {text}', flush=True)
+        logger.info(f'{self.title}: {text}')
 
     def enter(self, status: str, reason: str = '') -> None:
         self.row.status, self.row.reason = status, reason
@@ -209,7 +207,7 @@ class Job:
         latest = latest_checkpoint(self.work_dir, to_resume=False)
         tested = datetime.fromisoformat(self.row.date).timestamp()
         return latest is not None and (
-            str(latest) == self.row.checkpoint and latest.stat().st_mtime <= tested
+            latest.source == self.row.checkpoint and latest.path.stat().st_mtime <= tested
         )
 
     def execute(self, status: str, command: list[str]) -> None:
@@ -233,13 +231,14 @@ class Job:
         Raises:
             UserError: If there is none, or its test fails or writes no metrics.
         """
-        checkpoint: str | Path | None
+        checkpoint: str | Path
         if self.options.released:
             checkpoint = weights_of(self.config_file)
         else:
-            checkpoint = latest_checkpoint(self.work_dir, to_resume=False)
-        if checkpoint is None:
-            raise UserError(f'no valid checkpoint in {self.work_dir}')
+            latest = latest_checkpoint(self.work_dir, to_resume=False)
+            if latest is None:
+                raise UserError(f'no valid checkpoint in {self.work_dir}')
+            checkpoint = latest.path
         before = time.time()
         self.execute(
             'testing', evaluation_command(self.config_file, checkpoint, self.options, self.launcher)

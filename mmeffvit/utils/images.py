@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -26,7 +26,7 @@ IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
 PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
-ROTATED = (5, 6, 7, 8)  # its values for rotations by 90 degrees
+UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: as it is; rotations by 90 degrees
 
 
 class Unreadable(Exception):  # noqa: N818  a result, not an error of the program
@@ -56,7 +56,7 @@ def read_image(path: str | Path) -> NDArray:
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
         raise UserError(f'{str(path)!r} cannot be read as an image: {cause}')
     try:
-        _check_size(path)
+        _check_header(path)
         pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
     except Exception as error:  # decoders raise various exceptions
         raise UserError(f'{str(path)!r} cannot be read as an image: {reason(error)}') from error
@@ -65,13 +65,27 @@ def read_image(path: str | Path) -> NDArray:
     return pixels
 
 
-def _check_size(path: str | Path) -> None:
-    """Check the size in the header of the file before decoding it."""
+def _check_header(path: str | Path) -> None:
+    """Check the size, and that every program would see the same picture, before decoding it."""
     from PIL import Image  # as below
 
-    with warnings.catch_warnings(), suppress(Image.UnidentifiedImageError):
+    with warnings.catch_warnings():
         warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-        Image.open(path).close()
+        with Image.open(path) as image:
+            _check_orientation(image)
+
+
+def _check_orientation(image: 'Image.Image') -> None:
+    """Reject EXIF rotations that OpenCV, which training reads with, ignores or fails on.
+
+    Raises:
+        ValueError: If it is rotated or mirrored, and not a JPEG.
+    """
+    if image.format not in ('JPEG', 'MPO') and image.getexif().get(ORIENTATION, 1) != UPRIGHT:
+        raise ValueError(
+            f'EXIF rotates or mirrors it, which OpenCV does not do in {image.format}: save it '
+            'upright and without the tag'
+        )
 
 
 def read_size(path: Path) -> tuple[int, int]:
@@ -81,6 +95,7 @@ def read_size(path: Path) -> tuple[int, int]:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
+        _check_tiff(path, image)
         return _size_of(image)
 
 
@@ -108,6 +123,8 @@ def read_labels(path: Path) -> NDArray:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
+        if image.mode == 'F':
+            raise Unreadable(f'{path} (its values are no integers)')
         return np.asarray(image)
 
 
@@ -137,6 +154,7 @@ def inspect(path: Path) -> ImageFacts:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
+        _check_tiff(path, image)
         width, height = image.size
         rotated = image.getexif().get(ORIENTATION) in ROTATED
         mode = image.mode
@@ -157,6 +175,16 @@ def read_colors(path: Path) -> NDArray:
         return np.asarray(image.convert('RGB'))
 
 
+def _check_tiff(path: Path, image: 'Image.Image') -> None:
+    """Reject a TIFF that OpenCV, which training reads with, cannot decode: it has many forms.
+
+    Raises:
+        Unreadable: If it cannot.
+    """
+    if image.format == 'TIFF' and cv2.imread(str(path)) is None:
+        raise Unreadable(f'{path} (OpenCV cannot decode this TIFF: save it as a PNG)')
+
+
 @contextmanager
 def _decoded(path: Path) -> 'Iterator[Image.Image]':
     from PIL import Image  # imported late, since it is slow
@@ -165,7 +193,8 @@ def _decoded(path: Path) -> 'Iterator[Image.Image]':
         raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
     try:
         with Image.open(path) as image:
-            image.load()
+            _check_orientation(image)
+            image.load()  # it rotates a TIFF, and removes the tag
             yield image
     except Exception as error:  # decoders raise various exceptions
         raise Unreadable(f'{path} ({error})') from error

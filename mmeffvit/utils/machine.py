@@ -1,12 +1,82 @@
-"""What the CPU can do."""
+"""What the CPU can do, and what it only claims."""
 
+import json
 import os
 import platform
+import resource
+import signal
+import subprocess
+import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+
+from .files import atomic_output
 
 # CPU flags of Linux for 8-bit products that are added in 32 bits: x86 and ARM
 DOT_PRODUCTS = ('avx512_vnni', 'avx_vnni', 'avx_vnni_int8', 'asimddp')
+
+ISA = 'ONEDNN_MAX_CPU_ISA'  # read by the oneDNN of torch and of OpenVINO, at their first operator
+BELOW_AMX = 'AVX512_CORE_FP16'
+# A product in bf16, for which oneDNN takes AMX. The first of these packages that is installed runs.
+AMX_PROBES = {
+    'torch': """
+import torch
+with torch.autocast('cpu', torch.bfloat16):
+    torch.nn.Linear(64, 64)(torch.ones(64, 64))
+""",
+    'openvino': """
+import numpy, openvino
+from openvino import opset13
+x = opset13.parameter([64, 64], numpy.float32)
+product = opset13.matmul(x, numpy.ones((64, 64), numpy.float32), False, True)
+core = openvino.Core()
+core.compile_model(openvino.Model([product], [x]), 'CPU', {'INFERENCE_PRECISION_HINT': 'bf16'})(
+    [numpy.ones((64, 64), numpy.float32)]
+)
+""",
+}
+
+
+def avoid_trapping_amx() -> None:
+    """Keep torch and OpenVINO from AMX where the CPU reports it but traps on it.
+
+    Some virtual machines do, and end the process with SIGILL. Sets ``ONEDNN_MAX_CPU_ISA`` for this
+    process and its children, unless the user has set it.
+    """
+    if ISA not in os.environ and reports_amx() and not amx_works():
+        os.environ[ISA] = BELOW_AMX
+
+
+def reports_amx() -> bool:
+    return 'amx_tile' in cpu_info().get('flags', '').split()
+
+
+def amx_works(memory: Path | None = None) -> bool:
+    """Whether AMX runs here, as a child process finds once per environment, CPU and kernel.
+
+    Args:
+        memory: File that remembers the answers; None for one in the folder of the environment.
+    """
+    memory = memory or Path(sys.prefix, 'mmeffvit-amx.json')
+    machine = f'{cpu_name()}, {platform.release()}'
+    try:
+        known = json.loads(memory.read_text())
+    except (OSError, ValueError):
+        known = {}
+    probe = next((code for name, code in AMX_PROBES.items() if find_spec(name)), None)
+    if machine not in known and probe is not None:
+        known[machine] = not traps(probe)
+        if os.access(memory.parent, os.W_OK):  # otherwise the next command tries again
+            with atomic_output(memory) as partial:
+                partial.write_text(json.dumps(known))
+    return known.get(machine, True)
+
+
+def traps(code: str) -> bool:
+    """Whether an illegal instruction ends a child process that runs the code."""
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True)
+    return done.returncode == -signal.SIGILL
 
 
 @cache
@@ -38,3 +108,26 @@ def cpu_name() -> str:
 def num_cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def resident_memory(*, peak: bool = False) -> int:
+    """Resident memory of this process in bytes; elsewhere than on Linux always the peak."""
+    status = Path('/proc/self/status')
+    if status.exists():  # a process inherits the peak of getrusage from its parent
+        return _bytes(status, 'VmHWM' if peak else 'VmRSS')
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def free_memory() -> int:
+    """Bytes of memory that this process may still take: of the machine, and of its container."""
+    free = _bytes(Path('/proc/meminfo'), 'MemAvailable')
+    limit, current = (Path('/sys/fs/cgroup', f'memory.{name}') for name in ('max', 'current'))
+    if limit.is_file() and (text := limit.read_text().strip()) != 'max':
+        free = min(free, int(text) - int(current.read_text()))
+    return free
+
+
+def _bytes(path: Path, name: str) -> int:
+    """A number that the kernel reports in kB."""
+    lines = dict(line.split(':', 1) for line in path.read_text().splitlines())
+    return int(lines[name].split()[0]) * 1024

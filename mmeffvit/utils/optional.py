@@ -8,14 +8,15 @@ from types import ModuleType
 from mmeffvit.errors import UserError
 
 from .quiet import quiet
-from .separate import import_mmpretrain_needs
+from .resources import install_command
 
 INSTALL_COMMANDS = {  # by package
     'mmdet': "pip install 'mmeffvit[det]'",
     'mmseg': "pip install 'mmeffvit[seg]'",
     'mmpretrain': "pip install 'mmeffvit[cls]'",
-    'mmcv': "pip install 'setuptools<82' wheel ninja && "
-    "MMCV_WITH_OPS=1 pip install --no-build-isolation --no-binary mmcv 'mmcv>=2.0.0,<2.2.0'",
+    # the first command removes one that was compiled for another torch
+    'mmcv': "pip uninstall --yes mmcv; pip install 'mmeffvit[det]'",
+    'torchvision': 'pip install torchvision',
     'onnx': "pip install 'mmeffvit[onnx]'",
     'onnxruntime': "pip install 'mmeffvit[onnx]'",
     'onnxscript': "pip install 'mmeffvit[onnx]'",
@@ -30,6 +31,8 @@ INSTALL_COMMANDS = {  # by package
     'ncnn': "pip install 'mmeffvit[ncnn]'",
     'safetensors': "pip install 'mmeffvit[hub]'",
     'huggingface_hub': "pip install 'mmeffvit[hub]'",
+    'pycocotools': 'pip install pycocotools',
+    'timm': 'pip install timm',
     'supervision': 'pip install supervision',
 }
 
@@ -56,12 +59,12 @@ def require(name: str, purpose: str = '') -> ModuleType:
         sys.modules.setdefault(TELEMETRY[package], None)  # its import fails
     try:
         with quiet() if purpose else nullcontext():
-            if package == 'mmpretrain':
-                import_mmpretrain_needs()
             return import_module(name)
-    except (ImportError, AssertionError, OSError) as error:
+    except (ImportError, AssertionError, OSError, RuntimeError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         state = 'is not installed' if absent else f'does not work in this environment ({reason})'
         what = f'{purpose} needs {package}, which' if purpose else package
-        raise UserError(f'{what} {state}: `{INSTALL_COMMANDS[package]}`') from error
+        raise UserError(
+            f'{what} {state}: `{install_command(INSTALL_COMMANDS[package])}`'
+        ) from error

@@ -25,6 +25,12 @@ def select(named: Mapping[str, T], patterns: Sequence[str]) -> dict[str, T]:
     return {n: item for n, item in named.items() if any(matches(n, p) for p in patterns)}
 
 
+def outermost(named: Mapping[str, T]) -> dict[str, T]:
+    """The items that are not inside another one, by their dotted names."""
+    inside = {n for n in named for other in named if other and n.startswith(f'{other}.')}
+    return {name: item for name, item in named.items() if name not in inside}
+
+
 def matches(name: str, pattern: str) -> bool:
     parts = name.split('.')
     ends = range(1, len(parts) + 1)

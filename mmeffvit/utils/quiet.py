@@ -2,9 +2,13 @@
 
 import io
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from .messages import console
 
 
 @contextmanager
@@ -23,3 +27,24 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def output_to(path: Path) -> Iterator[None]:
+    """Append what is printed, logged to the console and warned about to a file.
+
+    For mmengine's runner and the libraries that it calls, which print hundreds of lines. Loggers
+    that are created meanwhile keep the file, so it stays open.
+
+    Args:
+        path: The file; its folder is created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open('a', buffering=1, errors='backslashreplace')
+    sys.stdout.flush()
+    console.append((sys.stdout, sys.stderr))
+    try:
+        with redirect_stdout(file), redirect_stderr(file):
+            yield
+    finally:
+        console.pop()

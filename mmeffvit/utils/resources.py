@@ -1,6 +1,10 @@
 """Where configs and tools are: next to the package in a checkout, inside it when installed."""
 
+import re
+import shlex
 from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def resource_dir(name: str) -> Path:
@@ -12,8 +16,18 @@ def resource_dir(name: str) -> Path:
     Raises:
         FileNotFoundError: If the package was installed without them.
     """
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / '.mim' / name, package.parent / name):
+    for folder in (PACKAGE / '.mim' / name, PACKAGE.parent / name):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f'no {name} next to or inside {package}: install mmeffvit with pip')
+    raise FileNotFoundError(f'no {name} next to or inside {PACKAGE}: install mmeffvit with pip')
+
+
+def install_command(command: str) -> str:
+    """A pip command for extras of this package, with the path of the checkout if this is one."""
+    if not (PACKAGE.parent / 'setup.py').is_file():
+        return command
+
+    def local(match: re.Match) -> str:
+        return f'-e {shlex.quote(f"{PACKAGE.parent}[{match[1]}]")}'
+
+    return re.sub(r"'mmeffvit\[([\w,]+)\]'", local, command)

@@ -1,7 +1,16 @@
 """Formatting of messages."""
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 
+from mmeffvit.errors import UserError
+
+MAX_NAME = 200  # characters of the name of a class
+UNPRINTABLE = ('Cc', 'Cs', 'Zl', 'Zp')  # control characters, surrogates, line separators
+MIN_PART = 3  # characters of a part of a name that suggests the whole
+NEAREST = 5  # similar names that a message suggests
 MAX_REASON = 300  # characters of an error message of another package
 
 
@@ -12,12 +21,103 @@ def listed(values: Iterable[object], limit: int = 8) -> str:
     return ', '.join(texts[:limit]) + rest
 
 
+def did_you_mean(name: str, choices: Collection[str]) -> str:
+    """A question with the choices that contain a name, else with the most similar ones, or ''."""
+    lower = name.lower()
+    found = [each for each in choices if len(lower) >= MIN_PART and lower in each.lower()]
+    found = found or get_close_matches(name, choices, NEAREST)
+    return f'did you mean {listed(found)}?' if found else ''
+
+
 def reason(error: Exception) -> str:
     """The class of an error and the beginning of its message."""
     message = ' '.join(str(error).split())
     return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
 
 
+def name_fault(name: object) -> str | None:
+    """Why something cannot be the name of a class; None if it can.
+
+    Names are drawn into pictures, printed, and stored in checkpoints and exported files.
+    """
+    if not isinstance(name, str):
+        return f'is {name!r:.40}, not text'
+    if not name.strip():
+        return 'is empty'
+    if len(name) > MAX_NAME:
+        return f'has {len(name):,} characters, and {MAX_NAME} are allowed'
+    wrong = next((c for c in name if unicodedata.category(c) in UNPRINTABLE), None)
+    return None if wrong is None else f'has the character {wrong!r}, which cannot be printed'
+
+
+@contextmanager
+def without_formulas() -> Iterator[None]:
+    """Have matplotlib draw names of classes as they are: two dollars would make a formula."""
+    from matplotlib import rc_context  # slow to import
+
+    with rc_context({'text.parse_math': False}):
+        yield
+
+
 def escape(text: str) -> str:
     """The text for a terminal: control characters, which names of files may have, are spelled."""
     return ''.join(c if c.isprintable() or c == '\n' else repr(c)[1:-1] for c in text)
+
+
+def check_names(names: object, source: str) -> tuple[str, ...]:
+    """Check the names of classes of a file.
+
+    Args:
+        names: A list or tuple.
+        source: The file, or its part.
+
+    Raises:
+        UserError: If it is not a list, or one of the names cannot be the name of a class.
+    """
+    if not isinstance(names, list | tuple):
+        raise UserError(f'{source}: classes are {names!r:.80}; give a list of names')
+    for number, name in enumerate(names):
+        if fault := name_fault(name):
+            raise UserError(f'{source}: the name of class {number} {fault}')
+    return tuple(names)
+
+
+def align(rows: Sequence[Sequence[str]], *, numbers: bool = True) -> list[str]:
+    """The rows as lines of aligned columns.
+
+    Args:
+        rows: Cells of every row.
+        numbers: Right-align all columns but the first.
+    """
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ['<', *('>' if numbers else '<' for _ in widths[1:])]
+    layout = '  '.join(f'{{:{side}{width}}}' for side, width in zip(sides, widths, strict=True))
+    return [layout.format(*row).rstrip() for row in rows]
+
+
+def markdown(
+    heading: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False
+) -> str:
+    """A table in Markdown.
+
+    Args:
+        heading: Names of the columns.
+        rows: Cells of every row.
+        numbers: Right-align all columns but the first, and pad all cells to the same width.
+    """
+    rule = ['---', *('---:' if numbers else '---' for _ in heading[1:])]
+    lines = [heading, rule, *rows]
+    if numbers:
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        lines = [[c.ljust(w) for c, w in zip(line, widths, strict=True)] for line in lines]
+    return ''.join(f'| {" | ".join(line)} |\n' for line in lines)
+
+
+def duration(seconds: float) -> str:
+    """Such as ``45 s``, ``12 min`` or ``3 h 05 min``."""
+    if seconds < 100:
+        return f'{seconds:.0f} s'
+    minutes = round(seconds / 60)
+    return f'{minutes} min' if minutes < 100 else f'{minutes // 60} h {minutes % 60:02} min'

@@ -1,5 +1,6 @@
 """Contact sheets of the samples that a config's pipeline feeds to its model."""
 
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -12,7 +13,7 @@ import cv2
 import numpy as np
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS
+from mmengine.registry import MODELS, VISUALIZERS
 from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
@@ -24,11 +25,14 @@ from mmeffvit.config.datasets import datasets_in, name_of
 from mmeffvit.config.load import open_config
 from mmeffvit.engine.hooks import seed_all
 from mmeffvit.errors import UserError
-from mmeffvit.inference.model import build_visualizer
 from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import without_formulas
 
 from .contact_sheet import GAP, montage, scale_sample
 
+VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
+OPACITY = 0.6  # of label maps over the image
 PER_SHEET = 12
 COLUMNS = 3
 SIDE = 420  # pixels of the longer side of a picture on the sheet
@@ -82,7 +86,7 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     with isolated(scope):
         pictures = draw_samples(config, scope, options)
         title = describe(config, options)
-        print(title)
+        logger.info(title)
         return write_sheets(list(pictures), Path(config_path).stem, title, options)
 
 
@@ -170,7 +174,7 @@ def picture_of(
     factor = SIDE / max(image.shape[:2])
     image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
     scale_sample(sample, factor, image.shape[:2])
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_formulas():
         warnings.filterwarnings('ignore', message='.*out of bounds')
         visualizer.add_datasample('', image, sample, draw_pred=False)
     picture = visualizer.get_image()
@@ -209,5 +213,19 @@ def write_sheets(
         paths.append(options.out / f'{name}_{options.split}{suffix}.png')
         sheet = montage(pictures[start : start + PER_SHEET], columns, title)
         write_image(paths[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
-        print(paths[-1])
+        logger.info(str(paths[-1]))
     return paths
+
+
+def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Visualizer:
+    """The config's visualizer, or the default one, without backends that write files."""
+    settings = dict(config.get('visualizer') or dict(type=f'{scope}.{VISUALIZER[scope]}'))
+    # visualizers are cached by name: an existing one might have other settings
+    settings.update(name=f'browse_{time.time_ns()}', vis_backends=None, save_dir=None)
+    if scope == 'mmseg':
+        settings.setdefault('alpha', OPACITY)
+    visualizer = VISUALIZERS.build(settings)
+    # a list, since mmseg does not support palettes by name
+    colors = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
+    visualizer.dataset_meta = {'palette': colors, **meta}
+    return visualizer

@@ -12,6 +12,7 @@ from mmengine.structures import BaseDataElement, InstanceData, PixelData
 from torch import Tensor
 
 from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.utils.text import without_formulas
 
 TITLE_HEIGHT = 28  # pixels
 GAP = 6  # pixels
@@ -57,7 +58,10 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
             options = dict(pred_score_thr=score_thr) if 'pred_instances' in sample else {}
             halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
             for drawn in (dict(draw_pred=False), dict(draw_gt=False)):
-                visualizer.add_datasample('sheet', large, data_sample=sample, **drawn, **options)
+                with without_formulas():
+                    visualizer.add_datasample(
+                        'sheet', large, data_sample=sample, **drawn, **options
+                    )
                 halves.append(visualizer.get_image())
             yield np.concatenate(halves, axis=1)
 

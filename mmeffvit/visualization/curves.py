@@ -73,7 +73,7 @@ def read_history(work_dir: Path) -> History:
         history.val = append_rows(history.val, val)
     if not history.train and not history.val:
         raise UserError(
-            f'no scalars in {work_dir}/*/vis_data/scalars.json: give a work dir of tools/train.py, '
+            f'no scalars in {work_dir}/*/vis_data/scalars.json: give a work dir of mmeffvit train, '
             'after its first log line'
         )
     return history
@@ -99,7 +99,7 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
     """Plot losses, learning rate and metrics of one or more work dirs in one figure.
 
     Args:
-        work_dirs: Work dirs of ``tools/train.py``; several are plotted in the same axes.
+        work_dirs: Work dirs of ``mmeffvit train``; several are plotted in the same axes.
         out: The PNG to write.
 
     Raises:
@@ -126,7 +126,6 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
     units = ' or '.join(dict.fromkeys(h.val_unit for h in histories if h.val))
     finish(metrics, 'validation', units or 'no validation yet')
     save_figure(figure, out)
-    print(out)
 
 
 def draw_line(axes: Axes, rows: list[dict], key: str, **style: object) -> None:

@@ -1,5 +1,6 @@
 """Curves of COCO's error analysis, one figure with a panel for every object size."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
+from mmeffvit.utils.files import write_file
 from mmeffvit.utils.progress import progress
 
 from .figures import save_figure
@@ -53,7 +55,15 @@ def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:
     axes.legend(loc='lower left', fontsize='small', framealpha=0.9)
 
 
-def analyze_and_print(
+def draw_classes(analysis: ErrorAnalysis, folder: Path) -> None:
+    """Draw every class into a numbered file; ``names.json`` has the class of each file."""
+    files = {f'{number:04d}.png': name for number, name in enumerate(analysis.classes, 1)}
+    for file, name in progress(files.items(), 'pictures', len(files)):
+        draw_curves(analysis, folder / file, name)
+    write_file(folder / 'names.json', json.dumps(files, indent=1))
+
+
+def analyze(
     results: str,
     annotations: str,
     out_dir: Path,
@@ -64,13 +74,13 @@ def analyze_and_print(
     score_thr: float = 0.0,
     per_class: bool = False,
 ) -> list[ErrorAnalysis]:
-    """Analyze a results file, write tables and curves, and print the tables.
+    """Analyze a results file, and write tables and curves.
 
     Args:
         results: COCO's JSON or a pickle of mmdet; see :func:`read_detections`.
         annotations: The annotation file.
         out_dir: Output folder, with a subfolder per type with ``errors.md``, ``errors.json``,
-            ``errors.png`` and optionally ``classes/NAME.png``.
+            ``errors.png`` and optionally ``classes``, see :func:`draw_classes`.
         types: 'bbox', 'segm' or both.
         classes: Class names of the model of a pickle.
         areas: Smallest areas of medium and large objects, in pixels.
@@ -88,8 +98,7 @@ def analyze_and_print(
         folder = out_dir / iou_type
         analysis.save(folder)
         draw_curves(analysis, folder / 'errors.png')
-        for name in progress(analysis.classes if per_class else (), 'pictures'):
-            draw_curves(analysis, folder / 'classes' / f'{name.replace("/", "_")}.png', name)
-        print(f'{analysis}\n{folder}: errors.md, errors.json, errors.png\n')
+        if per_class:
+            draw_classes(analysis, folder / 'classes')
         analyses.append(analysis)
     return analyses

@@ -4,14 +4,19 @@ from io import BytesIO
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.text import without_formulas
 
 DPI = 80
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, atomically."""
+    """Write a figure as a PNG, atomically; names of classes in it are no formulas."""
     content = BytesIO()
-    figure.savefig(content, format='png', dpi=DPI)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    with without_formulas():  # in texts that are made when it is drawn
+        figure.savefig(content, format='png', dpi=DPI)
     write_file(path, content.getvalue())

@@ -34,7 +34,6 @@ def analyze_and_draw(
     check_output(out, folder=True)
     analysis = analyze_heads(config_path, checkpoint, out, **choice)
     draw_heads(analysis, out / 'heads.png')
-    print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')
     return analysis
 
 
@@ -87,5 +86,15 @@ def draw_metric(axes: Axes, analysis: HeadAnalysis) -> None:
         if head.metrics
     ]
     axes.scatter(*zip(*points, strict=True), s=12, color='C3', alpha=0.6, label='without one head')
+    alone = [
+        (place, head.alone[analysis.metric])
+        for place, heads in enumerate(analysis.layers.values())
+        for head in heads
+        if head.alone
+    ]
+    if alone:
+        axes.scatter(
+            *zip(*alone, strict=True), s=12, color='C4', alpha=0.6, label='with one head left'
+        )
     axes.set_ylabel(analysis.metric, fontsize='small')
     axes.legend(fontsize='small')

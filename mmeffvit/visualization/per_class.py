@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from mmeffvit.evaluation.per_class import ClassValues, per_class
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.text import markdown
 
 from .figures import save_figure
 
@@ -19,7 +20,7 @@ MAX_ROWS = 50  # classes in one column of bars
 def report_per_class(
     config_path: str, results: Path, out_dir: Path, cfg_options: Mapping[str, Any] | None = None
 ) -> list[ClassValues]:
-    """Print the table, and write ``per_class.md`` and ``per_class.png``.
+    """Write the table and a chart: ``per_class.md`` and ``per_class.png``.
 
     Args:
         config_path: A config of mmdet or mmseg.
@@ -32,24 +33,19 @@ def report_per_class(
     """
     tables = per_class(config_path, results, cfg_options)
     text = to_markdown(tables)
-    print(text)
     write_file(out_dir / 'per_class.md', text)
     draw_bars(tables, f'{Path(config_path).stem}, {results.name}', out_dir / 'per_class.png')
-    print(f'{out_dir / "per_class.md"}, {out_dir / "per_class.png"}')
     return tables
 
 
 def to_markdown(tables: Sequence[ClassValues]) -> str:
     """One column per metric, in percent; cells of classes without ground truth are empty."""
     heading = ['class', *(f'{table.metric}, %' for table in tables)]
-    lines = [heading, ['---', *['---:'] * len(tables)]]
-    lines.append(['**mean**', *(f'{table.mean:.1f}' for table in tables)])
+    lines = [['**mean**', *(f'{table.mean:.1f}' for table in tables)]]
     for name in tables[0].values:
         values = [table.values[name] for table in tables]
         lines.append([name, *('' if math.isnan(v) else f'{v:.1f}' for v in values)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = (zip(line, widths, strict=True) for line in lines)
-    return '\n'.join(f'| {" | ".join(c.ljust(w) for c, w in row)} |' for row in rows) + '\n'
+    return markdown(heading, lines, numbers=True)
 
 
 def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:

@@ -59,7 +59,7 @@ def name_rows(
     for place, row in enumerate(absent, start=len(files)):
         axes.annotate(
             row['state'], (0, place), (4, 0), textcoords='offset points', va='center',
-            fontsize='small', style='italic', color='C3' if row['state'] == 'refused' else '0.5',
+            fontsize='small', style='italic', color='C3' if row['state'] == 'rejected' else '0.5',
         )  # fmt: skip
     axes.set_yticks(range(len(names)), names, fontsize='small')
     axes.set_ylim(len(names) - 0.4, -0.6)

@@ -1,36 +1,31 @@
 """A released checkpoint as a clean file of our own layout."""
 
 import io
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone, families
-from mmeffvit.checkpoints import CheckpointError, Layout, read_checkpoint, rename
-from mmeffvit.checkpoints.load import LoadReport, below, is_counter, same_size
-from mmeffvit.checkpoints.models import fit, is_classifier, read_model, release_of
-from mmeffvit.checkpoints.read import AVERAGED_WEIGHTS, WEIGHTS
-from mmeffvit.checkpoints.rename import recognize
-from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, open_checkpoint
+from mmeffvit.checkpoints.identify import CLASSIFIER, nearest_variant
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.load import ALL, open_config
-from mmeffvit.errors import UserError
+from mmeffvit.config.load import ALL
+from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import write_file
 
 from .metafile import read_models
+from .opener import find_source
 
 SUFFIXES = ('.safetensors', '.pth')
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a file holds, and what becomes of every tensor."""
+    """What a file holds, and what happens to every tensor."""
 
     source: str
     family: str  # of a backbone; of a whole model the name of its config
@@ -81,72 +76,74 @@ def convert(
     Raises:
         CheckpointError: If it cannot be read, or is no variant of a family.
     """
-    path = fetch(source)
-    tensors, outside = read_checkpoint(path, averaged=averaged)
-    if prefix:
-        tensors = below(tensors, prefix, source)
-    elif not backbone_only:
-        content = read_model(path, names=AVERAGED_WEIGHTS if averaged else WEIGHTS)
-        if release_of(content) and (classifier or not is_classifier(content)):
-            return convert_model(str(source), content)
-    misfits = []
-    for family, arch, layout in _candidates(tensors):
-        renamed, dropped = rename(tensors, layout.table)
-        state = {new: tensors[old] for old, new in renamed.items()}
-        target = _target(family, arch)
-        wrong = _misfits(state, target)
-        if not wrong:
-            state = {key: value.reshape(target[key].shape) for key, value in state.items()}
-            gone = (*outside, *dropped)
-            return Conversion(str(source), family.__name__, arch, layout.name, state, renamed, gone)
-        misfits.append((len(wrong), f'{family.__name__} {arch!r}', wrong))
-    if not misfits:
+    checkpoint = open_checkpoint(source, averaged=averaged)
+    is_classifier = checkpoint.head is CLASSIFIER
+    if checkpoint.release and not (prefix or backbone_only) and (classifier or not is_classifier):
+        return convert_model(checkpoint)
+    tensors, _ = checkpoint.strip(prefix)
+    found = nearest_variant(tensors)
+    if found is None:
         raise CheckpointError(
             f'{source} is of no family here ({", ".join(families())}): its first '
             f'keys are {sorted(tensors)[:5]}'
         )
-    count, name, wrong = min(misfits)
-    raise CheckpointError(
-        f'{source} fits no variant. Nearest is {name}, with {count} keys missing, left over or of '
-        f'another shape: {", ".join(wrong[:8])}{" ..." * (count > 8)}'
-    )
+    if found.misfits:
+        count = len(found.misfits)
+        raise CheckpointError(
+            f'{source} fits no variant. Nearest is {found.family} {found.arch!r}, with {count} '
+            'keys missing, left over or of another shape: '
+            f'{", ".join(found.misfits[:8])}{" ..." * (count > 8)}'
+        )
+    with torch.device('meta'):
+        backbone = families()[found.family](found.arch)
+    return conversion_of(checkpoint, backbone, found.family, found.arch, prefix)
 
 
-def convert_model(source: str, content: Mapping[str, Any]) -> Conversion:
+def convert_model(checkpoint: Checkpoint) -> Conversion:
     """A whole model, compared with that of its config.
-
-    Args:
-        source: Of the file.
-        content: What :func:`mmeffvit.checkpoints.models.read_model` returned.
 
     Raises:
         CheckpointError: If no config has a model of its kind, or it does not fit.
     """
-    release = release_of(content)
-    known = read_models().get(release['model'])
+    known = read_models().get(checkpoint.model)
     if known is None:
         raise CheckpointError(
-            f'{source} is {release["model"]}, and there is no config of it to compare it with: '
+            f'{checkpoint} is {checkpoint.model}, and there is no config of it to compare it with: '
             'load it as it is, by load_from, or give --backbone-only'
         )
-    config = open_config(known.config, scopes=ALL)
+    config = find_source(known.name, scopes=ALL).config
     with isolated(config.default_scope), torch.device('meta'):
         model = build_model(own_model_config(config))
-    state, report = fit(model, content, source)
+    return conversion_of(checkpoint, model, known.name, None)
+
+
+def conversion_of(
+    checkpoint: Checkpoint,
+    module: nn.Module,
+    family: str,
+    arch: str | None,
+    prefix: str | None = None,
+) -> Conversion:
+    """The tensors of a checkpoint by the keys of a module, which has no values.
+
+    Raises:
+        CheckpointError: If it does not fit.
+    """
+    state, report = fit(module, checkpoint, prefix=prefix)
     return Conversion(
-        source=source,
-        family=known.name,
-        arch=None,
+        source=str(checkpoint),
+        family=family,
+        arch=arch,
         layout=report.layout,
         tensors=state,
-        renamed={old: new for old, new in release['keys'].items() if new in state},
+        renamed=report.renamed,
         dropped=report.dropped,
         reordered=report.reordered,
     )
 
 
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
-    """Load weights into a backbone, perhaps of another form, and say what becomes of every tensor.
+    """Load weights into a backbone, perhaps of another form, and report every tensor.
 
     Args:
         source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
@@ -199,27 +196,3 @@ def write(conversion: Conversion, out: Path) -> None:
         torch.save({'state_dict': tensors}, buffer)
         content = buffer.getvalue()
     write_file(out, content)
-
-
-def _candidates(tensors: dict[str, Tensor]) -> Iterator[tuple[type[Backbone], str, Layout]]:
-    for family in families().values():
-        layout = recognize(tensors, family.layouts)
-        if layout is not None:
-            yield from ((family, arch, layout) for arch in family.variants)
-
-
-def _target(family: type[Backbone], arch: str) -> dict[str, Tensor]:
-    with torch.device('meta'):
-        return family(arch).state_dict()
-
-
-def _misfits(state: dict[str, Tensor], target: dict[str, Tensor]) -> list[str]:
-    """Keys that are missing, left over or of another size; output norms may be missing."""
-    missing = [
-        key
-        for key in target
-        if key not in state and not key.startswith('output_norms.') and not is_counter(key)
-    ]
-    return missing + [
-        key for key in state if key not in target or not same_size(state[key], target[key])
-    ]

@@ -15,7 +15,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmeffvit.backbones import Backbone
-from mmeffvit.checkpoints.models import read_model, release_of
+from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
@@ -24,6 +24,15 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.schema import (
+    Field,
+    are_names,
+    check_fields,
+    is_dict,
+    is_number,
+    is_palette,
+    is_text,
+)
 from mmeffvit.version import __version__
 
 from .card import model_card
@@ -33,14 +42,47 @@ WEIGHTS, CONFIG, CARD = 'model.safetensors', 'config.json', 'README.md'
 KIND = 'mmeffvit'  # the key of a config that is ours
 HUB = 'hf://'
 PLAIN = (bool, int, float, type(None))
+MAX_NUMBER = 2**16  # in a saved model
+MAX_DEPTH = 4  # of lists of numbers
 
 
-def is_folder(name: str) -> bool:
-    """Whether a name stands for a saved model: a folder, or a repository of the hub.
+def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """Whether it is a finite number, or made of such numbers alone."""
+    if isinstance(value, list | tuple):
+        return depth > 0 and all(is_plain(item, depth - 1) for item in value)
+    return isinstance(value, PLAIN) and (not isinstance(value, float) or is_number(value))
 
-    Other folders may have the name of a model, such as those of its runs.
-    """
-    return holds_model(name) or (Path(name).is_dir() and name not in read_models())
+
+def are_numbers(value: Any) -> bool:
+    """Whether these are numbers of a model by dotted keys."""
+    return is_dict(value) and all(
+        key.startswith('model.') and is_plain(item) for key, item in value.items()
+    )
+
+
+def are_arguments(value: Any) -> bool:
+    """Whether these are arguments of a backbone that name no other weights."""
+    return is_dict(value) and 'init_cfg' not in value and is_shallow(value)
+
+
+def is_shallow(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """Whether it is made of names, numbers, and lists and dicts of these."""
+    if isinstance(value, list | Mapping):
+        items = value.values() if isinstance(value, Mapping) else value
+        return depth > 0 and all(is_shallow(item, depth - 1) for item in items)
+    small = not is_number(value) or abs(value) <= MAX_NUMBER
+    return (is_text(value) or is_plain(value)) and small
+
+
+SAVED = (  # `config.json` of a saved model
+    Field(KIND, is_dict, 'a dict', required=True),
+    Field(f'{KIND}.name', is_text, 'the name of a model', required=True),
+    Field(f'{KIND}.cfg_options', are_numbers,
+          "numbers of the model by keys such as 'model.bbox_head.num_classes'"),
+    Field(f'{KIND}.arguments', are_arguments, 'names and numbers, without other weights'),
+    Field(f'{KIND}.classes', are_names, 'a list of names'),
+    Field(f'{KIND}.palette', is_palette, 'a list of colors, three integers from 0 to 255 each'),
+)  # fmt: skip
 
 
 def holds_model(name: str) -> bool:
@@ -209,13 +251,6 @@ def values_in(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield place, list(value) if isinstance(value, tuple) else value
 
 
-def is_plain(value: Any) -> bool:
-    """Whether it is a number, or made of numbers alone."""
-    if isinstance(value, list | tuple):
-        return all(map(is_plain, value))
-    return isinstance(value, PLAIN)
-
-
 def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """The numbers of ``wanted`` that ``known`` has otherwise; None if more than numbers differ."""
     if known.keys() != wanted.keys():
@@ -225,30 +260,7 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
     return changed if plain else None
 
 
-def open_model(
-    target: str, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
-) -> tuple[Config, str | None]:
-    """The config of a model by path, by name or as a saved folder, and weights that belong to it.
-
-    Args:
-        target: A config, the name of one of ours, or a saved model.
-        options: Dotted keys and values that override the config's.
-        scopes: Packages that it may be written for.
-
-    Returns:
-        The config, and the weights of a saved model; None for a config.
-
-    Raises:
-        UserError: If there is none, it is for another package, or the package does not work here.
-        CheckpointError: If a file of a saved model cannot be found or downloaded.
-    """
-    if not is_folder(target):
-        return open_config(target, options, scopes), None
-    content, weights = read_folder(target)
-    return open_described(target, content, options, scopes), str(weights)
-
-
-def open_described(
+def config_of_saved(
     name: str,
     content: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
@@ -256,21 +268,47 @@ def open_described(
 ) -> Config:
     """The config that a saved model describes, with the model's classes in its data sets.
 
+    Args:
+        name: Of the saved model.
+        content: See :func:`read_folder`.
+        options: Dotted keys and values that override the config's.
+        scopes: Packages that it may be written for.
+
     Raises:
         UserError: If it is a backbone, or an option does not fit.
     """
     path = find_model(content['name']).config
     if path is None:
         raise UserError(f'{name} is a backbone, {content["name"]}: load it by get_model')
-    options = {**(content.get('cfg_options') or {}), **(options or {})}
-    config = open_config(path, options, scopes)
+    numbers = content.get('cfg_options') or {}
+    check_numbers(name, numbers, dict(values_in(load_config(path).model, 'model')))
+    config = open_config(path, {**numbers, **(options or {})}, scopes)
     if content.get('classes') and eval_dataset(config):
         take_classes(config, content['classes'], content.get('palette') or ())
     return config
 
 
-def read_folder(name: str) -> tuple[dict[str, Any], Path]:
-    """What ``config.json`` says of a saved model, checked, and the file of its weights.
+def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Check numbers of a saved model: they are of the kind and the sign of those of its config.
+
+    Raises:
+        UserError: If one is not.
+    """
+    for key, value in numbers.items():
+        own = known.get(key)
+        floor = min(own, 0) if is_number(own) else 0
+        flat = value if isinstance(value, list) else [value]
+        fits = type(value) is type(own) or {type(value), type(own)} <= {int, float}
+        in_range = all(floor <= v <= MAX_NUMBER for v in flat if is_number(v))
+        if key in known and own is not None and not (fits and in_range):
+            raise UserError(
+                f'{name}: {key} is {value!r:.80}; it must be like {own!r:.80}, from {floor} to '
+                f'{MAX_NUMBER}'
+            )
+
+
+def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
+    """What ``config.json`` says of a saved model, checked, and its weights.
 
     A repository with weights alone, in a layout that is recognized, is described by these.
 
@@ -286,35 +324,32 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path]:
     else:
         folder, path = Path(name), Path(name) / CONFIG
         if not path.is_file():
-            raise UserError(f'folder {name!r} holds no saved model: it has no {CONFIG}')
+            raise UserError(
+                f'folder {name!r} holds no saved model and no run: it has neither {CONFIG} with '
+                'weights nor a config with checkpoints'
+            )
         found = (folder / file for file in HUB_FILES if (folder / file).is_file())
         weights = next(found, folder / WEIGHTS)
     said = read_json(path)
     content = said.get(KIND) if isinstance(said, Mapping) else None
     if content is None:
-        return described_by_weights(name, weights), weights
-    if not isinstance(content, Mapping) or content.get('name') not in read_models():
-        raise UserError(f'{path} names no model of this version: {content!r:.200}')
-    options = content.get('cfg_options') or {}
-    if not isinstance(options, Mapping) or not all(
-        key.startswith('model.') and is_plain(value) for key, value in options.items()
-    ):
-        raise UserError(f'{path} is refused: cfg_options has more than numbers of the model')
-    if 'init_cfg' in (content.get('arguments') or {}):
-        raise UserError(f'{path} is refused: it names other weights')
+        checkpoint = open_checkpoint(weights)
+        return described_by_weights(name, checkpoint), checkpoint
+    check_fields(said, SAVED, path)
+    if content['name'] not in read_models():
+        raise UserError(f'{path} names no model of this version: {content["name"]!r:.80}')
     return dict(content), weights
 
 
-def described_by_weights(name: str, weights: Path) -> dict[str, Any]:
+def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     """The model of a third-party repository, such as transformers'.
 
     Raises:
         CheckpointError: If its layout is not known, or there is no config of its model.
     """
-    release = release_of(read_model(weights))
-    if release is None or release['model'] not in read_models():
+    if not checkpoint.release or checkpoint.model not in read_models():
         raise CheckpointError(
             f'{name} is no model saved by mmeffvit, and its weights are none of a detector or '
             'segmentor that is known; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
         )
-    return dict(name=release['model'])
+    return dict(name=checkpoint.model)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ import yaml
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.text import did_you_mean
 
 OURS = 'ours'  # the source of what was measured with this code
 ZOO = "authors' model zoo"
@@ -46,12 +46,12 @@ class Model:
     """What is known of a backbone, or of the model of a config.
 
     Args:
-        name: Of the config without its ending, or of the backbone: 'swiftformer_l1'.
+        name: Of the config without its suffix, or of the backbone: 'swiftformer_l1'.
         family: The collection that it belongs to, such as 'SwiftFormer'.
         config: Its file; None for a backbone.
         architecture: Head and backbone, or the backbone alone.
         parameters: Of the whole model; of a backbone without its classifier.
-        macs: Multiply-adds of one image of ``input_size``.
+        macs: MACs of one image of ``input_size``.
         input_size: Height and width in pixels.
         results: At least one, which names task and data set.
         weights: Address of released weights.
@@ -184,7 +184,6 @@ def find_model(name: str) -> Model:
     """
     models = read_models()
     if name not in models:
-        nearest = get_close_matches(name, models, n=3)
-        hint = f'did you mean {" or ".join(nearest)}?' if nearest else 'see list_models()'
+        hint = did_you_mean(name, models) or '`mmeffvit models` lists all'
         raise UserError(f'no model {name!r}; {hint}')
     return models[name]

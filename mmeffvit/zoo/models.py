@@ -1,26 +1,19 @@
 """Models by name: backbones, detectors and segmentors, with or without released weights."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mmengine.config import Config
-from mmengine.logging import print_log
-from mmengine.registry import DefaultScope
 from torch import nn
 
 from mmeffvit.backbones import families
-from mmeffvit.checkpoints.models import load_whole, read_model
-from mmeffvit.checkpoints.sources import fetch
-from mmeffvit.config.build import build_model, own_model_config
-from mmeffvit.config.datasets import build_unread, eval_dataset
-from mmeffvit.config.load import ALL, open_config
+from mmeffvit.checkpoints import Checkpoint
+from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 
-from .hub import is_folder, open_described, read_folder
+from .hub import holds_model, read_folder
 from .metafile import Model, find_model
-from .weights import weights_of
+from .opener import OpenModel, find_source, is_folder, open_model
 
 
 def get_model(
@@ -65,13 +58,15 @@ def get_model(
         raise UserError(
             f'{name} takes no argument {", ".join(options)}: give cfg_options with dotted keys'
         )
-    config = open_config(model.config, cfg_options, ALL)
-    checkpoint = weights_of(name) if pretrained is True else pretrained or None
-    return build(config, checkpoint, new_classes=True)
+    source = find_source(name, cfg_options, ALL)
+    checkpoint = None
+    if pretrained:
+        checkpoint = source.open_weights(None if pretrained is True else pretrained)
+    return with_config(open_model(source, checkpoint, check=False, new_classes=True))
 
 
 def get_backbone(
-    model: Model, pretrained: bool | str | Path, options: Mapping[str, Any]
+    model: Model, pretrained: bool | str | Path | Checkpoint, options: Mapping[str, Any]
 ) -> nn.Module:
     """A backbone of the metafile.
 
@@ -82,7 +77,7 @@ def get_backbone(
     cls = next(cls for name, cls in families().items() if name.lower() == family)
     try:
         backbone = cls(arch, **options)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
         raise UserError(f'{model.name}: {error}') from error
     if pretrained is True and model.weights is None:
         raise UserError(f'no weights are released for {model.name}: give a path or an address')
@@ -93,36 +88,24 @@ def get_backbone(
 
 
 def get_saved(name: str) -> nn.Module:
-    """A model that :func:`mmeffvit.save_pretrained` wrote, or transformers' of a known layout.
+    """A model that :func:`mmeffvit.save_pretrained` wrote, transformers' of a known layout, or the
+    best one of a run.
 
     Raises:
         UserError: If there is none, or it asks for more than names and numbers.
         mmeffvit.checkpoints.CheckpointError: If a file cannot be read, or does not fit.
     """
-    content, weights = read_folder(name)
-    known = find_model(content['name'])
-    if known.config is None:
+    content, weights = read_folder(name) if holds_model(name) else ({}, None)
+    known = find_model(content['name']) if content else None
+    if known is not None and known.config is None:
         return get_backbone(known, weights, content.get('arguments') or {})
-    return build(open_described(name, content, scopes=ALL), weights)
+    source = find_source(name, scopes=ALL)
+    return with_config(open_model(source, source.own, check=False))
 
 
-def build(config: Config, checkpoint: str | Path | None, *, new_classes: bool = False) -> nn.Module:
-    """The model of a config with the weights of a checkpoint, or with its first values.
-
-    Raises:
-        UserError: If the model cannot be built.
-        mmeffvit.checkpoints.CheckpointError: If the weights cannot be found or read, or do not fit.
-    """
-    # as init_default_scope, which complains where the other of mmdet and mmseg worked before
-    DefaultScope.get_instance(f'model_{time.time_ns()}', scope_name=config.default_scope)
-    model = build_model(own_model_config(config))
-    if checkpoint is None:
-        model.init_weights()
-    else:
-        content = read_model(fetch(checkpoint))
-        report = load_whole(model, content, checkpoint, new_classes=new_classes)
-        print_log(str(report), logger='current')
-    model.cfg = config
-    settings = eval_dataset(config)
-    model.dataset_meta = dict(build_unread(settings).metainfo) if settings else {}
+def with_config(opened: OpenModel) -> nn.Module:
+    """The model, which carries its config as ``cfg`` and its classes as ``dataset_meta``."""
+    model, dataset = opened.model, opened.dataset
+    model.cfg = opened.config
+    model.dataset_meta = dict(dataset.metainfo) if dataset is not None else {}
     return model

@@ -49,12 +49,18 @@ def joined(family: type[Backbone], arch: dict, attentions: tuple, first: int = 0
 
 # every attention of every family but its default, which is in the contract
 CASES = {
-    'pvtv2': partial(joined, PVTv2MobiAtt, PVT, ('softmax', 'linear', 'squeeze_excite', 'gated')),
-    'pvtv2 rivals': partial(joined, PVTv2MobiAtt, PVT, ('hydra', EVA, 'flow')),
+    'pvtv2': partial(
+        joined, PVTv2MobiAtt, PVT, ('token_softmax', 'token_linear', 'squeeze_excite', 'gated')
+    ),
+    'pvtv2 rivals': partial(joined, PVTv2MobiAtt, PVT, ('hydra', EVA, 'flow', 'castling')),
+    'pvtv2 among heads': partial(joined, PVTv2MobiAtt, PVT, ('head_softmax', 'head_linear')),
     'swiftformer': partial(
         joined, SwiftFormer, SWIFT, ('key_value_additive', 'self', 'transpose', 'separable')
     ),
+    'swiftformer cross-covariance': partial(SwiftFormer, SWIFT, attention='cross_covariance'),
     'shvit': partial(SHViT, SHVIT, num_heads=4, partial_ratio=0.5),
+    'shvit multi-head': partial(SHViT, SHVIT, attention='multi_head', num_heads=2),
+    'shvit bottleneck': partial(SHViT, SHVIT, attention='bottleneck'),
     'mobilevitv2': partial(
         joined,
         MobileViTv2,
@@ -67,8 +73,8 @@ CASES = {
         MobileViTv2,
         MOBILE,
         (
-            dict(type='self', num_heads=2, sampling='patch'),
-            dict(type='latents', num_latents=2, sampling='patch'),
+            dict(type='sampled', pixels=2, sampling='top'),
+            dict(type='sampled', patches=0.5, sampling='random'),
             dict(type='latents', patch_size=1),
         ),
         first=2,

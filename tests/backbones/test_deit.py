@@ -6,6 +6,8 @@ import torch.nn.functional as F
 
 from mmeffvit.backbones import DeiT, DeiTMobiAtt
 from mmeffvit.backbones.deit import resize_positions
+from mmeffvit.layers.attention import MIXERS
+from mmeffvit.visualization.attention import Canvas, record_attention
 from tests.backbones.parity import (
     TOLERANCE,
     assert_same_gradients,
@@ -69,8 +71,7 @@ def test_weights_are_resized_to_the_resolution_on_loading(cls, tmp_path, log):
             maps.append(backbone(x))
     for feature, other in zip(*maps, strict=True):
         torch.testing.assert_close(feature, other)
-    lost = 0 if cls is DeiT else 1  # the class token
-    assert f'1 of them resized, {lost} ignored, 0 missing' in log.text
+    assert '1 of them resized, 0 ignored, 0 missing' in log.text
 
 
 def official(state: dict) -> dict:
@@ -91,8 +92,9 @@ def official(state: dict) -> dict:
     return spelled
 
 
-def test_the_class_token_takes_part_and_is_not_returned():
-    backbone = DeiT(TINY).eval()
+@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
+def test_the_class_token_takes_part_and_is_not_in_the_maps(cls):
+    backbone = cls(TINY).eval()
     x = torch.randn(1, 3, 64, 64)
     with torch.no_grad():
         before = backbone(x)
@@ -100,7 +102,56 @@ def test_the_class_token_takes_part_and_is_not_returned():
         after = backbone(x)
     assert [tuple(feature.shape) for feature in after] == [(1, 16, 4, 4)] * 4
     assert all((a - b).abs().max() > 0 for a, b in zip(after, before, strict=True))
-    assert DeiTMobiAtt(TINY).stem.class_token is None
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
+def test_class_tokens_are_the_first_tokens_of_the_last_block(cls):
+    backbone = cls(TINY, class_tokens=2, output='class_tokens', out_indices=(3,)).eval()
+    seen = []
+    backbone.stages[3].register_forward_hook(lambda *args: seen.append(args[2][0]))
+    (tokens,) = backbone(torch.randn(2, 3, 64, 48))
+    assert tokens.shape == (2, 2, 16)
+    assert tokens.equal(seen[0][:, :2])
+    assert seen[0].shape == (2, 2 + 4 * 3, 16)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'eva'])
+def test_every_mixer_takes_the_class_token_as_one_more_token(name):
+    torch.manual_seed(0)
+    arch = dict(TINY, channels=24, heads=2)
+    backbone = randomized(DeiT(arch, attention=name)).eval()
+    mixer = backbone.stages[0].blocks[0].attention
+    x = torch.randn(1, 1 + 12, 24)
+    query, key, value = (m.transpose(1, 2)[..., None] for m in mixer.qkv(x).chunk(3, dim=2))
+    expected = mixer.proj(mixer.mix(query, key, value)[..., 0].transpose(1, 2))
+    torch.testing.assert_close(mixer(x, (4, 3)), expected)
+    before = backbone(torch.ones(1, 3, 64, 48))
+    backbone.stem.class_token += 1
+    changes = [
+        not a.equal(b) for a, b in zip(before, backbone(torch.ones(1, 3, 64, 48)), strict=True)
+    ]
+    assert changes == [name not in ('head_softmax', 'head_linear')] * 4  # these mix no tokens
+
+
+@torch.no_grad()
+def test_maps_of_a_mixer_are_those_of_the_cells():
+    backbone = randomized(DeiTMobiAtt(TINY, head_channels=8)).eval()
+    with record_attention(backbone, Canvas(64, 48, (20, 40)), ['stages.1']) as readings:
+        backbone(torch.randn(1, 3, 64, 48))
+    (name,) = readings
+    assert name == 'stages.1.blocks.0.attention'
+    assert readings[name].arrays['competed'].shape == (2, 4, 3)
+
+
+def test_windows_need_a_map():
+    with pytest.raises(ValueError, match='windows on a map: choose class_tokens=0'):
+        DeiT(TINY, attention='eva')
+    maps = DeiT(TINY, attention=dict(type='eva', window=2), class_tokens=0)(
+        torch.randn(1, 3, 64, 48)
+    )
+    assert maps[3].shape == (1, 16, 4, 3)
 
 
 def test_layers_start_as_those_of_the_authors():
@@ -117,7 +168,10 @@ def test_layers_start_as_those_of_the_authors():
     ('options', 'words'),
     [
         (dict(attention='linear'), "attention is 'linear'; choose one of"),
-        (dict(competition=False), "competition is False: this applies to attention='mobile' only"),
+        (dict(competition=False), "competition is False: attention='multi_head' does not use it"),
+        (dict(class_tokens=3), 'class_tokens is 3; choose 0, 1 or 2'),
+        (dict(output='tokens'), "output is 'tokens'; choose one of"),
+        (dict(output='class_tokens', class_tokens=0), 'but class_tokens is 0'),
         (dict(resolution=0), r'resolution is \(0, 0\)'),
         (dict(arch=dict(TINY, heads=3)), 'divisible by the heads'),
         (dict(arch=dict(TINY, depths=(1, 1, 1))), '4 depths'),
@@ -128,7 +182,7 @@ def test_invalid_arguments_are_named(options, words):
         DeiT(**options)
 
 
-def test_a_file_of_another_variant_is_refused(tmp_path):
+def test_a_file_of_another_variant_is_rejected(tmp_path):
     torch.save(official(DeiT(dict(TINY, channels=32)).state_dict()), tmp_path / 'wide.pth')
     backbone = DeiT(TINY)
     with pytest.raises(ValueError, match=r'proj\.bias: \(32,\) in the file, \(16,\)'):

@@ -110,7 +110,11 @@ class Mean(nn.Module):  # its attention
 @register_backbone
 class Fifth(Backbone):
     variants = VARIANTS
-    layouts = (Layout('theirs', 'patch', ((r'^patch', 'stem'), (r'^rest', 'stages'))),)  # its table
+    layouts = (  # its tables
+        Layout('theirs', 'patch', ((r'^patch', 'stem'), (r'^rest', 'stages')),
+               (('^scores', 'head.classifier.fc'),)),
+        Layout('mmeffvit', '^stages.*downsample', ()),
+    )
 
     def __init__(self, arch='s', out_indices=(0, 1), **options):
         sizes = resolve_arch(arch, VARIANTS)
@@ -129,6 +133,7 @@ class Fifth(Backbone):
 
 USE = """
 import torch
+from mmeffvit.checkpoints import open_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.visualization.attention import attention_layers
 from mmeffvit.zoo.convert import convert
@@ -139,6 +144,11 @@ state = model.state_dict().items()
 theirs = {k.replace('stem', 'patch').replace('stages', 'rest'): value for k, value in state}
 torch.save(theirs, 'theirs.pth')
 print(convert('theirs.pth'))
+theirs |= {'scores.weight': torch.zeros(5, 24), 'scores.bias': torch.zeros(5)}
+torch.save(theirs, 'classifier.pth')
+whole = open_checkpoint('classifier.pth')
+print(whole.release.layout, whole.model)
+print(model.load_pretrained(whole))
 """
 
 
@@ -151,3 +161,6 @@ def test_the_files_of_a_fifth_family_are_found_without_an_edit_elsewhere(tmp_pat
     assert done.returncode == 0, done.stdout
     assert "['stages.0.blocks.0', 'stages.1.blocks.0']" in done.stdout
     assert "is Fifth 'm' in the theirs layout" in done.stdout
+    # a whole release is recognized by the table of the family, its variant by the family's own
+    assert 'theirs classifier_fifth_m with 5 classes' in done.stdout
+    assert '(theirs layout): 6 tensors loaded, 2 ignored, 0 missing' in done.stdout

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.backbones import SHViT
 from mmeffvit.backbones.shvit import VARIANTS, Downsample, SHViTBlock, with_ratio
@@ -49,9 +50,69 @@ def test_the_ratio_of_the_paper_is_that_of_the_released_models_to_one_channel():
         assert all(abs(a - b) <= 1 for a, b in zip(found, arch.attended, strict=True))
 
 
+# rows of table 6, and the single head on all channels of figure 6 (b): MACs of the
+# backbone alone at 224 x 224 by another counter, and millions of parameters
+ROWS = {
+    '2 no attention': (dict(attention='none'), 0.5495, 12.06),
+    '3 ratio 1/8': (dict(partial_ratio=1 / 8), 0.5980, 13.73),
+    '4 ratio 1/4.67': ({}, 0.6001, 13.80),
+    '5 ratio 1/2': (dict(partial_ratio=1 / 2), 0.6121, 14.17),
+    'all channels': (dict(partial_ratio=1.0), 0.6513, 15.46),
+}
+
+
+def giga_macs(**options: object) -> float:
+    with torch.device('meta'):
+        backbone = SHViT('s3', **options).eval()
+        with FlopCounterMode(display=False) as counter:
+            backbone(torch.empty(1, 3, 224, 224))
+    return counter.get_total_flops() / 2e9
+
+
+@pytest.mark.parametrize('row', ROWS)
+def test_macs_of_the_ablation(row):
+    options, expected, millions = ROWS[row]
+    assert giga_macs(**options) == pytest.approx(expected, abs=5e-5)
+    with torch.device('meta'):
+        backbone = SHViT('s3', **options)
+    assert sum(p.numel() for p in backbone.parameters()) / 1e6 == pytest.approx(millions, abs=6e-3)
+    layers = [block.attention for stage in backbone.stages for block in stage.blocks]
+    assert all(layer is None for layer in layers) == (row == '2 no attention')
+
+
+def test_other_designs_cost_what_their_products_do():
+    arch, without = VARIANTS['s3'], giga_macs(attention='none')
+    sizes = [(arch.depths[i], arch.channels[i], arch.attended[i], n) for i, n in ((1, 49), (2, 16))]
+    full = sum(depth * (4 * c * c * n + 2 * c * n * n) for depth, c, _, n in sizes)
+    assert giga_macs(attention='multi_head', num_heads=8) == pytest.approx(without + full / 1e9)
+    narrow = sum(
+        depth * (2 * c * a * n + a * (32 + a) * n + (16 + a) * n * n) for depth, c, a, n in sizes
+    )
+    assert giga_macs(attention='bottleneck') == pytest.approx(without + narrow / 1e9)
+
+
+@torch.no_grad()
+def test_multi_head_attention_is_that_of_vit_on_all_channels():
+    block = SHViTBlock(12, attended=4, num_heads=3, attention='multi_head').double().eval()
+    x = torch.randn(2, 12, 3, 4, dtype=torch.float64)
+    norm, layer = block.attention
+    tokens = x.flatten(2).transpose(1, 2)
+    tokens = tokens - tokens.mean(2, keepdim=True)
+    tokens = tokens / (tokens.square().mean(2, keepdim=True) + 1e-6).sqrt()
+    query, key, value = (tokens @ layer.qkv.weight[:, :, 0, 0].T + layer.qkv.bias).chunk(3, dim=2)
+    mixed = []
+    for q, k, v in zip(*(m.chunk(3, dim=2) for m in (query, key, value)), strict=True):
+        mixed.append((q @ k.transpose(1, 2) / 2).softmax(2) @ v)
+    expected = torch.cat(mixed, 2) @ layer.out.weight[:, :, 0, 0].T + layer.out.bias
+    torch.testing.assert_close(layer(norm(x)).flatten(2).transpose(1, 2), expected)
+
+
 @pytest.mark.parametrize(
     ('options', 'named'),
     [
+        (dict(attention='self'), "attention is 'self'; choose one of"),
+        (dict(attention='none', num_heads=2), "num_heads is 2: attention='none' has no heads"),
+        (dict(attention='none', partial_ratio=0.5), "attention='none' does not use it"),
         (dict(partial_ratio=0), 'partial_ratio is 0; choose a number above 0 and at most 1'),
         (dict(partial_ratio=1.5), 'partial_ratio is 1.5'),
         (dict(num_heads=0), 'num_heads is 0; it starts at 1'),

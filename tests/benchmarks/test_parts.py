@@ -1,14 +1,14 @@
-"""Parts measure real models, and refuse to compare different ones."""
+"""Parts measure real models, and reject to compare different ones."""
 
 import pytest
 import torch
 
-from benchmarks import ablation, attention, backbones, mixers, throughput
+from benchmarks import ablation, attention, backbones, mixers, process, throughput, units
 from benchmarks.__main__ import choose
 from benchmarks.part import Settings
 from benchmarks.parts import PARTS
 from benchmarks.peers import SMALL, Variant, assert_same_maps, build_pair
-from mmeffvit.deploy.graphs.any_size import REPLACEMENTS
+from mmeffvit.deploy.graphs.any_size import SUBCLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.layers.attention import MIXERS
 
@@ -42,11 +42,32 @@ def test_a_backbone_is_timed_with_its_peer(timm):
 
 @pytest.mark.parametrize('form', ablation.FORMS)
 def test_a_special_form_is_timed_against_a_file_without_it(form):
-    name, family = ablation.FORMS[form]
-    assert name in REPLACEMENTS
+    cls, family = ablation.FORMS[form]
+    assert cls in SUBCLASSES
     row = ablation.measure(form, Variant(family, 's0'), 64, QUICK)
     assert set(row['seconds']) == {'with', 'without'}
     assert row['form'] in '\n'.join(ablation.render({'row': row}))
+
+
+def test_units_of_the_figure_have_five_operators_with_their_memory():
+    row = units.measure(16, QUICK)
+    for operators in row['operators'].values():
+        assert len(operators) == 5
+        assert all(ms > 0 and mb >= 0 for ms, mb in operators.values())
+    assert set(row['operators']) == set(units.PUBLISHED)
+    text = '\n'.join(units.render({'256 tokens': row}))
+    assert '12.3 ms' in text
+    assert 'addmm' in text or 'conv' in text
+
+
+def test_memory_is_that_of_a_process_of_its_own():
+    small, large = (process.measure('shvit_s3', batch, QUICK) for batch in (1, 32))
+    assert 5e7 < small['peak'] < large['peak']
+    text = '\n'.join(process.render({'a': dict(small, batch=1)}))
+    assert '| shvit_s3 | 1 |' in text
+    assert '1855' in text
+    with pytest.raises(RuntimeError, match='exit code 1'):
+        process.measure('shvit_s9', 1, QUICK)
 
 
 def test_compared_layers_are_timed_with_their_memory_and_operators():

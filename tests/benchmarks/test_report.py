@@ -29,7 +29,7 @@ def backbone(model: str, fused: float) -> dict:
 
 def deployed(model: str, side: int, ours: float) -> dict:
     times = seconds(timm_eager=0.05, timm_ONNX=0.02, ours_ONNX=ours, GEMM=0.02)
-    return dict(model=model, size=[side, side], multiply_adds=2**29, seconds=times)
+    return dict(model=model, size=[side, side], macs=2**29, seconds=times)
 
 
 RECORDED = {
@@ -110,7 +110,7 @@ def test_targets_are_checked_for_the_mean_and_the_minimum(report):
 
 
 def test_the_share_of_the_gemm_rate_is_of_the_same_rounds(report):
-    # half the multiply-adds of the product of 1024, in half its time
+    # half the MACs of the product of 1024, in half its time
     (line,) = [r for r in report.splitlines() if r.startswith('| shvit_s1 | 224 x 224 | 0.537 |')]
     assert line.endswith('| 107.4 | 100% | 50% |')
 
@@ -134,7 +134,7 @@ def test_every_part_renders_an_empty_file(tmp_path):
     assert '## Targets' not in report
 
 
-def test_a_folder_without_measurements_is_refused(tmp_path):
+def test_a_folder_without_measurements_is_rejected(tmp_path):
     with pytest.raises(UserError, match='has no measurements'):
         write_report(tmp_path)
 

@@ -62,14 +62,14 @@ def test_fresh_ignores_the_file(tmp_path):
     assert not Rows(path, MACHINE, fresh=True).has('row')
 
 
-def test_rows_of_another_machine_are_refused_with_the_difference(tmp_path):
+def test_rows_of_another_machine_are_rejected_with_the_difference(tmp_path):
     path = tmp_path / 'part.json'
     Rows(path, MACHINE).add('row', {'value': 1})
     with pytest.raises(UserError, match='measured with torch 2, now 3: use --fresh'):
         Rows(path, {**MACHINE, 'torch': '3'})
 
 
-def test_a_damaged_file_is_refused(tmp_path):
+def test_a_damaged_file_is_rejected(tmp_path):
     path = tmp_path / 'part.json'
     path.write_text('{"rows": {')
     with pytest.raises(UserError, match='has no valid measurements'):

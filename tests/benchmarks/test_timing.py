@@ -53,7 +53,7 @@ def test_garbage_is_not_collected_while_candidates_run():
     assert gc.isenabled()
 
 
-def test_nothing_to_time_is_refused():
+def test_nothing_to_time_is_rejected():
     with pytest.raises(ValueError, match='0 candidates'):
         interleave({}, Budget())
 
@@ -66,7 +66,7 @@ def test_a_speedup_is_the_ratio_of_medians_and_of_minima_with_deciles_of_the_rou
     assert str(ratio) == '2.00 (2.20 to 4.60)'
 
 
-def test_different_numbers_of_rounds_are_refused():
+def test_different_numbers_of_rounds_are_rejected():
     with pytest.raises(ValueError, match='zip'):
         speed_up([1.0], [1.0, 2.0])
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from mmengine.logging import HistoryBuffer
 from safetensors.torch import save
 
-from mmeffvit.checkpoints.read import load_torch_file, read_checkpoint
+from mmeffvit.checkpoints import open_checkpoint
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.checkpoints.safe_globals import read_pickle
 from mmeffvit.errors import UserError
 from tests.checkpoints.test_safe_globals import HOSTILE, integer, text
@@ -122,7 +123,7 @@ def outcome(read: Callable[[Path], Any], path: Path) -> Any:
         return error
 
 
-def is_refused_or_plain(read: Callable[[Path], Any], path: Path) -> None:
+def is_rejected_or_plain(read: Callable[[Path], Any], path: Path) -> None:
     content = outcome(read, path)
     if isinstance(content, UserError):
         assert str(path) in str(content)
@@ -135,21 +136,21 @@ def is_refused_or_plain(read: Callable[[Path], Any], path: Path) -> None:
 @SETTINGS
 @given(body=st.one_of(mutations(PICKLE[2:-1]), PROGRAMS), form=st.sampled_from(list(FORMATS)))
 @example(body=PICKLE[2:-1], form='zip')
-def test_a_checkpoint_of_any_pickle_is_refused_or_plain(body, form, tmp_path, monkeypatch):
+def test_a_checkpoint_of_any_pickle_is_rejected_or_plain(body, form, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     numbers = {str(index): bytes(32) for index in range(2)}
     content = zipped(body, **numbers) if form == 'zip' else FORMATS[form](body)
     (tmp_path / 'a.pth').write_bytes(content)
-    is_refused_or_plain(load_torch_file, tmp_path / 'a.pth')
+    is_rejected_or_plain(read_content, tmp_path / 'a.pth')
 
 
 @SETTINGS
 @given(content=st.one_of(mutations(PREDICTIONS), PROGRAMS.map(lambda body: body + b'.')))
 @example(content=PREDICTIONS)
-def test_predictions_of_any_pickle_are_refused_or_plain(content, tmp_path, monkeypatch):
+def test_predictions_of_any_pickle_are_rejected_or_plain(content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'a.pkl').write_bytes(content)
-    is_refused_or_plain(read_pickle, tmp_path / 'a.pkl')
+    is_rejected_or_plain(read_pickle, tmp_path / 'a.pkl')
 
 
 LOOSE = save({'a': torch.arange(4.0), 'b': torch.ones(2, 2)})
@@ -188,21 +189,21 @@ def headers(draw: st.DrawFn) -> bytes:
     rest=st.one_of(st.just(LOOSE[8 + LENGTH :]), st.binary(max_size=40)),
 )
 @example(header=LOOSE[8 : 8 + LENGTH], length=None, rest=LOOSE[8 + LENGTH :])
-def test_safetensors_of_any_header_are_refused_or_tensors(header, length, rest, tmp_path):
+def test_safetensors_of_any_header_are_rejected_or_tensors(header, length, rest, tmp_path):
     path = tmp_path / 'a.safetensors'
     path.write_bytes(struct.pack('<Q', len(header) if length is None else length) + header + rest)
-    weights = outcome(read_checkpoint, path)
+    weights = outcome(open_checkpoint, path)
     if isinstance(weights, UserError):
         assert str(path) in str(weights)
     else:
-        assert all(isinstance(value, torch.Tensor) for value in weights.tensors.values())
-        assert sum(value.nbytes for value in weights.tensors.values()) <= len(rest)
+        assert all(isinstance(value, torch.Tensor) for value in weights.weights.values())
+        assert sum(value.nbytes for value in weights.weights.values()) <= len(rest)
 
 
 @pytest.mark.parametrize('form', FORMATS)
 def test_what_is_good_is_read(form, tmp_path):
-    """The tests above would pass if everything were refused."""
+    """The tests above would pass if everything were rejected."""
     torch.save(CONTENT, tmp_path / 'a.pth', _use_new_zipfile_serialization=form == 'zip')
-    content = load_torch_file(tmp_path / 'a.pth')
+    content = read_content(tmp_path / 'a.pth')
     check_plain(content, set())
     assert torch.equal(content['state_dict']['a'], CONTENT['state_dict']['a'])

@@ -1,4 +1,4 @@
-"""Released files of every kind into a backbone: what loads, what is refused, what is said."""
+"""Released files of every kind into a backbone: what loads, what is rejected, what is said."""
 
 import pickle
 import threading
@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from mmeffvit.backbones import SwiftFormer
-from mmeffvit.checkpoints import CheckpointError, read_checkpoint
+from mmeffvit.checkpoints import CheckpointError, open_checkpoint
+from mmeffvit.checkpoints.sources import copy_into, fetch
 from tests.checkpoints.spelling import from_swiftformer
 from tests.conftest import run_python
 
@@ -108,8 +109,8 @@ def test_stages_that_are_not_built_are_dropped_and_counted(tmp_path, log):
 def test_averaged_weights_are_read_on_request_only(tmp_path):
     path = tmp_path / 'training.pth'
     torch.save({'model': {'a': torch.zeros(1)}, 'model_ema': {'module.a': torch.ones(1)}}, path)
-    assert read_checkpoint(path).tensors['a'] == 0
-    assert read_checkpoint(path, averaged=True).tensors['a'] == 1
+    assert open_checkpoint(path).weights['a'] == 0
+    assert open_checkpoint(path, averaged=True).weights['a'] == 1
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ class Payload:
     """A class that nobody declared safe."""
 
 
-def test_a_file_with_a_foreign_class_is_refused_by_name(tmp_path):
+def test_a_file_with_a_foreign_class_is_rejected_by_name(tmp_path):
     torch.save({'model': Payload()}, tmp_path / 'foreign.pth')
     with pytest.raises(CheckpointError, match=r'test_load\.Payload'):
         SwiftFormer(ARCH).load_pretrained(tmp_path / 'foreign.pth')
@@ -225,8 +226,22 @@ def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
 def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, server):
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
     _, address = server
-    with pytest.raises(CheckpointError, match=r'download it and copy it to .*cache.*absent\.pth'):
+    with pytest.raises(
+        CheckpointError, match=r'--to DIR`.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth'
+    ):
         SwiftFormer(ARCH).load_pretrained(f'{address}/absent.pth')
+
+
+def test_files_of_the_hub_are_taken_from_the_folder_of_downloaded_weights(tmp_path, monkeypatch):
+    monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path))
+    for name in ('a/b/pytorch_model.bin', 'a/b@main/model.safetensors', 'a/b/config.json'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert fetch('hf://a/b').read_text() == 'a/b/pytorch_model.bin'
+    assert fetch('hf://a/b@main').read_text() == 'a/b@main/model.safetensors'
+    assert fetch('hf://a/b/config.json').read_text() == 'a/b/config.json'
+    copy = copy_into(tmp_path / 'other', 'hf://a/b')
+    assert copy.relative_to(tmp_path / 'other').as_posix() == 'a/b/pytorch_model.bin'
 
 
 HUB_SCRIPT = """
@@ -238,7 +253,7 @@ for address in sys.argv[1:]:
     try:
         SwiftFormer({arch}, init_cfg=dict(type='Pretrained', checkpoint=address)).init_weights()
     except CheckpointError as error:
-        print('refused:', error)
+        print('rejected:', error)
 """
 CACHED = ('hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main')
 ABSENT = 'hf://timm/swiftformer_l1.dist_in1k'
@@ -267,12 +282,12 @@ def said_offline(tmp_path_factory) -> dict[str, str]:
 @pytest.mark.parametrize('address', CACHED)
 def test_a_hub_address_is_read_from_the_hub_cache_offline(said_offline, address):
     assert 'tensors loaded' in said_offline[address]
-    assert 'refused:' not in said_offline[address]
+    assert 'rejected:' not in said_offline[address]
 
 
 def test_without_network_the_file_to_download_is_named(said_offline):
     said = said_offline[ABSENT]
-    assert 'refused:' in said
+    assert 'rejected:' in said
     assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in said
     assert 'give the path of your copy' in said
 

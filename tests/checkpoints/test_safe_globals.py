@@ -11,7 +11,7 @@ import pytest
 import torch
 from mmengine.logging import HistoryBuffer
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.checkpoints.safe_globals import read_pickle, statistic_of
 from mmeffvit.errors import CheckpointError, UserError
 
@@ -22,7 +22,7 @@ def test_a_log_history_comes_back_whole(tmp_path):
         history.update(value)
     numbers = {'score': np.float64(0.5), 'epoch': np.int64(3), 'table': np.ones((2, 2), np.float32)}
     torch.save({'message_hub': {'loss': history}, **numbers}, tmp_path / 'epoch_1.pth')
-    content = load_torch_file(tmp_path / 'epoch_1.pth')
+    content = read_content(tmp_path / 'epoch_1.pth')
     loaded = content['message_hub']['loss']
     assert [loaded.min(), loaded.max(), loaded.current()] == [1.0, 3.0, 2.0]
     assert loaded.statistics('mean') == 2.0
@@ -32,11 +32,11 @@ def test_a_log_history_comes_back_whole(tmp_path):
 
 def test_what_was_loaded_is_saved_as_plain_numpy_again(tmp_path):
     torch.save({'table': np.arange(6.0).reshape(2, 3)}, tmp_path / 'a.pth')
-    torch.save(load_torch_file(tmp_path / 'a.pth'), tmp_path / 'b.pth')
+    torch.save(read_content(tmp_path / 'a.pth'), tmp_path / 'b.pth')
     with zipfile.ZipFile(tmp_path / 'b.pth') as archive:
         assert b'mmeffvit' not in archive.read('b/data.pkl')
     np.testing.assert_array_equal(
-        load_torch_file(tmp_path / 'b.pth')['table'], np.arange(6.0).reshape(2, 3)
+        read_content(tmp_path / 'b.pth')['table'], np.arange(6.0).reshape(2, 3)
     )
 
 
@@ -53,18 +53,18 @@ def test_getattr_reaches_statistics_only(tmp_path):
         with pytest.raises(pickle.UnpicklingError, match=name):
             statistic_of(owner, name)
     torch.save({'model': Reaching()}, tmp_path / 'reach.pth')
-    with pytest.raises(CheckpointError, match=r'reach\.pth is refused.*__init__'):
-        load_torch_file(tmp_path / 'reach.pth')
+    with pytest.raises(CheckpointError, match=r'reach\.pth is rejected.*__init__'):
+        read_content(tmp_path / 'reach.pth')
 
 
 class Foreign:
     pass
 
 
-def test_any_other_class_is_refused_by_name(tmp_path):
+def test_any_other_class_is_rejected_by_name(tmp_path):
     torch.save({'message_hub': Foreign()}, tmp_path / 'epoch_1.pth')
     with pytest.raises(CheckpointError, match=r'test_safe_globals\.Foreign'):
-        load_torch_file(tmp_path / 'epoch_1.pth')
+        read_content(tmp_path / 'epoch_1.pth')
 
 
 def text(value: str) -> bytes:
@@ -109,18 +109,18 @@ HOSTILE = {
 
 LOADERS = """
 import sys
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.checkpoints.safe_globals import read_pickle
 from mmeffvit.errors import UserError
 for path in sys.argv[1:]:
     try:
-        print(repr((load_torch_file if path.endswith('.pth') else read_pickle)(path)))
+        print(repr((read_content if path.endswith('.pth') else read_pickle)(path)))
     except UserError as error:
-        print('refused', error)
+        print('rejected', error)
 """
 
 
-def test_hand_written_pickles_are_refused_and_neither_crash_nor_run(tmp_path):
+def test_hand_written_pickles_are_rejected_and_neither_crash_nor_run(tmp_path):
     """In a process of its own, which a wrong pointer would end."""
     files = []
     for name, body in HOSTILE.items():
@@ -139,7 +139,7 @@ def test_hand_written_pickles_are_refused_and_neither_crash_nor_run(tmp_path):
     lines = run.stdout.strip().splitlines()
     assert len(lines) == len(files), run.stdout
     for path, line in zip(files, lines, strict=True):
-        assert line.startswith('refused'), (path.name, line)
+        assert line.startswith('rejected'), (path.name, line)
     assert not (tmp_path / 'pwned').exists()
 
 
@@ -176,15 +176,15 @@ def test_tensors_reach_no_memory_beyond_their_storage(tmp_path):
             return torch._utils._rebuild_tensor_v2, (storage, 0, (1000,), (1,), False, {})
 
     (tmp_path / 'beyond.pkl').write_bytes(pickle.dumps([Beyond()], protocol=2))
-    with pytest.raises(UserError, match=r'beyond\.pkl is refused'):
+    with pytest.raises(UserError, match=r'beyond\.pkl is rejected'):
         read_pickle(tmp_path / 'beyond.pkl')
 
 
-def test_compressed_entries_are_refused_before_they_are_inflated(tmp_path):
+def test_compressed_entries_are_rejected_before_they_are_inflated(tmp_path):
     with zipfile.ZipFile(tmp_path / 'bomb.pth', 'w', zipfile.ZIP_DEFLATED) as archive:
         archive.writestr('a/data.pkl', b'\0' * 10**7)
-    with pytest.raises(CheckpointError, match=r'bomb\.pth is refused: its entries are compressed'):
-        load_torch_file(tmp_path / 'bomb.pth')
+    with pytest.raises(CheckpointError, match=r'bomb\.pth is rejected: its entries are compressed'):
+        read_content(tmp_path / 'bomb.pth')
 
 
 @pytest.mark.parametrize('value', [float('nan'), float('inf')])
@@ -193,6 +193,6 @@ def test_weights_that_training_lost_are_named(tmp_path, value):
 
     torch.save({'state_dict': {'a': torch.ones(2), 'b': torch.tensor(value)}}, tmp_path / 'e.pth')
     with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensors: b\.'):
-        load_torch_file(tmp_path / 'e.pth')
+        read_content(tmp_path / 'e.pth')
     with allow_non_finite():
-        assert 'b' in load_torch_file(tmp_path / 'e.pth')['state_dict']
+        assert 'b' in read_content(tmp_path / 'e.pth')['state_dict']

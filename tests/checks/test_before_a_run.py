@@ -19,12 +19,12 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 
-from mmeffvit.checks.data import report as kinds
 from mmeffvit.checks.data.check import check_dataset
-from mmeffvit.checks.data.coco import run_lengths
-from mmeffvit.checks.data.images import Sample
 from mmeffvit.checks.run import check_data
 from mmeffvit.config.build import isolated
+from mmeffvit.data import faults
+from mmeffvit.data.coco_file import run_lengths
+from mmeffvit.data.files import Sample
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 
@@ -149,19 +149,19 @@ def mutated(draw: Callable) -> Any:
 @given(content=mutated())
 @example(content=CONTENT)
 @example(content=[])
-def test_any_file_is_refused_with_a_message_or_can_be_used(content, folder):
+def test_any_file_is_rejected_with_a_message_or_can_be_used(content, folder):
     config = config_of(folder, content)
     (report,) = check_dataset(config, ('train',), Sample(None))
     str(report).encode()
-    refused = ''
+    rejected = ''
     try:
         check_data(config, ('train',))
     except UserError as error:
-        refused = str(error)
-    assert '\n' not in refused
-    if refused:
-        assert report.faults, refused
-    elif kinds.IMAGE_MISSING not in report.counts:  # those are reported when they are read
+        rejected = str(error)
+    assert '\n' not in rejected
+    if rejected:
+        assert report.faults, rejected
+    elif faults.IMAGE_MISSING not in report.counts:  # those are reported when they are read
         assert use(config) <= 2
 
 

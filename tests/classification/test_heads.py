@@ -8,7 +8,7 @@ from PIL import Image
 from torch import nn
 
 import mmeffvit
-from mmeffvit.checkpoints.models import load_whole, read_model, weights_in
+from mmeffvit.checkpoints import load_into, open_checkpoint
 from mmeffvit.errors import CheckpointError
 from mmeffvit.zoo.convert import convert, write
 from tests.backbones.parity import TOLERANCE, randomized
@@ -17,6 +17,13 @@ from tests.classification.models import build
 from tests.configs.models import build_empty, load
 
 SIDE = 96
+
+
+def state_keys(family: str, state: dict) -> dict[str, str]:
+    """Official keys by timm's, which are the same for DeiT."""
+    return {key: key for key in state} if family == 'deit' else official_keys(family, state)
+
+
 PVTV2 = dict(
     type='ImageClassifier',
     backbone=dict(type='mmeffvit.PVTv2', arch='b0', out_indices=(3,)),
@@ -28,12 +35,20 @@ CASES = [
     ('mobilevitv2', 'mobilevitv2_050', {}),
     ('efficientformerv2', 'efficientformerv2_s0', dict(img_size=SIDE)),
     ('pvt_v2', 'pvt_v2_b0', {}),
+    ('deit', 'deit_tiny_patch16_224', dict(img_size=SIDE)),
+    ('deit', 'deit_tiny_distilled_patch16_224', dict(img_size=SIDE)),
 ]
 
 
 def student(name: str) -> nn.Module:
     if name.startswith('pvt'):
         return build(PVTV2).eval()
+    if name.startswith('deit'):
+        model = load('classifier_deit_t').model
+        model.backbone.resolution = SIDE
+        if 'distilled' in name:
+            model.backbone.class_tokens, model.head.distilled = 2, True
+        return build(model).eval()
     model = load(f'classifier_{name}').model
     if name.startswith('efficient'):
         model.backbone.resolution = SIDE
@@ -47,18 +62,19 @@ def test_scores_are_those_of_timm(timm, tmp_path, family, name, options):
     x = torch.randn(2, 3, SIDE, SIDE)
     with torch.no_grad():
         expected = theirs(x)
-    for layout, keys in (('official', official_keys(family, state)), ('timm', None)):
+    for layout, keys in (('official', state_keys(family, state)), ('timm', None)):
         path = tmp_path / f'{layout}.pth'
         released = {keys[key] if keys else key: value for key, value in state.items()}
         torch.save({'model': released}, path)
-        content = read_model(path)
-        report = load_whole(ours, content, path)
-        assert (report.layout, report.missing, report.resized) == (layout, (), ())
+        checkpoint = open_checkpoint(path)
+        report = load_into(ours, checkpoint)
+        known = 'official' if family == 'deit' else layout  # timm has the official keys
+        assert (report.layout, report.missing, report.resized) == (known, (), ())
         with torch.no_grad():
             error = (ours(x) - expected).abs().max()
         assert error <= TOLERANCE * expected.abs().max()
         # mmengine's own loading, to which a run leaves it, reshapes nothing
-        ours.load_state_dict(weights_in(content), strict=True)
+        ours.load_state_dict(checkpoint.weights, strict=True)
         for parameter in ours.parameters():
             parameter.data.zero_()
 
@@ -84,7 +100,7 @@ def test_a_classifier_in_place_of_a_detector_is_a_backbone_alone(timm, tmp_path)
     path = tmp_path / 'shvit_s1.pth'
     torch.save(timm.create_model('shvit_s1').state_dict(), path)
     with pytest.raises(CheckpointError, match='holds a backbone alone: the neck and the heads'):
-        load_whole(build_empty('retinanet_shvit_s4'), read_model(path), path)
+        load_into(build_empty('retinanet_shvit_s4'), open_checkpoint(path))
 
 
 # of every family: resized short side, crop, whether mean and std are ImageNet's

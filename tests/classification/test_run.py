@@ -6,11 +6,11 @@ import pytest
 import torch
 from mmengine.registry import MODELS
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.deploy.export import export_model
 from mmeffvit.errors import UserError
 from tests.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
-from tests.conftest import ROOT, run_tool_here
+from tests.conftest import ROOT, run_command_here
 
 CONFIG = """
 _base_ = {base!r}
@@ -64,21 +64,21 @@ def trained(tmp_path_factory):
             teacher=tiny_teacher(),
         )
     )
-    run = run_tool_here('train', config, '--work-dir', folder / 'work', '--seed', 0)
+    run = run_command_here('train', config, '--work-dir', folder / 'work', '--seed', 0)
     assert run.returncode == 0, run.stdout
-    assert 'as in papers: Top 1 Accuracy' in run.stdout
+    assert 'Top 1 Accuracy' in run.stdout
     return folder
 
 
 def test_a_checkpoint_is_tested_with_the_metric_of_papers(trained):
     checkpoint = trained / 'work' / 'epoch_2.pth'
     options = ('--work-dir', trained / 'test', '--out', trained / 'scores.pkl')
-    run = run_tool_here('test', trained / 'tiny.py', checkpoint, *options)
+    run = run_command_here('test', trained / 'tiny.py', checkpoint, *options)
     assert run.returncode == 0, run.stdout
-    (accuracy,) = re.findall(r'as in papers: Top 1 Accuracy ([\d.]+) %', run.stdout)
+    (accuracy,) = re.findall(r'Top 1 Accuracy ([\d.]+) %', run.stdout)
     assert 0 <= float(accuracy) <= 100
     assert (trained / 'scores.pkl').is_file()
-    weights = load_torch_file(checkpoint)['state_dict']
+    weights = read_content(checkpoint)['state_dict']
     assert not any('teacher' in key for key in weights)
 
 
@@ -90,7 +90,7 @@ def test_a_checkpoint_starts_the_backbone_of_a_detector_or_segmentor(trained, sc
     init_cfg = dict(type='Pretrained', checkpoint=str(trained / 'work' / 'epoch_2.pth'))
     backbone = MODELS.build(dict(type='mmeffvit.SwiftFormer', arch=SWIFTFORMER, init_cfg=init_cfg))
     backbone.init_weights()
-    weights = load_torch_file(init_cfg['checkpoint'])['state_dict']
+    weights = read_content(init_cfg['checkpoint'])['state_dict']
     for key, value in backbone.state_dict().items():
         if not key.startswith('output_norms'):
             assert torch.equal(value, weights[f'backbone.{key}']), key
@@ -98,14 +98,22 @@ def test_a_checkpoint_starts_the_backbone_of_a_detector_or_segmentor(trained, sc
 
 
 def test_a_missing_folder_and_another_number_of_classes_are_named(trained, tmp_path):
-    run = run_tool_here('train', trained / 'tiny.py', '--cfg-options', f'data_root={tmp_path}',
+    run = run_command_here('train', trained / 'tiny.py', '--cfg-options', f'data_root={tmp_path}',
                         '--work-dir', tmp_path / 'work')  # fmt: skip
     assert run.returncode == 2
     assert f"train data: folder '{tmp_path}/train' does not exist" in run.stdout
-    run = run_tool_here('train', trained / 'tiny.py', '--cfg-options', 'model.head.num_classes=5',
-                        '--work-dir', tmp_path / 'work')  # fmt: skip
+    run = run_command_here('train', trained / 'tiny.py', '--cfg-options',
+                           'model.head.num_classes=5', '--work-dir', tmp_path / 'work')  # fmt: skip
     assert run.returncode == 2
     assert 'head (ClassifierHead) has num_classes=5, but the train data has 3 classes' in run.stdout
+
+
+def test_an_accuracy_over_more_classes_than_there_are_stops_the_run(trained, tmp_path):
+    run = run_command_here('train', trained / 'tiny.py', '--work-dir', tmp_path / 'work',
+                           '--cfg-options', 'val_evaluator.topk=(1,5)')  # fmt: skip
+    assert run.returncode == 2
+    assert 'needs 5 classes or more, but the model has 3' in run.stdout
+    assert 'Set val_evaluator.topk=1' in run.stdout
 
 
 def test_a_command_for_dense_models_says_that_a_classifier_is_none(trained):

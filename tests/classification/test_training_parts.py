@@ -51,7 +51,7 @@ def test_folders_of_imagenet_v2_are_indices_not_texts(tmp_path):
     assert found == {name: int(name) for name in INDICES}
 
 
-def test_a_folder_of_another_name_is_refused(tmp_path):
+def test_a_folder_of_another_name_is_rejected(tmp_path):
     write_images(tmp_path / 'v2', CLASSES, number=1)
     with pytest.raises(UserError, match='its folders are named 0 to 999'):
         imagenet_v2(tmp_path, CLASSES)

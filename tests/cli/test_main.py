@@ -25,26 +25,44 @@ def test_every_command_has_help_with_an_example_that_it_takes(name, capsys):
     import_command(command).make_parser().parse_args(arguments)
 
 
-def test_every_tool_is_a_command():
-    modules = {module for module, _ in COMMANDS.values()} | {'check_config', 'check_dataset'}
-    tools = {
-        line.split('.')[2].split()[0]
-        for path in (ROOT / 'tools').glob('*.py')
-        for line in path.read_text().splitlines()
-        if line.strip().startswith('from mmeffvit.cli.')
+def test_every_module_of_the_room_is_a_command():
+    folder = ROOT / 'mmeffvit' / 'cli'
+    names = {path.stem.replace('_', '-') for path in folder.glob('*.py')}
+    assert names - set(COMMANDS) == {
+        '--init--',
+        'main',
+        'arguments',
+        'exits',
+        'console',
+        'spellings',
     }
-    assert tools == modules - {'check', 'doctor'}
+    assert set(COMMANDS) <= names
+
+
+@pytest.mark.parametrize('name', ['train', 'test'])
+def test_the_scripts_of_openmmlab_are_the_commands_of_their_names(name):
+    script = (ROOT / 'tools' / f'{name}.py').read_text()
+    assert f"main(['{name}', *sys.argv[1:]])" in script
+    assert {path.stem for path in (ROOT / 'tools').glob('*.py')} == {'train', 'test'}
 
 
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
         ([], 'COMMAND --help'),
-        (['trian'], "did you mean 'train'?"),
+        (['trian'], 'did you mean train?'),
         (['x'], 'choose one of train, test'),
         (['train'], 'usage: mmeffvit train'),
         (['train', 'no.py'], "config 'no.py' does not exist"),
         (['check', 'no.py'], "config 'no.py' does not exist"),
+        (['test', 'ssdlite'], 'did you mean ssdlite_efficientformerv2_mobiatt_s0, ssdlite_eff'),
+        (['models', 'no_such_model'], "no model matches 'no_such_model'"),
+        (['val', 'data=coco.yaml'], 'here: `mmeffvit test`'),
+        (['train', 'data', '--imgsz', '640'], '--image-size PIXELS'),
+        (['train', 'data=coco.yaml'], 'mmeffvit train FOLDER'),
+        (['train', 'data', 'epochs=50'], "'epochs=50' is Ultralytics' spelling; here: --epochs 50"),
+        (['export', 'model=best.pt', 'format=onnx'], 'the model is the first argument'),
+        (['predict', 'a.onnx', 'b.jpg', '--conf=0.5'], '--score-thr SCORE'),
     ],
 )
 def test_mistakes_end_in_one_message(arguments, words, capsys):
@@ -52,6 +70,25 @@ def test_mistakes_end_in_one_message(arguments, words, capsys):
         main(arguments)
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'shown', 'hidden'),
+    [
+        (
+            ['ssdlite'],
+            ['ssdlite_mobilevitv2_050', 'box AP 21.2', ' 21 ', 'ssdlite_shvit_s1'],
+            ['rtmdet'],
+        ),
+        (['ssdlite', '--released'], ['ssdlite_mobilevitv2_050'], ['ssdlite_shvit_s1']),
+        (['*_s1', '--task', 'classification'], ['shvit_s1', 'Top 1 Accuracy 72.8'], ['ssd']),
+    ],
+)
+def test_models_are_listed_with_their_accuracy(arguments, shown, hidden, capsys):
+    main(['models', *arguments])
+    text = capsys.readouterr().out
+    assert all(word in text for word in shown), text
+    assert not any(word in text for word in hidden), text
 
 
 def test_the_module_is_the_command():

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.conftest import run_tool_here
+from tests.conftest import run_command_here
 
 # what each command takes before its output, none of which exists
 FILES = {
     'complexity': ('SHViT:s1', '--json'),
-    'convert_checkpoint': ('no.pth',),
+    'convert': ('no.pth',),
     'export': ('no.py', 'no.pth'),
-    'plot_curves': ('no', '--out'),
+    'curves': ('no', '--out'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out'),
     'profile': ('no.onnx', '--json'),
     'prune': ('no.py', 'no.pth', '--out'),
@@ -17,17 +17,17 @@ FILES = {
     'test': ('no.py', 'no.pth', '--out'),
 }
 FOLDERS = {
-    'analyze_errors': ('no.pkl',),
-    'analyze_heads': ('no.py', 'no.pth', '--out'),
-    'benchmark_suite': ('no.py', '--work-dir'),
-    'browse_dataset': ('no.py', '--out-dir'),
+    'errors': ('no.pkl',),
+    'analyze-heads': ('no.py', 'no.pth', '--out'),
+    'suite': ('no.py', '--work-dir'),
+    'browse': ('no.py', '--out-dir'),
     'demo': ('--out',),
-    'per_class': ('no.py', 'no.pkl', '--out-dir'),
+    'per-class': ('no.py', 'no.pkl', '--out-dir'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out-dir'),
-    'prepare_voc_coco': ('--out',),
+    'prepare-voc-coco': ('--out',),
     'test': ('no.py', 'no.pth', '--show-dir'),
     'train': ('no.py', '--work-dir'),
-    'visualize_attention': ('SHViT:s1', 'no.jpg', '--out'),
+    'attention': ('SHViT:s1', 'no.jpg', '--out'),
     'web': ('no.onnx',),
 }
 
@@ -37,7 +37,7 @@ def test_a_folder_is_never_replaced_by_a_file(tool, tmp_path):
     out = tmp_path / 'out.json'
     out.mkdir()
     (out / 'photograph.jpg').write_bytes(b'mine')
-    run = run_tool_here(tool, *FILES[tool], out)
+    run = run_command_here(tool, *FILES[tool], out)
     assert run.returncode == 2
     assert f'{str(out)!r} is a folder that exists already' in run.stdout
     assert (out / 'photograph.jpg').read_bytes() == b'mine'
@@ -49,7 +49,7 @@ def test_a_file_is_never_taken_for_a_folder(tool, below, tmp_path):
     file = tmp_path / 'notes'
     file.write_bytes(b'mine')
     out = file / 'deeper' / 'out' if below else file
-    run = run_tool_here(tool, *FOLDERS[tool], out)
+    run = run_command_here(tool, *FOLDERS[tool], out)
     assert run.returncode == 2
     assert ('is not a folder' if below else 'is a file that exists already') in run.stdout
     assert file.read_bytes() == b'mine'

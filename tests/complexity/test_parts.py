@@ -1,20 +1,23 @@
-"""Multiply-adds of attention layers are those of their matrix products, on any device."""
+"""MACs of attention layers are those of their matrix products, on any device."""
 
 import pytest
 import torch
 
 from mmeffvit.complexity.parts import count_modules
-from mmeffvit.layers.attention import MIXERS, MOBILE_ATTENTION, make_mixer
+from mmeffvit.layers.attention import MIXERS, make_mixer
 
 C, D, N = 16, 4, 30  # channels of queries and values, channels of a head, tokens
 LINEAR = 2 * C * D * N  # K^T V of every head, and its product with Q
 COUNTS = {
     'mobile': LINEAR,
-    'linear': LINEAR,
+    'token_linear': LINEAR,
+    'head_linear': LINEAR,
+    'castling': LINEAR + 9 * C * N,
     'flow': LINEAR,
-    'squeeze_excite': LINEAR + 2 * (C // D),  # one hidden unit
-    'gated': LINEAR + C * (C // D) * N,
-    'softmax': 2 * C * N**2,
+    'squeeze_excite': LINEAR + 2 * C,  # one hidden unit
+    'gated': LINEAR + C**2 * N,
+    'token_softmax': 2 * C * N**2,
+    'head_softmax': 2 * C * (C // D) * N,
     'hydra': C * N,
 }
 
@@ -23,7 +26,7 @@ COUNTS = {
 @pytest.mark.parametrize('name', COUNTS)
 def test_products_of_a_mixer_are_counted(name, device):
     with torch.device(device):
-        layer = make_mixer(name, C, MOBILE_ATTENTION).eval()
+        layer = make_mixer(name, C, num_heads=C // D).eval()
         maps = [torch.zeros(1, C, 5, 6) for _ in range(3)]
     assert sum(count_modules(layer, lambda run: run(*maps)).values()) == COUNTS[name]
 
@@ -32,7 +35,7 @@ def test_products_of_a_mixer_are_counted(name, device):
 def test_the_cost_of_eva_grows_linearly(device):
     costs = []
     with torch.device(device):
-        layer = make_mixer('eva', C, MOBILE_ATTENTION).eval()
+        layer = make_mixer('eva', C, num_heads=C // D).eval()
         for side in (28, 56, 112):
             maps = [torch.zeros(1, C, side, side) for _ in range(3)]
             own = count_modules(layer, lambda run, maps=maps: run(*maps))

@@ -1,11 +1,18 @@
 """Reading configs: options, errors and work dirs."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from mmeffvit.config.load import load_config, open_config, require_scope, resolve_work_dir
+from mmeffvit.config.load import (
+    load_config,
+    open_config,
+    own_configs,
+    require_scope,
+    resolve_work_dir,
+)
 from mmeffvit.errors import UserError
 
 
@@ -40,6 +47,16 @@ def test_data_root_moves_whole_folder_names_only(config_file, root):
     assert config.data_root.rstrip('/') == '/new'
     assert config.ann == '/new/a.json'
     assert tuple(config.others) == ('data_time', 'mydata/')
+
+
+def test_a_config_anywhere_inherits_from_ours(config_file, monkeypatch, tmp_path):
+    path = config_file("_base_ = '{{$MMEFFVIT_CONFIGS:configs}}/retinanet_shvit_s4.py'")
+    monkeypatch.delenv('MMEFFVIT_CONFIGS', raising=False)
+    assert load_config(path).model.backbone.type == 'mmeffvit.SHViT'
+    assert 'MMEFFVIT_CONFIGS' not in os.environ
+    monkeypatch.setenv('MMEFFVIT_CONFIGS', str(tmp_path))  # the user's own folder is kept
+    with pytest.raises(UserError, match=f'{tmp_path}/retinanet_shvit_s4.py'):
+        load_config(path)
 
 
 def test_a_custom_import_that_fails_is_named(config_file):
@@ -108,3 +125,21 @@ def test_a_backbone_of_mmpretrain_names_the_package_that_is_missing(monkeypatch)
     monkeypatch.setitem(sys.modules, 'mmpretrain', None)  # as where it is not installed
     with pytest.raises(UserError, match=r"mmpretrain is not installed: `pip install .*\[cls\]'`"):
         open_config('maskrcnn_poolformer_s12')
+
+
+@pytest.mark.parametrize(
+    ('key', 'value'),
+    [
+        ('nms_pre', -1),
+        ('nms_pre', 0.5),
+        ('max_per_img', -2),
+        ('score_thr', float('nan')),
+        ('score_thr', '0.3'),
+        ('nms.iou_threshold', float('inf')),
+    ],
+)
+def test_thresholds_and_counts_of_the_test_settings_are_checked(key, value):
+    path = own_configs()['retinanet_shvit_s4']
+    assert load_config(path, {'model.test_cfg.nms_pre': 100}).model.test_cfg.nms_pre == 100
+    with pytest.raises(UserError, match=f'model.test_cfg.{key} is .*must be'):
+        load_config(path, {f'model.test_cfg.{key}': value})

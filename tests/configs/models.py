@@ -1,8 +1,10 @@
 """Models of configs, and batches for them."""
 
 import logging
+import os
 import re
 from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,7 +36,26 @@ def smallest_of_each_pairing() -> list[str]:
     return [min(names, key=lambda name: sizes[name].parameters) for names in pairings.values()]
 
 
+def one_of_each_head_and_family() -> list[str]:
+    """The smallest configs in which every head and every family of backbones occurs."""
+    chosen, seen = [], set()
+    sizes = read_models()
+    for name in sorted(smallest_of_each_pairing(), key=lambda name: sizes[name].parameters):
+        head, *family = ARCH.sub('', name).removesuffix('_shapes').split('_')
+        kinds = {head, '_'.join(family).removesuffix('_ade20k')}
+        if not kinds <= seen:
+            chosen.append(name)
+            seen |= kinds
+    return chosen
+
+
 def load(name: str) -> Config:
+    return deepcopy(read(name, os.environ.get('DATA_ROOT')))
+
+
+@cache
+def read(name: str, data_root: str | None) -> Config:
+    """A config, which is read once for every ``DATA_ROOT`` in the environment."""
     return Config.fromfile(ROOT / 'configs' / f'{name}.py')
 
 

@@ -17,13 +17,17 @@ from tests.configs.models import (
     batch_of,
     build_as_trained,
     load,
+    one_of_each_head_and_family,
     smallest_of_each_pairing,
     train_step,
 )
 from tests.conftest import ROOT, run_python
+from tests.variants import sampled
+
+FEW = one_of_each_head_and_family()
 
 
-@pytest.mark.parametrize('name', CONFIGS)
+@pytest.mark.parametrize('name', sampled(CONFIGS, FEW))
 def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
     if name != CONFIGS[0]:  # formatting takes a second and changes no value
         monkeypatch.setattr('mmengine.config.config.FormatCode', lambda code, **_: (code, False))
@@ -32,7 +36,7 @@ def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
     assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
 
 
-@pytest.mark.parametrize('name', smallest_of_each_pairing())
+@pytest.mark.parametrize('name', sampled(smallest_of_each_pairing(), FEW))
 def test_a_config_trains_a_step_and_predicts(name):
     config = load(name)
     model = build_as_trained(config)
@@ -49,7 +53,9 @@ def test_a_config_trains_a_step_and_predicts(name):
         assert ('masks' in found.pred_instances) == name.startswith('maskrcnn')
 
 
-@pytest.mark.parametrize('name', [n for n in CONFIGS if not re.search('_(resnet|poolformer)_', n)])
+@pytest.mark.parametrize(
+    'name', sampled([n for n in CONFIGS if not re.search('_(resnet|poolformer)_', n)], FEW)
+)
 def test_images_are_normalized_as_the_backbone_declares(name):
     model = load(name).model
     preprocessor, backbone = model.data_preprocessor, MODELS.get(model.backbone.type)

@@ -5,9 +5,10 @@ import pytest
 import torch
 from mmengine.registry import init_default_scope
 
-from mmeffvit.checkpoints.read import load_torch_file
-from tests.configs.models import CONFIGS, build, load, train_step
+from mmeffvit.checkpoints.read import read_content
+from tests.configs.models import CONFIGS, build, load, one_of_each_head_and_family, train_step
 from tests.conftest import ROOT
+from tests.variants import sampled
 
 pytest.importorskip('mmseg')
 
@@ -38,7 +39,7 @@ def predict(model: torch.nn.Module, batch: dict) -> list:
         return model.test_step(batch)
 
 
-@pytest.mark.parametrize('name', SEGMENTORS)
+@pytest.mark.parametrize('name', sampled(SEGMENTORS, one_of_each_head_and_family()))
 def test_the_heads_of_a_config_fit_its_backbone(name):
     with torch.device('meta'):
         model = build(load(name)).eval()
@@ -162,7 +163,8 @@ def test_the_pipelines_read_ade20k(name, ade_shapes, monkeypatch):
 
 @pytest.mark.slow
 def test_a_run_on_ade20k_trains_averages_and_evaluates(ade_shapes, tmp_path):
-    from mmeffvit.engine.launch import RunOptions, train
+    from mmeffvit.engine.options import RunOptions
+    from mmeffvit.engine.train import train
 
     load_image, pack = dict(type='LoadImageFromFile'), dict(type='PackSegInputs')
     load_labels = dict(type='LoadAnnotations', reduce_zero_label=True)
@@ -184,4 +186,4 @@ def test_a_run_on_ade20k_trains_averages_and_evaluates(ade_shapes, tmp_path):
     )
     assert runner.iter == 2
     assert 0 <= runner.message_hub.get_scalar('val/mIoU').current() <= 100
-    assert 'ema_state_dict' in load_torch_file(tmp_path / 'iter_2.pth')
+    assert 'ema_state_dict' in read_content(tmp_path / 'iter_2.pth')

@@ -212,7 +212,7 @@ def test_impossible_ranges_are_named(arguments):
         PhotometricDistortion(**arguments)
 
 
-def test_normalized_images_are_refused(image):
+def test_normalized_images_are_rejected(image):
     for transform in (PhotometricDistortion(), RandomGaussianBlur()):
         with pytest.raises(ValueError, match='float32'):
             transform.transform(dict(img=image.astype(np.float32)))

@@ -18,7 +18,7 @@ from mmeffvit.deploy.export import ToolOptions, check_options, export_model
 from mmeffvit.deploy.formats import FORMATS, write
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.errors import UserError
-from tests.conftest import run_tool
+from tests.conftest import run_command
 from tests.deploy import models, tiny
 
 DETECTOR = 'retinanet_swiftformer_l1'
@@ -59,7 +59,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_command_writes_one_file_and_reports_its_errors(trained, picture, tmp_path):
     out = tmp_path / 'model.onnx'
     shape = ('--shape', 96, 128, '--image', picture)
-    done = run_tool('export', *trained, out, '--backbone-only', *shape)
+    done = run_command('export', *trained, out, '--backbone-only', *shape)
     assert done.returncode == 0, done.stdout
     assert 'stride_8 (batch, 24, 12, 16)' in done.stdout
     assert 'stride_8: relative error' in done.stdout
@@ -170,5 +170,5 @@ def test_a_missing_package_is_reported_with_a_fix(monkeypatch, ending):
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"Writing {ending} needs {package}.*'mmeffvit\["):
+    with pytest.raises(UserError, match=rf'Writing {ending} needs {package}.*pip install .*\['):
         check_options(Path(f'model{ending}'), ToolOptions(shape=tiny.SIZE))

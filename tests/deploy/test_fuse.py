@@ -14,9 +14,10 @@ from mmeffvit.deploy import fuse
 from mmeffvit.layers.folding import absorb_affine
 from mmeffvit.layers.regularization import LayerScale
 from tests.backbones.parity import randomized
-from tests.backbones.test_contract import CASES, TINY, build
+from tests.backbones.test_contract import CASES, SMALLEST, TINY, build
 from tests.conftest import ROOT
 from tests.docs.pages import code_blocks
+from tests.variants import sampled
 
 
 def assert_equal_maps(fused: nn.Module, model: nn.Module, size: tuple[int, int]) -> None:
@@ -38,7 +39,7 @@ def randomize(model: nn.Module) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize(('family', 'arch'), CASES)
+@pytest.mark.parametrize(('family', 'arch'), sampled(CASES, SMALLEST))
 def test_fused_maps_are_equal_and_no_batch_norm_is_left(family, arch):
     backbone = randomize(build(family, arch))
     before = copy.deepcopy(backbone.state_dict())

@@ -7,13 +7,14 @@ import torch
 from mmengine.logging import MMLogger
 
 from mmeffvit.backbones import PVTv2, families
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import open_config
 from mmeffvit.distillation import MapDistillation, agreement
-from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.train import train
 from mmeffvit.registry import MODELS
 from tests.backbones.test_contract import TINY
-from tests.conftest import ROOT, run_tool_here
+from tests.conftest import ROOT, run_command_here
 from tests.distillation.recovery import FORMS, config, recover
 
 CONFIGS = sorted((ROOT / 'configs' / 'distillation').glob('*.py'))
@@ -53,7 +54,7 @@ def test_losses_are_squares_of_relative_errors():
     assert [(a.relative_error, round(a.cosine, 6)) for a in same] == [(0, 1)] * 4
 
 
-def test_backbones_with_other_maps_are_refused():
+def test_backbones_with_other_maps_are_rejected():
     with pytest.raises(ValueError, match='choose the same variant and out_indices'):
         MapDistillation(config('PVTv2', out_indices=(1, 2)), config('PVTv2'))
 
@@ -85,7 +86,7 @@ def test_a_run_gives_a_checkpoint_that_loads_as_a_backbone(shapes, tmp_path, log
         options[f'model.{part}.init_cfg.checkpoint'] = str(released)
     path = ROOT / 'configs' / 'distillation' / 'pvtv2_mobiatt_b0.py'
     train(str(path), RunOptions(work_dir=tmp_path / 'run', cfg_options=options))
-    saved = load_torch_file(tmp_path / 'run' / 'epoch_1.pth', 'cpu')['state_dict']
+    saved = read_content(tmp_path / 'run' / 'epoch_1.pth', 'cpu')['state_dict']
     backbone = MODELS.build(config('PVTv2MobiAtt'))
     report = backbone.load_pretrained(tmp_path / 'run' / 'epoch_1.pth')
     for key, value in backbone.state_dict().items():
@@ -112,7 +113,7 @@ def test_the_converter_lists_what_becomes_of_every_tensor(family, into, lost, re
     plain = families()[family](arch).state_dict()
     torch.save(plain, tmp_path / 'plain.pth')
     out = tmp_path / 'mobile.safetensors'
-    done = run_tool_here('convert_checkpoint', tmp_path / 'plain.pth', out, '--into', into)
+    done = run_command_here('convert', tmp_path / 'plain.pth', out, '--into', into)
     assert done.returncode == 0, done.stdout
     *lines, _, _ = done.stdout.strip().splitlines()
     assert {line.split(maxsplit=1)[0] for line in lines} == {'loaded', 'ignored'}
@@ -136,8 +137,8 @@ def test_the_log_lists_tensors_at_its_lowest_level(tmp_path, log):
 
 
 def test_the_converter_names_options_that_exclude_each_other(tmp_path):
-    done = run_tool_here(
-        'convert_checkpoint', tmp_path / 'x.pth', '--dry-run', '--into', 'PVTv2:b0', '--averaged'
+    done = run_command_here(
+        'convert', tmp_path / 'x.pth', '--dry-run', '--into', 'PVTv2:b0', '--averaged'
     )
     assert done.returncode == 2
     assert '--into does not go with --averaged' in done.stdout

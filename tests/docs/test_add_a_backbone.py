@@ -7,7 +7,7 @@ from mmengine.registry import MODELS as ROOT_MODELS
 
 from mmeffvit.registry import MODELS
 from tests.backbones import test_contract as contract
-from tests.docs.pages import TUTORIALS, Workplace, code_blocks, lines_of_code, tool_commands
+from tests.docs.pages import TUTORIALS, Workplace, code_blocks, lines_of_code, page_commands
 
 PAGE = TUTORIALS / 'add_a_backbone.md'
 NAME = 'PlainNet'
@@ -32,7 +32,7 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_backbone_of_the_page_keeps_the_contract_and_trains(workplace, capsys):
-    check_config, complexity = tool_commands(PAGE)
+    check_config, complexity = page_commands(PAGE)
     workplace.run(check_config)  # runs a training step; imports the package by custom_imports
     assert 'no fault' in capsys.readouterr().out
     workplace.run(complexity)

@@ -7,17 +7,17 @@ import cv2
 import numpy as np
 import pytest
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.records import DataSet, Picture
+from mmeffvit.data.write import Split
 from mmeffvit.finetuning.base import Base
-from mmeffvit.finetuning.recipe import Wishes, make_recipe
+from mmeffvit.finetuning.recipe import Overrides, make_recipe
 from mmeffvit.finetuning.weights import Start
-from mmeffvit.finetuning.write_config import config_text
-from mmeffvit.preparation.faults import Findings
-from mmeffvit.preparation.records import DataSet, Picture
-from mmeffvit.preparation.write import Split
+from mmeffvit.finetuning.write_config import write_config
 from mmeffvit.utils.resources import resource_dir
-from tests.docs.pages import TUTORIALS, Workplace, code_blocks, tool_commands
-from tests.preparation.sets import drawn, write_yolo
+from tests.data.sets import drawn, write_yolo
+from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
 
 NAMES = ('bolt', 'nut', 'screw', 'washer')
 DETECTOR = TUTORIALS / 'finetune_detector.md'
@@ -51,9 +51,9 @@ def write_label_maps(folder: Path) -> None:
     (folder / 'classes.txt').write_text('\n'.join(('background', *NAMES)))
 
 
-def written_config(page: Path) -> str:
+def written_config(page: Path, out: Path) -> str:
     """What the command of a page writes for 400 images of 640 x 480 on two cores."""
-    (train,) = (command for command in tool_commands(page) if command[0] == 'mmeffvit train')
+    (train,) = (command for command in page_commands(page) if command[0] == 'train')
     size, epochs = (int(train[train.index(name) + 1]) for name in ('--image-size', '--epochs'))
     data_root, folder = (Path('/home/me', train[index]) for index in (1, 3))
     base = Base.of(MODELS[page])
@@ -65,10 +65,11 @@ def written_config(page: Path) -> str:
         name: Split(folder / 'index' / f'{name}.json', data_root / 'images' / name, count)
         for name, count in (('train', 400), ('val', 100))
     }
-    wishes = Wishes(image_size=size, epochs=epochs, processes=2)
+    overrides = Overrides(image_size=size, epochs=epochs, processes=2)
     start = Start('ImageNet weights of the backbone', keeps_backbone=True)
-    recipe = make_recipe(base, pictures, wishes)
-    return config_text(base, data, splits, recipe, wishes, start, folder)
+    recipe = make_recipe(base, pictures, overrides)
+    write_config(out, base, data, splits, recipe, overrides, start)
+    return out.read_text()
 
 
 def shortened(config: str) -> str:
@@ -82,14 +83,14 @@ def shortened(config: str) -> str:
 
 
 @pytest.mark.parametrize('page', [DETECTOR, SEGMENTOR])
-def test_the_config_of_a_page_is_what_its_command_writes(page):
+def test_the_config_of_a_page_is_what_its_command_writes(page, tmp_path):
     (shown,) = code_blocks(page, 'python')
-    assert shown.strip() == shortened(written_config(page))
+    assert shown.strip() == shortened(written_config(page, tmp_path / 'config.py'))
 
 
 def run_page(page: Path, workplace: Workplace, renamed: dict[str, str]) -> None:
-    for command in tool_commands(page):
-        options = SHORT if command[0] == 'mmeffvit train' else ()
+    for command in page_commands(page):
+        options = SHORT if command[0] == 'train' else ()
         workplace.run([*command, *options], renamed=renamed)
 
 
@@ -103,13 +104,13 @@ def test_the_page_on_detectors_runs_unchanged(workplace, capsys):
     run_page(DETECTOR, workplace, {'epoch_60.pth': 'epoch_1.pth'})
     assert 'not made' not in capsys.readouterr().out
     work_dir = workplace.folder / 'work_dirs' / 'bolts'
-    weights = load_torch_file(work_dir / 'run' / 'best_coco_bbox_mAP_epoch_1.pth')
+    weights = read_content(work_dir / 'run' / 'best_coco_bbox_mAP_epoch_1.pth')
     assert tuple(weights['meta']['dataset_meta']['classes']) == NAMES
     assert len(list((work_dir / 'pictures').glob('*'))) == 4
     assert (work_dir / 'result' / 'errors' / 'bbox' / 'errors.png').is_file()
     assert (work_dir / 'bolts.xml').is_file()
     assert any((work_dir / 'browse').iterdir())
-    (tensorboard, curves) = tool_commands(WATCH)
+    (tensorboard, curves) = page_commands(WATCH)
     workplace.run(curves)
     assert (work_dir / 'curves.png').is_file()
     workplace.run([*tensorboard, '--no-check'], (FROM_SCRATCH, LOGGED, 'work_dir=watched'))
@@ -133,7 +134,7 @@ def test_the_page_on_segmentors_runs_unchanged(workplace, capsys):
     run_page(SEGMENTOR, workplace, {'iter_3000.pth': 'iter_2.pth'})
     assert 'not made' not in capsys.readouterr().out
     work_dir = workplace.folder / 'work_dirs' / 'parts'
-    weights = load_torch_file(work_dir / 'run' / 'best_mIoU_iter_2.pth')
+    weights = read_content(work_dir / 'run' / 'best_mIoU_iter_2.pth')
     assert tuple(weights['meta']['dataset_meta']['classes']) == ('background', *NAMES)
     assert weights['state_dict']['decode_head.conv_seg.weight'].shape[0] == 5
     assert len(list((work_dir / 'pictures').glob('*'))) == 2
@@ -145,7 +146,7 @@ def test_the_line_for_both_backends_fits_the_config_of_the_page(workplace):
 
     (line,) = code_blocks(WATCH, 'python')
     path = workplace.folder / 'mine' / 'bolts.py'
-    path.write_text(written_config(DETECTOR) + line)
+    path.write_text(written_config(DETECTOR, path) + line)
     backends = Config.fromfile(path).visualizer.vis_backends
     built = [VISBACKENDS.get(backend.type).__name__ for backend in backends]
     assert built == ['LocalVisBackend', 'TensorboardVisBackend']

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.docs.pages import TUTORIALS, Workplace, code_blocks, tool_commands
+from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
 
 PAGE = TUTORIALS / 'plug_into_a_config.md'
 CONFIGS = code_blocks(PAGE, 'python')
@@ -17,7 +17,7 @@ CONFIGS = code_blocks(PAGE, 'python')
 def test_a_config_of_the_page_has_no_fault(config, tmp_path, monkeypatch, capsys):
     workplace = Workplace(tmp_path, monkeypatch)
     (tmp_path / 'mine' / 'plugged.py').write_text(config)
-    (command,) = (c for c in tool_commands(PAGE) if c[0] == 'tools/check_config.py')
+    (command,) = (c for c in page_commands(PAGE) if c[0] == 'check')
     workplace.run(command)
     assert 'no fault' in capsys.readouterr().out
 

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from html.parser import HTMLParser
+from importlib import import_module
+from inspect import isclass, isfunction
 from pathlib import Path
 
 import pytest
 from mmengine.config import Config
 
+from mmeffvit.errors import UserError
 from tests.conftest import ROOT
 from tests.docs.pages import code_blocks
 
@@ -66,7 +69,7 @@ def test_a_link_to_nowhere_is_broken():
     page = ROOT / 'README.md'
     assert is_broken(page, 'docs/absent.md')
     assert is_broken(page, 'docs/results.md#absent')
-    assert not is_broken(page, 'docs/results.md#results')
+    assert not is_broken(page, 'docs/results.md#ssdlite')
 
 
 def run_code(code: str) -> dict:
@@ -119,7 +122,7 @@ def spell(pattern: str) -> list[str]:
 
 
 def test_the_first_example_runs(capsys):
-    (code,) = code_blocks(ROOT / 'docs' / 'getting_started.md', 'python')
+    (code,) = code_blocks(ROOT / 'docs' / 'installation.md', 'python')
     run_code(code)
     assert '(16, 32, 64)' in capsys.readouterr().out
 
@@ -177,11 +180,28 @@ def test_the_site_loads_nothing_from_elsewhere(pages):
         assert [link for link in references.loaded if '//' in link] == [], page
 
 
+def public(path: str) -> list[set[str]]:
+    """The classes and functions that a package exports, each under its two names."""
+    if not Path(ROOT, *path.split('.')).is_dir():
+        return [{path}]
+    package = import_module(path)
+    exported = {name: getattr(package, name) for name in package.__all__}
+    return [
+        {f'{path}.{name}', f'{value.__module__}.{name}'}
+        for name, value in exported.items()
+        if isclass(value) or isfunction(value)
+    ]
+
+
 def test_every_name_of_the_api_is_on_the_site_with_its_docstring(site):
     for page in sorted((ROOT / 'docs' / 'api').glob('*.md')):
-        names = re.findall(r'^::: (.+)$', page.read_text(), re.MULTILINE)
+        paths = re.findall(r'^::: (.+)$', page.read_text(), re.MULTILINE)
+        try:
+            names = [name for path in paths for name in public(path)]
+        except UserError:  # a package that it is for is not installed
+            continue
         html = (site / 'api' / page.name).with_suffix('.html').read_text() if names else ''
-        assert [name for name in names if f'id="{name}"' not in html] == []
+        assert [both for both in names if not any(f'id="{n}"' in html for n in both)] == []
         assert html.count('doc-contents') >= len(names)
         assert not re.search(r':(class|func|mod|data):', html)  # roles must be rendered as code
 

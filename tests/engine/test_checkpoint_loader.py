@@ -16,7 +16,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 import mmeffvit  # noqa: F401
 from mmeffvit.engine.checkpoint_loader import load_guarded, sets_values
 from mmeffvit.errors import CheckpointError
-from tests.conftest import ROOT, run_tool
+from tests.conftest import ROOT, run_command, run_python
 
 
 class Payload:
@@ -80,13 +80,56 @@ def test_mmengine_runs_no_code_of_a_checkpoint(served, scheme):
     path = hostile(folder)
     name = f'{address}/{path.name}' if scheme == 'http' else str(path)
     for read in (partial(load_checkpoint, torch.nn.Linear(1, 1)), CheckpointLoader.load_checkpoint):
-        with pytest.raises(CheckpointError, match=r'is refused|no torch checkpoint'):
+        with pytest.raises(CheckpointError, match=r'is rejected|no torch checkpoint'):
             read(name, map_location='cpu')
     assert not (folder / 'trace').exists()
 
 
 def test_every_scheme_of_mmengine_goes_through_the_same_reader():
     assert set(CheckpointLoader._schemes.values()) == {load_guarded}
+
+
+OTHERS = """
+import math
+import torch
+from mmengine.runner.checkpoint import CheckpointLoader, load_checkpoint
+
+CheckpointLoader.register_scheme('mine://', loader=lambda name, place: dict(mine=name))
+CheckpointLoader.register_scheme('s3://', loader=lambda name, place: dict(store=name), force=True)
+import mmeffvit
+
+print(CheckpointLoader.load_checkpoint('mine://a'), CheckpointLoader.load_checkpoint('s3://b'))
+model = torch.nn.Linear(1, 1)
+load_checkpoint(model, 'nan.pth')
+print(math.isnan(model.weight.item()))
+theirs = torch.load('official.pth', weights_only=True)
+print(list(CheckpointLoader.load_checkpoint('official.pth')) == list(theirs))
+state = CheckpointLoader.load_checkpoint('mmeffvit://official.pth')['state_dict']
+print(sorted(state)[:2])
+"""
+
+
+def test_the_package_changes_nothing_that_other_models_load(tmp_path):
+    nan = {'weight': torch.full((1, 1), torch.nan), 'bias': torch.ones(1)}
+    torch.save(nan, tmp_path / 'nan.pth')
+    keys = ('block1.0.norm1.weight', 'patch_embed1.proj.weight', 'head.weight')
+    torch.save({key: torch.ones(1) for key in keys}, tmp_path / 'official.pth')
+    said = run_python('-c', OTHERS, cwd=tmp_path).stdout
+    assert "{'mine': 'mine://a'} {'store': 's3://b'}" in said, said
+    assert said.count('True') == 2
+    assert (
+        "['backbone.stages.0.blocks.0.attention_norm.weight', 'backbone.stem.conv.weight']" in said
+    )
+
+
+def test_our_commands_reject_lost_weights_of_every_module(tmp_path):
+    from mmeffvit.checkpoints.read import allow_non_finite
+
+    torch.save({'weight': torch.full((1, 1), torch.nan)}, tmp_path / 'nan.pth')
+    with allow_non_finite(False), pytest.raises(CheckpointError, match='NaN or infinite values'):
+        CheckpointLoader.load_checkpoint(str(tmp_path / 'nan.pth'))
+    with allow_non_finite(True):
+        assert CheckpointLoader.load_checkpoint(str(tmp_path / 'nan.pth'))['weight'].isnan().all()
 
 
 def test_names_of_model_zoos_lead_to_the_same_reader(served, monkeypatch):
@@ -96,7 +139,7 @@ def test_names_of_model_zoos_lead_to_the_same_reader(served, monkeypatch):
     from mmeffvit.engine import checkpoint_loader
 
     monkeypatch.setitem(checkpoint_loader.NAMED, 'torchvision://', lambda: zoo)
-    with pytest.raises(CheckpointError, match=r'is refused|no torch checkpoint'):
+    with pytest.raises(CheckpointError, match=r'is rejected|no torch checkpoint'):
         mmengine_checkpoint._load_checkpoint('torchvision://resnet50')
     with pytest.raises(CheckpointError, match="has no 'resnet51'; it has resnet50"):
         mmengine_checkpoint._load_checkpoint('torchvision://resnet51')
@@ -119,14 +162,14 @@ def test_backbones_of_mmdet_load_what_is_harmless_and_run_nothing(served):
             torch.testing.assert_close(target.state_dict()[key], value)
         hostile(folder)
         init_cfg = dict(type='Pretrained', checkpoint=f'{address}/payload.pth')
-        with pytest.raises(CheckpointError, match=r'is refused|no torch checkpoint'):
+        with pytest.raises(CheckpointError, match=r'is rejected|no torch checkpoint'):
             MODELS.build(dict(settings, init_cfg=init_cfg)).init_weights()
     assert not (folder / 'trace').exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('option', ['load_from', 'model.backbone.init_cfg'])
-def test_training_from_an_address_refuses_it_in_one_line(served, shapes, tmp_path, option):
+def test_training_from_an_address_rejects_it_in_one_line(served, shapes, tmp_path, option):
     folder, address = served
     name = f'{address}/{hostile(folder).name}'
     value = name if option == 'load_from' else f"dict(type='Pretrained', checkpoint='{name}')"
@@ -135,7 +178,7 @@ def test_training_from_an_address_refuses_it_in_one_line(served, shapes, tmp_pat
         options += [f'model.backbone.init_cfg.checkpoint={name}']
     else:
         options = [f'load_from={value}']
-    run = run_tool(
+    run = run_command(
         'train', 'configs/maskrcnn_swiftformer_xs_shapes.py', '--work-dir', tmp_path / 'run',
         '--cfg-options', f'data_root={shapes}/', *options, env={'TORCH_HOME': str(tmp_path)},
     )  # fmt: skip
@@ -213,7 +256,9 @@ def test_a_file_is_compared_with_the_hash_in_its_name(served):
         load_guarded(f'{address}/resnet-0a1b2c3d.pth')
 
 
-@pytest.mark.parametrize('name', ['http://a b/c.pth', 'http://[::1/c.pth', 'http://host/'])
+@pytest.mark.parametrize(
+    'name', ['http://a b/c.pth', 'http://[::1/c.pth', 'http://host/', 'http://host/a/..']
+)
 def test_addresses_of_no_file_are_named(name):
     with pytest.raises(CheckpointError, match='is no address'):
         load_guarded(name)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmeffvit.checkpoints.read import load_torch_file
-from tests.conftest import ROOT, run_python, run_tool_here
+from mmeffvit.checkpoints.read import read_content
+from tests.conftest import ROOT, run_command_here, run_python
 
 # batch norm in eval mode and no random augmentation: then the only difference left between one
 # process and two is the order in which gradients are summed
@@ -107,7 +107,7 @@ def hook_writes_to(folder: Path) -> Iterator[None]:
 def one_process(config, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('one')
     with hook_writes_to(folder):
-        run = run_tool_here('train', config, '--work-dir', folder, '--seed', 0)
+        run = run_command_here('train', config, '--work-dir', folder, '--seed', 0)
     assert run.returncode == 0, run.stdout
     return folder
 
@@ -132,7 +132,7 @@ def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_
     assert one[-1] < one[0]
     # float32, six steps of gradients summed in another order
     np.testing.assert_allclose(two, one, rtol=1e-4)
-    weights = [load_torch_file(f / 'iter_6.pth')['state_dict'] for f in (one_process, tmp_path)]
+    weights = [read_content(f / 'iter_6.pth')['state_dict'] for f in (one_process, tmp_path)]
     for key, value in weights[0].items():
         torch.testing.assert_close(weights[1][key], value, rtol=1e-3, atol=1e-5, msg=key)
 
@@ -140,7 +140,7 @@ def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_
 @pytest.mark.slow
 def test_a_segmentor_is_evaluated_and_drawn(config, one_process, tmp_path):
     with hook_writes_to(tmp_path):
-        run = run_tool_here(
+        run = run_command_here(
             'test', config, one_process / 'iter_6.pth', '--work-dir', tmp_path,
             '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
         )  # fmt: skip

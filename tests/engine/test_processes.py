@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.cli.arguments import add_cfg_options
-from mmeffvit.engine.launch import RunOptions
+from mmeffvit.engine.options import RunOptions
 from mmeffvit.engine.processes import to_texts, train_in_processes
 from mmeffvit.errors import UserError
-from tests.conftest import ROOT
-from tests.preparation.sets import write_yolo
+from tests.data.sets import write_yolo
 
 OPTIONS = {
     'a.b': 3,
@@ -61,16 +60,19 @@ def test_sigterm_ends_all_processes(tmp_path):
     """Of the command, not of torchrun: no process may go on."""
     root = write_yolo(tmp_path / 'bolts', 16)
     arguments = (root, '--work-dir', tmp_path / 'work', '--weights', 'none', '--batch', 4)
-    command = [sys.executable, ROOT / 'tools' / 'train.py', *arguments, '--processes', 2]
+    command = [sys.executable, '-m', 'mmeffvit', 'train', *arguments, '--processes', 2]
     with (tmp_path / 'log').open('w') as log:
         run = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 240
-    while 'Epoch(train)' not in (tmp_path / 'log').read_text():
-        assert time.monotonic() < deadline
-        assert run.poll() is None, (tmp_path / 'log').read_text()[-2000:]
-        time.sleep(0.5)
-    run.send_signal(signal.SIGTERM)
-    assert run.wait(60) == 128 + signal.SIGTERM
+    try:
+        deadline = time.monotonic() + 240
+        while 'epoch ' not in (tmp_path / 'log').read_text():
+            assert time.monotonic() < deadline
+            assert run.poll() is None, (tmp_path / 'log').read_text()[-2000:]
+            time.sleep(0.5)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 128 + signal.SIGTERM
+    finally:
+        run.kill()  # of a test that failed
     said = (tmp_path / 'log').read_text()
     assert 'with --resume' in said or 'no checkpoint was saved' in said
     assert str(tmp_path / 'work') not in list(running())

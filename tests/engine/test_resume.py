@@ -12,9 +12,9 @@ from subprocess import CompletedProcess
 import pytest
 import torch
 
-from mmeffvit.checkpoints.read import load_torch_file
-from mmeffvit.engine.resume import latest_checkpoint
-from tests.conftest import ROOT, run_tool, run_tool_here
+from mmeffvit.checkpoints.read import read_content
+from mmeffvit.zoo.runs import latest_checkpoint
+from tests.conftest import ROOT, run_command, run_command_here
 
 TINY = """
 _base_ = BASE
@@ -54,14 +54,14 @@ def train(
 ) -> CompletedProcess[str]:
     env = {'KILL_AFTER': str(kill_after), 'KILL_SIGNAL': str(int(by))}
     env['PYTHONPATH'] = str(Path(__file__).parent)
-    return run_tool(*command(*arguments), env=env)
+    return run_command(*command(*arguments), env=env)
 
 
 @pytest.fixture
 def train_here(monkeypatch) -> Callable[..., CompletedProcess[str]]:
     """The same in this process, where no kill is wanted."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    return lambda *arguments: run_tool_here(*command(*arguments))
+    return lambda *arguments: run_command_here(*command(*arguments))
 
 
 @pytest.fixture(scope='module')
@@ -76,11 +76,11 @@ def uninterrupted(config, shapes, tmp_path_factory) -> Path:
 def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted, tmp_path):
     # 3 iterations an epoch: the kill falls into the middle of the second
     assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
-    assert latest_checkpoint(tmp_path).name == 'epoch_1.pth'
+    assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
     run = train(config, tmp_path, shapes, '--resume')
     assert run.returncode == 0, run.stdout
-    expected = load_torch_file(uninterrupted / 'epoch_3.pth')
-    resumed = load_torch_file(tmp_path / 'epoch_3.pth')
+    expected = read_content(uninterrupted / 'epoch_3.pth')
+    resumed = read_content(tmp_path / 'epoch_3.pth')
     assert resumed['meta']['iter'] == expected['meta']['iter'] == 9
     for key, value in expected['state_dict'].items():
         # the same operations on the same numbers with the same threads
@@ -92,12 +92,12 @@ def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterr
     for name in ('epoch_2.pth', 'epoch_3.pth'):
         content = (uninterrupted / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
-    run = train(config, tmp_path, shapes, '--resume')
+    run = train(config, tmp_path, shapes, '--resume', '--verbose')
     assert run.returncode == 0, run.stdout
     assert 'epoch_3.pth is truncated or damaged' in run.stdout
     assert 'Load checkpoint from' in run.stdout
     assert f'{tmp_path}/epoch_2.pth' in run.stdout
-    assert load_torch_file(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
+    assert read_content(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
 
 
 @pytest.mark.slow
@@ -124,10 +124,9 @@ def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
 ):
     run = train(config, tmp_path, shapes, kill_after=5, by=number)
     assert run.returncode == code, run.stdout
-    last = run.stdout.strip().splitlines()[-2:]
-    assert last[0] == 'interrupted'
-    assert f'{tmp_path}/epoch_1.pth' in last[1]
-    assert '--resume' in last[1]
+    last = run.stdout.strip().splitlines()[-1]
+    assert last.startswith(f'interrupted; the last checkpoint is {tmp_path}/epoch_1.pth: ')
+    assert last.endswith('with --resume to continue')
     assert 'Traceback' not in run.stdout
 
 
@@ -140,7 +139,7 @@ def make_unreadable(work_dir: Path, valid: bytes) -> None:
     places['empty'].touch()
     places['one byte'].write_bytes(b'\x80')
     places['flipped directory'].write_bytes(valid[:-200] + bytes(255 - b for b in valid[-200:]))
-    places['refused'].write_bytes(pickle.dumps(os.system, 2))
+    places['rejected'].write_bytes(pickle.dumps(os.system, 2))
     os.mkfifo(places['pipe'])
     torch.save({'weight': torch.ones(1)}, places['bare state dict'])
     torch.save([torch.ones(1)], places['list'])
@@ -148,7 +147,7 @@ def make_unreadable(work_dir: Path, valid: bytes) -> None:
 
 
 UNREADABLE = (
-    'folder', 'loop', 'dangling link', 'empty', 'one byte', 'flipped directory', 'refused', 'pipe',
+    'folder', 'loop', 'dangling link', 'empty', 'one byte', 'flipped directory', 'rejected', 'pipe',
     'bare state dict', 'list', 'tensor',
 )  # fmt: skip
 
@@ -158,7 +157,7 @@ def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tm
     valid = (uninterrupted / 'epoch_2.pth').read_bytes()
     (tmp_path / 'epoch_2.pth').write_bytes(valid)
     make_unreadable(tmp_path, valid)
-    assert latest_checkpoint(tmp_path) == tmp_path / 'epoch_2.pth'
+    assert latest_checkpoint(tmp_path).path == tmp_path / 'epoch_2.pth'
     for number, name in enumerate(UNREADABLE, 3):
         assert f'epoch_{number}.pth' in log.text, name
 
@@ -187,11 +186,32 @@ def rename_weight(content: dict) -> None:
     state['other'] = state.pop(next(iter(state)))
 
 
+def change_all(content: dict, kind: torch.dtype) -> None:
+    state = content['state_dict']
+    floats = {key: value.to(kind) for key, value in state.items() if value.is_floating_point()}
+    content['state_dict'] = {**state, **floats}
+
+
 MISFITS = {
-    'shape': (lambda content: change_weight(content, lambda w: w[:1]), 'size mismatch'),
+    'half': (lambda content: change_all(content, torch.half), 'float16 in the file, torch.float32'),
+    'double': (lambda content: change_all(content, torch.double), 'float64 in the file'),
+    'negative iteration': (
+        lambda content: content['meta'].update(iter=-5), 'meta.iter is -5; it must be an integer'),
+    'huge iteration': (
+        lambda content: content['meta'].update(iter=10**9),
+        'meta.iter is 1000000000, and the config trains to 9'),
+    'text epoch': (
+        lambda content: content['meta'].update(epoch='2'), "meta.epoch is '2'; it must be an int"),
+    'seed': (lambda content: content['meta'].update(seed='x'), "meta.seed is 'x'; it must be"),
+    'classes': (
+        lambda content: content['meta'].update(dataset_meta=dict(classes=[1])),
+        r'meta.dataset_meta.classes is \[1\]; it must be a list of names'),
+    'meta': (lambda content: content.update(meta=5), 'meta is 5; it must be a dict'),
+    'hub': (lambda content: content['message_hub'].pop('log_scalars'), 'lacks message_hub.log_sc'),
+    'shape': (lambda content: change_weight(content, lambda w: w[:1]), 'of another shape'),
     'integers': (lambda content: change_weight(content, torch.Tensor.int), 'torch.int32'),
     'not finite': (lambda content: change_weight(content, lambda w: w / 0), 'NaN or infinite'),
-    'keys': (rename_weight, r'Unexpected key|unexpected key'),
+    'keys': (rename_weight, r'not in the model \(1\): other'),
     'no optimizer': (lambda content: without(content, 'optimizer'), 'it lacks optimizer'),
     'no epoch': (lambda content: content['meta'].pop('epoch'), 'it lacks meta.epoch'),
     'another optimizer': (
@@ -207,7 +227,7 @@ MISFITS = {
 @pytest.mark.parametrize('name', MISFITS)
 def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, train_here, name):
     misfit, words = MISFITS[name]
-    content = deepcopy(load_torch_file(uninterrupted / 'epoch_2.pth'))
+    content = deepcopy(read_content(uninterrupted / 'epoch_2.pth'))
     misfit(content)
     torch.save(content, tmp_path / 'epoch_2.pth')
     run = train_here(config, tmp_path / 'run', shapes, '--resume', tmp_path / 'epoch_2.pth')
@@ -219,7 +239,7 @@ def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, train_here,
 
 @pytest.mark.slow
 def test_the_config_inside_a_checkpoint_is_not_run(config, shapes, uninterrupted, tmp_path):
-    content = load_torch_file(uninterrupted / 'epoch_2.pth')
+    content = read_content(uninterrupted / 'epoch_2.pth')
     trace = tmp_path / 'trace'
     content['meta']['config'] = f'__import__("pathlib").Path({str(trace)!r}).touch()'
     torch.save(content, tmp_path / 'epoch_2.pth')
@@ -230,8 +250,10 @@ def test_the_config_inside_a_checkpoint_is_not_run(config, shapes, uninterrupted
 
 
 def test_numbers_decide_which_checkpoint_is_newest(tmp_path):
-    content = {'meta': dict(epoch=1, iter=1), 'state_dict': {}, 'message_hub': {}, 'optimizer': {}}
+    hub = dict(log_scalars={}, runtime_info={}, resumed_keys={})
+    content = {'meta': dict(epoch=1, iter=1), 'state_dict': {'a': torch.ones(1)}}
+    content |= {'message_hub': hub, 'optimizer': {}}
     for name in ('epoch_9', 'epoch_10', 'best_coco_bbox_mAP_epoch_11'):
         torch.save(content, tmp_path / f'{name}.pth')
-    assert latest_checkpoint(tmp_path).name == 'epoch_10.pth'
+    assert latest_checkpoint(tmp_path).path.name == 'epoch_10.pth'
     assert latest_checkpoint(tmp_path / 'empty') is None

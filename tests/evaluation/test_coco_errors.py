@@ -247,7 +247,7 @@ class Malicious:
 @pytest.mark.parametrize(
     ('name', 'content', 'message'),
     [
-        ('bad.pkl', pickle.dumps([Malicious()]), r'refused: it asks for posix\.system'),
+        ('bad.pkl', pickle.dumps([Malicious()]), r'rejected: it asks for posix\.system'),
         ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), 'no predictions of a detector'),
         ('cut.json', b'[{"image_id": 0', 'not valid JSON'),
         ('none.json', b'[]', 'has no detections'),

@@ -9,11 +9,12 @@ import cv2
 import pytest
 import torch
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import load_config
-from mmeffvit.engine.launch import RunOptions, evaluate, open_test
+from mmeffvit.engine.evaluate import evaluate, open_test
 from mmeffvit.engine.metrics import in_percent
-from tests.conftest import ROOT, run_tool_here
+from mmeffvit.engine.options import RunOptions
+from tests.conftest import ROOT, run_command_here
 from tests.inference.untrained import save_untrained
 from tests.learning.cases import CASES
 
@@ -26,12 +27,12 @@ def segmentor(ade_shapes, tmp_path_factory) -> tuple[Path, Path]:
 
 
 def analyze(config: Path, checkpoint: Path, out: Path, *arguments: object):
-    return run_tool_here('analyze_heads', config, checkpoint, '--out', out, *arguments)
+    return run_command_here('analyze-heads', config, checkpoint, '--out', out, *arguments)
 
 
 def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, tmp_path):
     config, checkpoint = segmentor
-    arguments = '--layers', 'stages.2', 'stages.3.blocks.0'
+    arguments = '--keep-one', '--layers', 'stages.2', 'stages.3.blocks.0'
     run = analyze(config, checkpoint, tmp_path, *arguments)
     assert run.returncode == 0, run.stdout
     table = json.loads((tmp_path / 'heads.json').read_text())
@@ -40,8 +41,14 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
     assert {name: len(heads) for name, heads in layers.items()} == dict(
         zip(names, (5, 8), strict=True)
     )
-    content = load_torch_file(checkpoint)
+    content = read_content(checkpoint)
     whole = content['state_dict'][f'{names[0]}.proj.weight']
+    weight = torch.zeros_like(whole)
+    weight[:, 4:8] = whole[:, 4:8]
+    content['state_dict'][f'{names[0]}.proj.weight'] = weight
+    torch.save(content, tmp_path / 'one.pth')
+    _, metrics = evaluate(str(config), str(tmp_path / 'one.pth'), RunOptions(tmp_path / 'e'))
+    assert layers[names[0]][1]['alone'] == in_percent(metrics)
     found = []
     for head in (1, 3):
         weight = whole.clone()

@@ -9,13 +9,13 @@ import onnxruntime
 import pytest
 import torch
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import ShapesSpec
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import fit_batch
-from tests.conftest import run_command_here, run_tool_here
-from tests.preparation.sets import files_in, polygon_line, write_maps, write_yolo
+from tests.conftest import run_command_here
+from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 
 FAST = ('--epochs', 1, '--weights', 'none', '--processes', 1)
 SPEC = ShapesSpec(side=64, max_objects=2)
@@ -27,7 +27,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     before = files_in(root)
     work_dir = tmp_path / 'work'
     options = ('--export', '.onnx', *FAST, '--processes', 2, '--batch', 'auto')
-    run = run_tool_here('train', root, '--work-dir', work_dir, *options)
+    run = run_command_here('train', root, '--work-dir', work_dir, *options)
     assert run.returncode == 0, run.stdout
     assert files_in(root) == before
     assert f'{root}: YOLO, 4 classes' in run.stdout
@@ -62,35 +62,34 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     with pytest.raises(UserError, match='two images do not fit'):
         fit_batch.largest_batch(config, 4, 1)
     assert load_config(config).model.backbone.init_cfg is None
-    again = run_tool_here('train', root, '--work-dir', work_dir, *FAST)
+    again = run_command_here('train', root, '--work-dir', work_dir, *FAST)
     assert again.returncode == 2
     assert 'has a run already: continue it with --resume' in again.stdout
-    for tool in ('check_config', 'check_dataset'):
-        checked = run_tool_here(tool, config)
-        assert checked.returncode == 0, checked.stdout
+    checked = run_command_here('check', config)
+    assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.slow
 def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
     arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
-    early = run_tool_here(*arguments, '--resume')
+    early = run_command_here(*arguments, '--resume')
     assert early.returncode == 2
     assert 'no run to resume' in early.stdout
-    assert run_tool_here(*arguments).returncode == 0
-    resumed = run_tool_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
+    assert run_command_here(*arguments).returncode == 0
+    resumed = run_command_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
     assert resumed.returncode == 0, resumed.stdout
     bare = tmp_path / 'bare.pth'
-    torch.save(load_torch_file(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
+    torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
     changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
-    started = run_tool_here(
+    started = run_command_here(
         'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--processes', 1,
         '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
     )  # fmt: skip
     assert started.returncode == 0, started.stdout
     assert 'CachedMosaic' in (tmp_path / 'next' / 'rtmdet_swiftformer_xs.py').read_text()
-    assert 'Switch pipeline now!' in started.stdout
     run = tmp_path / 'next' / 'run'
+    assert 'Switch pipeline now!' in (run / 'console.log').read_text()
     assert (run / 'epoch_2.pth').is_file()
     assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
     assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_1\.pth\n', started.stdout)
@@ -105,7 +104,7 @@ def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path):
     else:
         write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
     model = () if kind == 'maps' else ('--model', 'segformer_swiftformer_xs_ade20k')
-    run = run_tool_here(
+    run = run_command_here(
         'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64,
         '--export', 'none',
     )  # fmt: skip
@@ -119,7 +118,7 @@ def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path):
 @pytest.mark.slow
 def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
-    run = run_tool_here(
+    run = run_command_here(
         'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
         *FAST, '--image-size', 64, '--balance', '--accumulate', 2, '--export', 'none',
     )  # fmt: skip
@@ -149,7 +148,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
 def test_mistakes_end_in_one_message_before_training(arguments, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_yolo(tmp_path / 'data')
-    run = run_tool_here('train', *arguments)
+    run = run_command_here('train', *arguments)
     assert run.returncode == 2, run.stdout
     assert words in run.stdout
     assert 'Traceback' not in run.stdout

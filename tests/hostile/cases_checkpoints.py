@@ -66,21 +66,21 @@ def pickle_cases(world: World, more: int) -> Iterator[Case]:
                 yield Case(
                     'checkpoints: pickles', f'{what}, {kind}, {how}', load('model.pth'),
                     write('model.pth', form(body), write_others, needs(world, *MODEL)),
-                    expect='either' if is_read else 'refuse',
+                    expect='either' if is_read else 'reject',
                     says=() if is_read else ('model.pth',),
                 )  # fmt: skip
         yield Case(
             'predictions: pickles', what, read_predictions('found.pkl'),
             write('found.pkl', FORMATS['pickle'](body), write_others),
-            expect='either' if what in HARMLESS else 'refuse',
+            expect='either' if what in HARMLESS else 'reject',
         )  # fmt: skip
 
 
 def good(world: World, **changes: Any) -> dict[str, Any]:
     """A checkpoint of the detector's run."""
-    from mmeffvit.checkpoints.read import load_torch_file
+    from mmeffvit.checkpoints.read import read_content
 
-    content = load_torch_file(world / 'run/epoch_2.pth')
+    content = read_content(world / 'run/epoch_2.pth')
     return {**content, **changes}
 
 
@@ -104,7 +104,7 @@ def stretched(size: int) -> torch.Tensor:
     return torch.zeros(1).expand(size)
 
 
-# what the values of a checkpoint may be, and which commands must refuse it
+# what the values of a checkpoint may be, and which commands must reject it
 MODELS = ('test', 'predict', 'export')
 CONTENTS: dict[str, tuple[Callable[[World], Any], tuple[str, ...]]] = {
     'list': (lambda w: [torch.ones(2)], tuple(LOADERS)),
@@ -163,19 +163,19 @@ TOLERANT = ('mmengine',)  # gives back what the file holds
 
 def content_cases(world: World, more: int) -> Iterator[Case]:
     expensive = [name for name in LOADERS if name not in READERS]
-    for number, (what, (make, refusing)) in enumerate(CONTENTS.items()):
+    for number, (what, (make, rejecting)) in enumerate(CONTENTS.items()):
         chosen = list(LOADERS) if more > 1 else [
             list(READERS)[number % 2],
-            *(name for name in ('predict', 'resume') if refusing == (name,)),
-            *(name for name in expensive[number % 7 :] + expensive if name in refusing[:7]),
-        ][: 2 + (refusing == ('resume',))]  # fmt: skip
+            *(name for name in ('predict', 'resume') if rejecting == (name,)),
+            *(name for name in expensive[number % 7 :] + expensive if name in rejecting[:7]),
+        ][: 2 + (rejecting == ('resume',))]  # fmt: skip
         for how in dict.fromkeys(chosen):
-            must = how in refusing and how not in TOLERANT
+            must = how in rejecting and how not in TOLERANT
             yield Case(
                 'checkpoints: content', f'{what}, {how}', LOADERS[how]('model.pth'),
                 write('model.pth', partial(lambda make: saved(make(world)), make),
                       needs(world, *MODEL)),
-                expect='refuse' if must else 'either', says=('model.pth',) if must else (),
+                expect='reject' if must else 'either', says=('model.pth',) if must else (),
             )  # fmt: skip
     for how, load in LOADERS.items():  # what is right passes
         if how == 'export' and more == 1:
@@ -307,7 +307,7 @@ def zip_cases(world: World) -> Iterator[Case]:
             yield Case(
                 'checkpoints: archives', f'{what}, {name}', read('model.pth'),
                 write('model.pth', partial(lambda f: f(archive(world)), change)),
-                expect='either' if what in READABLE_ZIPS else 'refuse',
+                expect='either' if what in READABLE_ZIPS else 'reject',
             )  # fmt: skip
 
 
@@ -364,12 +364,12 @@ READABLE_SAFETENSORS = {'twice the same key', 'no tensors', 'strange dtype'}
 
 def safetensors_cases(world: World) -> Iterator[Case]:
     for number, (what, content) in enumerate(SAFETENSORS.items()):
-        chosen = ['read_checkpoint'] + (['convert'] if number % 3 == 0 else [])
+        chosen = ['open_checkpoint'] + (['convert'] if number % 3 == 0 else [])
         for how in chosen:
             yield Case(
                 'checkpoints: safetensors', f'{what}, {how}', LOADERS[how]('a.safetensors'),
                 write('a.safetensors', content), says=('a.safetensors',),
-                expect='either' if what in READABLE_SAFETENSORS else 'refuse',
+                expect='either' if what in READABLE_SAFETENSORS else 'reject',
             )  # fmt: skip
     yield Case(
         'checkpoints: safetensors', 'good', LOADERS['init_cfg']('backbone.safetensors'),
@@ -449,7 +449,7 @@ def path_cases(world: World) -> Iterator[Case]:
                 if os.path.lexists(folder / name):
                     (folder / name).rename(folder / other)
 
-            read = read_predictions if suffix == '.pkl' else LOADERS['read_checkpoint']
+            read = read_predictions if suffix == '.pkl' else LOADERS['open_checkpoint']
             yield Case('checkpoints: paths', f'{kind}, {suffix}', read(other), rename)
 
 
@@ -498,10 +498,11 @@ def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
     """Random damage, some of it where the structure of the file is."""
     from safetensors.torch import load_file
 
-    from mmeffvit.checkpoints.read import load_torch_file, read_checkpoint
+    from mmeffvit.checkpoints import open_checkpoint
+    from mmeffvit.checkpoints.read import read_content
 
     content = archive(world)
-    state = {k: v.clone() for k, v in load_torch_file(world / 'backbone.pth')['state_dict'].items()}
+    state = {k: v.clone() for k, v in read_content(world / 'backbone.pth')['state_dict'].items()}
     header = len(content) - directory_size(content)
     places = (('anywhere', 0, len(content)), ('list', header, len(content) - header),
               ('pickle', 0, 20_000))  # fmt: skip
@@ -512,7 +513,7 @@ def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
             return damaged_near(content, start, width, dice('zip', seed, number))
 
         def read(folder: Path) -> None:
-            same_tensors(lambda: load_torch_file('model.pth')['state_dict'], state)
+            same_tensors(lambda: read_content('model.pth')['state_dict'], state)
 
         yield Case('checkpoints: random', f'archive {number}, {where}', read,
                    write('model.pth', make), expect='either')  # fmt: skip
@@ -525,7 +526,7 @@ def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
         for what, name, source, width, read in (
             ('old format', 'old.pth', old, 20_000, READERS['mmengine']('old.pth')),
             ('safetensors', 'a.safetensors', loose, length + 8,
-             lambda folder: read_checkpoint(Path('a.safetensors'))),
+             lambda folder: open_checkpoint(Path('a.safetensors'))),
             ('predictions', 'found.pkl', found, len(found), read_predictions('found.pkl')),
         ):  # fmt: skip
             yield Case(

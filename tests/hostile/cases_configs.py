@@ -14,17 +14,17 @@ from .world import World, dice
 COMMANDS: dict[str, Callable[[str], Any]] = {
     'train': lambda name: train(config=name),
     'test': lambda name: command('test', name, 'run/epoch_2.pth', '--work-dir', 'work'),
-    'check_config': lambda name: command('check_config', name),
-    'check_dataset': lambda name: command('check_dataset', name),
+    'check the model': lambda name: command('check', name, '--no-data'),
+    'check the data': lambda name: command('check', name, '--no-model'),
     'complexity': lambda name: command('complexity', name),
     'browse': lambda name: command('browse', name, '--out-dir', 'browsed'),
     'predict': lambda name: command(
         'predict', name, 'run/epoch_2.pth', 'shapes/val2017', '--out-dir', 'pictures'
     ),
     'export': lambda name: command('export', name, 'run/epoch_2.pth', 'out.onnx'),
-    'per_class': lambda name: command('per_class', name, 'found.pkl', '--out-dir', 'classes'),
+    'per-class': lambda name: command('per-class', name, 'found.pkl', '--out-dir', 'classes'),
 }
-WITHOUT_MODEL = ('check_dataset', 'browse', 'per_class')
+WITHOUT_MODEL = ('check the data', 'browse', 'per-class')
 READY = ('detector.py', 'shapes', 'run/epoch_2.pth', 'found.pkl')
 
 
@@ -40,20 +40,20 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         for how in names if more > 1 else dict.fromkeys((names[number % len(names)], 'complexity')):
             is_read = how in WITHOUT_MODEL and 'model' in what
             yield Case('configs: files', f'{what}, {how}', COMMANDS[how](name),
-                       partial(prepare, make), expect='either' if is_read else 'refuse',
+                       partial(prepare, make), expect='either' if is_read else 'reject',
                        codes=(1, 2) if how.startswith('check') else (2,))  # fmt: skip
     for number, options in enumerate(OPTIONS):
         if more > 1 or number % 2:
             yield Case('configs: values', f'{" ".join(options)[:60]}, train', train(*options),
                        ready)  # fmt: skip
         if more > 1:
-            for how in ('check_config', 'check_dataset'):
+            for how in ('check the model', 'check the data'):
                 yield Case('configs: values', f'{" ".join(options)[:60]}, {how}',
                            command(how, 'detector.py', '--cfg-options', *options), ready,
                            expect='either', codes=(1, 2))  # fmt: skip
     for option in MISFITS:
-        yield Case('configs: values', f'{option}, check_config',
-                   command('check_config', 'detector.py', '--cfg-options', option), ready,
+        yield Case('configs: values', f'{option}, check',
+                   command('check', 'detector.py', '--no-data', '--cfg-options', option), ready,
                    codes=(1, 2))  # fmt: skip
     for what, arguments in ARGUMENTS.items():
         yield Case('configs: arguments', what, command(*arguments), ready)
@@ -202,7 +202,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
         'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--layers', 'nothing',
         '--out', 'o'),
     'heads of a model without': (
-        'analyze_heads', 'detector.py', 'run/epoch_2.pth', '--out', 'o'),
+        'analyze-heads', 'detector.py', 'run/epoch_2.pth', '--out', 'o'),
     'prune heads that are not there': (
         'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'o.pth'),
     'prune to more': ('prune', 'detector.py', 'run/epoch_2.pth', '--keep', 7, '--out', 'o.pth'),
@@ -213,7 +213,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
         'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'detector.py'),
     'browse a negative number': ('browse', 'detector.py', '--number', -3, '--out-dir', 'o'),
     'browse nothing': ('browse', 'detector.py', '--number', 0, '--out-dir', 'o'),
-    'check a negative number': ('check_dataset', 'detector.py', '--num-images', -3),
+    'check a negative number': ('check', 'detector.py', '--num-images', -3),
     'predict at a score of 7': (
         'predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--score-thr', 7),
     'predict at no score': (
@@ -236,6 +236,6 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     'suite on 0 GPUs': ('suite', 'detector.py', '--work-dir', 'w', '--gpus', 0),
     'suite with negative GPUs': (
         'suite', 'detector.py', '--work-dir', 'w', '--gpus', -4, '--print', 'slurm'),
-    'curves of nothing': ('plot_curves', 'nothing'),
-    'VOC from nothing': ('prepare_voc_coco', '--coco', 'nothing', '--voc', 'no', '--out', 'o'),
+    'curves of nothing': ('curves', 'nothing'),
+    'VOC from nothing': ('prepare-voc-coco', '--coco', 'nothing', '--voc', 'no', '--out', 'o'),
 }  # fmt: skip

@@ -25,7 +25,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         if more == 1 and number % 2 and not {'pipe', 'device', 'giant'} & set(what.split()):
             continue
         yield Case('images', f'{what} alone', predict('in'), partial(alone, world, make),
-                   expect='either' if what in TOLERATED else 'refuse', codes=(1, 2))  # fmt: skip
+                   expect='either' if what in TOLERATED else 'reject', codes=(1, 2))  # fmt: skip
     for what, make in BAD.items():
         if what == 'folder without permission':
             continue  # nothing can be put there
@@ -50,7 +50,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                    partial(alone, world, spoil), expect='either', codes=(1, 2))  # fmt: skip
     for number, what in enumerate(BAD):
         if more > 1 or number % 4 == 0:
-            yield Case('images', f'{what}, OnnxPredictor', by_onnx,
+            yield Case('images', f'{what}, ExportedPredictor', by_onnx,
                        partial(alone, world, BAD[what]), expect='either')  # fmt: skip
             yield Case('images', f'{what}, attention', command(
                 'attention', 'SwiftFormer:xs', *NAMES.get(what, ('in/x.png',)), '--out', 'maps'
@@ -62,9 +62,9 @@ def predict(*inputs: str, out: str = 'pictures') -> Callable[[Path], None]:
 
 
 def by_onnx(folder: Path) -> None:
-    from mmeffvit.deploy.predictor.predictor import OnnxPredictor
+    from mmeffvit import ExportedPredictor
 
-    predictor = OnnxPredictor('model.onnx')
+    predictor = ExportedPredictor('model.onnx')
     predictor('in', out_dir='pictures')
 
 

@@ -27,7 +27,7 @@ FILES: dict[str, tuple[object, ...]] = {
     '.safetensors': ('convert', 'backbone.pth', 'OUT'),
     '.pth': ('convert', 'backbone.pth', 'OUT'),
     '.json of the complexity': ('complexity', 'SwiftFormer:xs', '--json', 'OUT'),
-    '.png': ('plot_curves', 'run', '--out', 'OUT'),
+    '.png': ('curves', 'run', '--out', 'OUT'),
 }
 FOLDERS: dict[str, tuple[object, ...]] = {
     'pictures': (*PREDICT, '--out-dir', 'OUT'),
@@ -44,9 +44,9 @@ FOLDERS: dict[str, tuple[object, ...]] = {
     'work dir of a test': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'OUT'),
     'shown': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'w', '--show-dir', 'OUT'),
     'browsed': ('browse', 'detector.py', '--out-dir', 'OUT'),
-    'classes': ('per_class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
-    'errors': ('analyze_errors', 'found.pkl', 'OUT', '--ann', VAL),
-    'heads': ('analyze_heads', 'detector.py', 'run/epoch_2.pth', '--out', 'OUT'),
+    'classes': ('per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
+    'errors': ('errors', 'found.pkl', 'OUT', '--ann', VAL),
+    'heads': ('analyze-heads', 'detector.py', 'run/epoch_2.pth', '--out', 'OUT'),
     'attention': ('attention', 'SwiftFormer:xs', 'images/a.jpg', '--out', 'OUT'),
     'suite': ('suite', 'detector.py', '--work-dir', 'OUT'),
 }
@@ -68,9 +68,9 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             name = f'closed/out{suffix}' if 'closed' in what else f'out{suffix}'
             name = f'out{suffix}/out{suffix}' if 'below' in what else name
             yield Case('outputs', f'{kind}: {what}', with_output(arguments, name),
-                       partial(prepare, make, name), expect='refuse')  # fmt: skip
+                       partial(prepare, make, name), expect='reject')  # fmt: skip
         yield Case('outputs', f'{kind}: another ending', with_output(arguments, 'out.xyz'), ready,
-                   expect='either' if 'complexity' in kind else 'refuse')  # fmt: skip
+                   expect='either' if 'complexity' in kind else 'reject')  # fmt: skip
         if 'convert' not in arguments and 'export' not in arguments:  # which takes long
             yield Case('outputs', f'{kind}: a file to replace',
                        with_output(arguments, f'o{suffix}'),
@@ -85,7 +85,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                        partial(prepare, make, name))  # fmt: skip
     for what, arguments in OVER.items():
         yield Case('outputs', what, command(*arguments), ready,
-                   expect='either' if 'beside' in what else 'refuse')  # fmt: skip
+                   expect='either' if 'beside' in what else 'reject')  # fmt: skip
     yield from full_disk_cases(ready, more)
     yield from run_cases(ready)
 
@@ -135,7 +135,7 @@ OVER: dict[str, tuple[object, ...]] = {
     'convert over its source': ('convert', 'backbone.pth', 'backbone.pth'),
     'results over the annotations': (*PREDICT, '--no-pictures', '--out', 'images'),
     'generated data over others': ('demo', '--out', 'images/a.jpg'),
-    'classes beside the results': ('per_class', 'detector.py', 'found.pkl'),
+    'classes beside the results': ('per-class', 'detector.py', 'found.pkl'),
     'a folder named as results': (*PREDICT, '--no-pictures', '--out', 'shapes'),
 }  # fmt: skip
 
@@ -158,7 +158,7 @@ def full_disk_cases(ready: Callable[[Path], None], more: int) -> Iterator[Case]:
         name = f'out{kind.split()[0]}' if kind in FILES else 'out'
         size = 0 if kind in ('label maps', 'browsed', 'work dir of a test') else 60
         yield Case('outputs', f'{kind}: full disk', small_disk(size, with_output(arguments, name)),
-                   ready, expect='either' if kind == 'work dir of a test' else 'refuse',
+                   ready, expect='either' if kind == 'work dir of a test' else 'reject',
                    codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
     yield Case('outputs', 'checkpoint: full disk', small_disk(50_000, train(*SMALL)), ready)
 

@@ -16,8 +16,8 @@ from .world import World, dice
 VAL = 'shapes/annotations/instances_val2017.json'
 READY = ('detector.py', 'shapes', 'run', 'found.pkl', 'found.json', 'found.images.json')
 USERS: dict[str, Callable[[str], Callable[[Path], None]]] = {
-    'analyze_errors': lambda name: command('analyze_errors', name, 'errors', '--ann', VAL),
-    'per_class': lambda name: command('per_class', 'detector.py', name, '--out-dir', 'classes'),
+    'errors': lambda name: command('errors', name, 'errors', '--ann', VAL),
+    'per-class': lambda name: command('per-class', 'detector.py', name, '--out-dir', 'classes'),
 }
 
 
@@ -34,15 +34,15 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for number, (what, (name, make)) in enumerate(FILES.items()):
         for how in list(USERS) if more > 1 else [list(USERS)[number % 2]]:
             yield Case('results', f'{what}, {how}', USERS[how](name), partial(prepare, make),
-                       expect='either' if what in TOLERATED else 'refuse')  # fmt: skip
+                       expect='either' if what in TOLERATED else 'reject')  # fmt: skip
     for number, (what, body) in enumerate(BODIES.items()):
         if more > 1 or number % 8 == 0:
             make = partial(payload, body)
-            yield Case('results', f'{what} in predictions', USERS['per_class']('found.pkl'),
+            yield Case('results', f'{what} in predictions', USERS['per-class']('found.pkl'),
                        partial(prepare, make))  # fmt: skip
     for what, content in LOGS.items():
         make = partial(log, content)
-        yield Case('results', f'log: {what}', command('plot_curves', 'run'),
+        yield Case('results', f'log: {what}', command('curves', 'run'),
                    partial(prepare, make), expect='either', writes=('run/curves.png',))  # fmt: skip
     for what, content in TABLES.items():
 

@@ -1,7 +1,6 @@
 """The commands and functions that hostile inputs are given to, in the folder of a case."""
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,9 @@ def command(name: str, *arguments: object) -> Callable[[Path], None]:
     """``mmeffvit NAME ARGUMENTS``."""
 
     def job(folder: Path) -> None:
-        import_module(f'mmeffvit.cli.{name}').main([str(argument) for argument in arguments])
+        from mmeffvit.cli.main import import_command
+
+        import_command(name).main([str(argument) for argument in arguments])
 
     return job
 
@@ -25,12 +26,11 @@ def train(*options: str, config: str = 'detector.py', arguments: tuple[object, .
     return command('train', config, '--no-check', '--work-dir', 'work', *arguments, *more)
 
 
-def read_as_checkpoint(name: str) -> Callable[[Path], None]:
+def open_as_ours(name: str) -> Callable[[Path], None]:
     def job(folder: Path) -> None:
-        from mmeffvit.checkpoints import read_checkpoint
-        from mmeffvit.checkpoints.sources import fetch
+        from mmeffvit.checkpoints import open_checkpoint
 
-        read_checkpoint(fetch(name))
+        open_checkpoint(name)
 
     return job
 
@@ -67,7 +67,7 @@ def initialize(name: str) -> Callable[[Path], None]:
 
 # how a checkpoint is opened: cheap ones, which need no model, and all that lead a user to one
 READERS: dict[str, Callable[[str], Callable[[Path], Any]]] = {
-    'read_checkpoint': read_as_checkpoint,
+    'open_checkpoint': open_as_ours,
     'mmengine': read_as_mmengine,
 }
 LOADERS: dict[str, Callable[[str], Callable[[Path], Any]]] = {

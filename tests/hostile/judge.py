@@ -31,7 +31,7 @@ POLL = 0.02  # seconds
 SILENT = 99  # exit code of a job that found wrong results
 OUTCOMES = (
     'clean', 'traceback', 'silent', 'hang', 'crash', 'code run', 'data lost',
-    'memory', 'left over', 'unclear', 'refused',
+    'memory', 'left over', 'unclear', 'rejected',
 )  # fmt: skip
 MESSAGE = re.compile(r'^(?:[\w.-]+: )?error: (.*)', re.MULTILINE)
 HINT = '(--debug shows where it came from)'
@@ -51,7 +51,7 @@ class Case:
         name: Unique within the group.
         job: Runs in the process of the case, whose working directory is the folder of the case.
         prepare: Fills that folder beforehand.
-        expect: 'refuse' ends in one clear line, 'work' ends well, 'either' is both.
+        expect: 'reject' ends in one clear line, 'work' ends well, 'either' is both.
         says: Words that the line must have.
         codes: Exit codes of a refusal.
         writes: Paths below the folder that exist before and may change.
@@ -63,7 +63,7 @@ class Case:
     name: str
     job: Callable[[Path], Any]
     prepare: Callable[[Path], Any] = lambda folder: None
-    expect: str = 'refuse'
+    expect: str = 'reject'
     says: tuple[str, ...] = ()
     codes: tuple[int, ...] = (2,)
     writes: tuple[str, ...] = ()
@@ -145,11 +145,11 @@ def sort(case: Case, ended: Ended, before: dict[str, str], after: dict[str, str]
     if any(PARTIAL.search(path) for path in new):
         return 'left over'
     if ended.code == 0:
-        return 'silent' if case.expect == 'refuse' else 'clean'
+        return 'silent' if case.expect == 'reject' else 'clean'
     if ended.code not in case.codes:
         return 'unclear'
     if case.expect == 'work':
-        return 'refused'
+        return 'rejected'
     return 'clean' if is_clear(case, ended) else 'unclear'
 
 

@@ -38,7 +38,7 @@ def remove(folder: Path) -> None:
     (folder / 'photographs').rmdir()
 
 
-def refuse(message: str) -> None:
+def reject(message: str) -> None:
     raise UserError(message)
 
 
@@ -75,7 +75,7 @@ def find_wrong(folder: Path) -> None:
 
 def write_half(folder: Path) -> None:
     (folder / '.out.onnx.0a1b.mmeffvit-partial').write_bytes(b'half')
-    refuse('disk full')
+    reject('disk full')
 
 
 def naive(folder: Path) -> None:
@@ -94,11 +94,11 @@ FAULTS = {
     'no word': (lambda folder: None, None, 'silent'),
     'wrong results': (find_wrong, None, 'silent'),
     'half a file': (write_half, None, 'left over'),
-    'two lines': (lambda folder: refuse('a.pth is bad\nand so is b.pth'), None, 'unclear'),
-    'no name': (lambda folder: refuse('bad file'), None, 'unclear'),
+    'two lines': (lambda folder: reject('a.pth is bad\nand so is b.pth'), None, 'unclear'),
+    'no name': (lambda folder: reject('bad file'), None, 'unclear'),
     'escape sequences': (lambda folder: stop('error: a.pth \x1b[2J'), None, 'unclear'),
     'another exit code': (lambda folder: os._exit(5), None, 'unclear'),
-    'one clear line': (lambda folder: refuse('a.pth is damaged: fetch it again'), None, 'clean'),
+    'one clear line': (lambda folder: reject('a.pth is damaged: fetch it again'), None, 'clean'),
 }
 
 
@@ -110,7 +110,7 @@ def verdicts(tmp_path_factory):
         if name != 'half a file' else Case('judge', name, job)
         for name, (job, prepare, _) in FAULTS.items()
     ]  # fmt: skip
-    cases.append(Case('judge', 'good', lambda folder: refuse('no'), expect='work'))
+    cases.append(Case('judge', 'good', lambda folder: reject('no'), expect='work'))
     found = run_cases(cases, tmp_path_factory.mktemp('judge'), jobs=2)
     return {verdict.case.name: verdict for verdict in found}
 
@@ -120,8 +120,8 @@ def test_a_fault_is_sorted_as_what_it_is(name, verdicts):
     assert verdicts[name].outcome == FAULTS[name][2], verdicts[name].detail
 
 
-def test_a_good_input_that_is_refused_is_a_fault(verdicts):
-    assert verdicts['good'].outcome == 'refused'
+def test_a_good_input_that_is_rejected_is_a_fault(verdicts):
+    assert verdicts['good'].outcome == 'rejected'
 
 
 def test_the_table_counts_every_outcome(verdicts):
@@ -141,7 +141,7 @@ def test_a_permission_holds_for_whoever_runs_the_tests(tmp_path):
         try:
             (folder / 'secret').read_text()
         except PermissionError:
-            refuse('no permission')
+            reject('no permission')
 
     (verdict,) = run_cases([Case('judge', 'permission', job, prepare)], tmp_path)
     assert verdict.outcome == 'clean', verdict.detail

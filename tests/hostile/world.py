@@ -187,7 +187,7 @@ def write_onnx(path: Path) -> None:
 
 
 METADATA = {
-    'task': 'segmentation',
+    'task': 'semantic segmentation',
     'outputs': json.dumps(['label_map']),
     'classes': json.dumps(list(CLASSES)),
     'mean': json.dumps([0.0, 0.0, 0.0]),

@@ -1,8 +1,12 @@
 """Every head predicts; inputs of all kinds are found, and unreadable ones are reported."""
 
 import json
+import math
 import os
+import re
 import shutil
+import sys
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -12,7 +16,8 @@ from PIL import Image
 
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predict import PredictOptions, predict
-from tests.conftest import run_tool
+from mmeffvit.inference.predictor import Predictor
+from tests.conftest import run_command
 from tests.inference.untrained import FEW, Untrained, save_untrained
 from tests.learning.cases import CASES
 
@@ -41,9 +46,21 @@ def photos(ade_shapes) -> Path:
     return ade_shapes / 'images' / 'training'
 
 
-def run(files: Untrained, *inputs: Path | str, **options: object) -> int:
-    options = PredictOptions(device='cpu', **options)
-    return predict(str(files.config), str(files.checkpoint), list(map(str, inputs)), options)
+def run(
+    files: Untrained,
+    *inputs: Path | str,
+    device: str = 'cpu',
+    cfg_options: dict | None = None,
+    **options: object,
+) -> int:
+    """Predict, print as the command does, and return the number of skipped inputs."""
+    open_predictor = partial(
+        Predictor, files.config, files.checkpoint, device=device, cfg_options=cfg_options
+    )
+    report = partial(print, file=sys.stderr)
+    summary = predict(open_predictor, list(map(str, inputs)), PredictOptions(**options), report)
+    print(summary)
+    return len(summary.skipped)
 
 
 @pytest.mark.parametrize('head', DETECTORS)
@@ -67,7 +84,7 @@ def test_every_detector_writes_coco_results_and_pictures(head, untrained, shapes
             cv2.imread(str(image)),
         )
         assert drawn.shape == original.shape
-        assert (drawn != original).any()
+        assert (drawn != original).any() == (known[image.name] in {r['image_id'] for r in found})
     assert not list(tmp_path.rglob('*partial*'))
     assert 'instances_val2017.json' in capsys.readouterr().out
 
@@ -174,7 +191,7 @@ def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
     files = untrained('RetinaNet')
     command = ('predict', files.config, files.checkpoint)
     options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-pictures')
-    done = run_tool(*command, f'{photos}/**/*', 'no.jpg', *options, cwd=tmp_path)
+    done = run_command(*command, f'{photos}/**/*', 'no.jpg', *options, cwd=tmp_path)
     assert done.returncode == 1, done.stdout
     skipped = [line for line in done.stdout.splitlines() if line.startswith('skipped: ')]
     for name in ('cut.png', 'empty.jpg', 'clip.mp4', 'no.jpg', 'notes.txt'):
@@ -182,7 +199,7 @@ def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
     assert len(skipped) == 5
     listed = json.loads((tmp_path / 'found.images.json').read_text())
     assert {image['file_name'] for image in listed} == {'good.png', 'zlast.PNG'}
-    with pytest.raises(UserError, match=r'no image or video in .*\.bmp'):
+    with pytest.raises(UserError, match=r'no image or video to read: .*\.bmp. matches no file'):
         run(files, f'{photos}/*.bmp', out=tmp_path / 'found.json')
 
 
@@ -197,16 +214,16 @@ def test_invalid_arguments_are_reported_before_the_first_image(untrained, shapes
         ('would overwrite .*one.png', detector, dict(pictures=tmp_path)),
         ('would overwrite .*one.png', segmentor, dict(out=tmp_path)),
         ('would write nothing', detector, {}),
-        ('score-thr is 30', detector, dict(out=tmp_path / 'a.json', score_thr=30)),
-        ('batch-size is 0', detector, dict(out=tmp_path / 'a.json', batch_size=0)),
+        ('score threshold is 30', detector, dict(out=tmp_path / 'a.json', score_thr=30)),
+        ('score threshold is nan', detector, dict(out=tmp_path / 'a.json', score_thr=math.nan)),
+        ('batch size is 0', detector, dict(out=tmp_path / 'a.json', batch_size=0)),
     ):
         with pytest.raises(UserError, match=match):
             run(files, image, **options)
     with pytest.raises(UserError, match='was trained on the classes wall'):
         run(Untrained(detector.config, segmentor.checkpoint), image, pictures=tmp_path / 'p')
-    options = PredictOptions(pictures=tmp_path / 'p', device='cuda:99')
     with pytest.raises(UserError, match="'cuda:99' cannot be used"):
-        predict(str(detector.config), str(detector.checkpoint), [str(image)], options)
+        run(detector, image, pictures=tmp_path / 'p', device='cuda:99')
     assert image.read_bytes() == before
 
 
@@ -225,7 +242,7 @@ def test_every_input_has_a_picture_and_a_label_map_of_its_own(untrained, shapes,
         written = [path for path in (tmp_path / folder).rglob('*') if path.is_file()]
         assert len(written) == len(NAMES), written
         assert {path.relative_to(tmp_path / folder).parts[0] for path in written} >= {'a', 'b'}
-    assert f'{len(NAMES)} images and frames\n' in capsys.readouterr().out
+    assert f'{len(NAMES)} images\n' in capsys.readouterr().out
 
 
 def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tmp_path, capsys):
@@ -236,9 +253,9 @@ def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tm
     (photos / 'gone.png').symlink_to('nowhere.png')
     os.mkfifo(photos / 'pipe.png')
     files = untrained('RetinaNet')
-    assert run(files, photos, pictures=tmp_path / 'pictures') == 1
+    assert run(files, photos, pictures=tmp_path / 'pictures') == 3
     printed = capsys.readouterr()
-    assert '1 images and frames, 3 skipped' in printed.out
+    assert re.search(r'^1 image, \d+ objects? above 0\.3.*, 3 skipped$', printed.out, re.M)
     for name in ('loop.png', 'gone.png', 'pipe.png'):
         assert f'{name}: not a regular file' in printed.err
     assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']

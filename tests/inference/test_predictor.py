@@ -5,8 +5,12 @@ import sys
 import cv2
 import numpy as np
 import pytest
+import torch
+from mmengine.registry import init_default_scope
 
 import mmeffvit
+from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import Detections, LabelMap
 from tests.inference.untrained import save_untrained
@@ -78,11 +82,17 @@ def test_a_segmentor_gives_a_class_for_every_pixel(segmentor, photos):
 @pytest.mark.parametrize(
     ('inputs', 'options', 'message'),
     [
-        ('gone.png', {}, 'no such file or folder|no image or video'),
+        ('gone.png', {}, "'gone.png' does not exist"),
         (np.zeros((4, 4), np.uint8), {}, r'of shape \(4, 4\); give'),
         (np.zeros((4, 4, 3)), {}, r'an image is float64'),
-        (np.zeros((4, 4, 3), np.uint8), dict(out_dir='out'), 'give only arrays, and no out_dir'),
+        (np.zeros((0, 4, 3), np.uint8), {}, r'of shape \(0, 4, 3\); give'),
+        ([np.zeros((4, 4, 3), np.uint8), None], {}, 'of type NoneType'),
+        ('a\0b.png', {}, 'does not exist'),
         ('a.png', dict(score_thr=2), 'give a score from 0 to 1'),
+        ('a.png', dict(score_thr=np.nan), 'give a score from 0 to 1'),
+        ('a.png', dict(score_thr='0.3'), 'give a score from 0 to 1'),
+        ('a.png', dict(batch_size=0), 'give 1 or more'),
+        ('a.png', dict(batch_size=1.5), 'give 1 or more'),
     ],
 )
 def test_bad_inputs_are_reported(detector, inputs, options, message):
@@ -119,3 +129,65 @@ def test_a_missing_supervision_is_reported_with_its_install_command(detector, ph
     monkeypatch.setitem(sys.modules, 'supervision', None)
     with pytest.raises(UserError, match='pip install supervision'):
         detector(photos[0]).to_supervision()
+
+
+@pytest.mark.parametrize('handle', ['', 'epoch_1.pth'])
+def test_a_run_folder_and_its_checkpoint_need_no_config(handle, detector, photos, tmp_path):
+    expected = detector(photos[0])
+    found = mmeffvit.Predictor(tmp_path / 'model' / handle, device='cpu')(photos[0])
+    assert np.array_equal(found.boxes, expected.boxes)
+    assert found.classes == expected.classes
+    assert len(found) > 0
+
+
+def save_run(path, options: dict, text: str | None = None) -> None:
+    """A checkpoint of a run of SSDLite, with its config inside."""
+    config = load_config(own_configs()['ssdlite_mobilevitv2_050'], options)
+    init_default_scope('mmdet')
+    state = build_model(own_model_config(config)).state_dict()
+    config.work_dir = 'work_dirs/ssdlite_mobilevitv2_050'
+    meta = dict(cfg=text or config.pretty_text, dataset_meta=dict(classes=('bolt', 'nut', 'pin')))
+    torch.save(dict(meta=meta, state_dict=state), path)
+
+
+BOLTS = {
+    'model.bbox_head.num_classes': 3,
+    'model.test_cfg.score_thr': 0.0,
+    'test_dataloader.dataset.pipeline.1.scale': (160, 160),
+}
+
+
+def test_a_checkpoint_alone_is_opened_by_the_config_inside(photos, tmp_path):
+    save_run(tmp_path / 'best.pth', BOLTS)
+    predictor = mmeffvit.Predictor(tmp_path / 'best.pth', device='cpu')
+    assert predictor.classes == ('bolt', 'nut', 'pin')
+    prepared = predictor.prepare(cv2.imread(str(photos[0])), photos[0])
+    assert prepared['inputs'].shape == (3, 160, 160)
+    assert set(predictor(photos[0]).names) <= {'bolt', 'nut', 'pin'}
+
+
+@pytest.mark.parametrize('text', ["import os; os.system('touch PWNED')", 'model = dict(type=1)'])
+def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_run(tmp_path / 'best.pth', BOLTS, text)
+    with pytest.raises(UserError, match=r'best\.pth'):
+        mmeffvit.Predictor('best.pth', device='cpu')
+    assert [path.name for path in tmp_path.iterdir()] == ['best.pth']
+
+
+@pytest.mark.parametrize(
+    ('name', 'message'),
+    [
+        ('gone.pth', "'gone.pth' does not exist"),
+        ('photo.jpg', "'photo.jpg' is an image; give a config"),
+        ('model.tflite', "'model.tflite' is an exported file"),
+        ('model.onnx', 'open it with ExportedPredictor'),
+        ('data.zip', "'data.zip' is an archive"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(name, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if name != 'gone.pth':
+        (tmp_path / name).write_bytes(b'x')
+    with pytest.raises(UserError, match=message):
+        mmeffvit.Predictor(name)

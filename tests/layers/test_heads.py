@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from mmcv.ops import MultiScaleDeformableAttention
+from mmdet.models.backbones.swin import WindowMSA
 from torch import nn
 
 from mmeffvit.evaluation.heads.layers import heads_of, layers_with_heads
@@ -17,11 +18,11 @@ from mmeffvit.layers.attention import (
     MultiHeadAttention,
     PartialMultiHeadAttention,
     SelfAttention,
-    SoftmaxAttention,
     SpatialReductionAttention,
     TalkingHeadsAttention,
+    TokenSoftmaxAttention,
 )
-from mmeffvit.layers.head_outputs import without
+from mmeffvit.layers.head_outputs import only, without
 
 # layers of 4 heads, and the inputs of their forward
 X = (torch.arange(2 * 16 * 5 * 4) * 0.7).sin().view(2, 16, 5, 4)
@@ -29,7 +30,7 @@ MIXERS = {
     'mobile': MobileAttention(head_channels=4),
     'linear': MobileAttention(head_channels=4, competition=False),
     'talking': TalkingHeadsAttention(4, (5, 4)),
-    'softmax': SoftmaxAttention(4),
+    'token_softmax': TokenSoftmaxAttention(4),
     'flow': FlowAttention(4),
     'eva': ControlVariateAttention(4, window=2, chunks=2),
     'gated': GatedAttention(16, 4),
@@ -153,6 +154,73 @@ def test_equal_heads_have_equal_maps_and_opposite_outputs_are_seen():
         layer(SEQUENCE, SEQUENCE, SEQUENCE)
     torch.testing.assert_close(maps[''].by_head(), [1.0] * 4)
     torch.testing.assert_close(outputs[''].by_head(), [1 / 3, -1.0, 1 / 3, 1 / 3])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('build', [MultiHeadAttention, nn.MultiheadAttention])
+def test_keeping_one_head_is_zeroing_the_columns_of_all_others(build):
+    layer = torch_attention(batch_first=True) if build is nn.MultiheadAttention else build(16, 4)
+    blind, inputs = copy.deepcopy(layer), (SEQUENCE,) * 3
+    if build is MultiHeadAttention:
+        inputs = (SEQUENCE, (4, 5))
+    projection = blind.proj if build is MultiHeadAttention else blind.out_proj
+    kept = projection.weight[:, 8:12].clone()
+    projection.weight[:] = 0
+    projection.weight[:, 8:12] = kept
+    expected = blind(*inputs)
+    whole = layer(*inputs)
+    handle = heads_of(layer).hook(only(2))
+    first = (lambda x: x[0]) if build is nn.MultiheadAttention else (lambda x: x)
+    torch.testing.assert_close(first(layer(*inputs)), first(expected))
+    handle.remove()
+    torch.testing.assert_close(first(layer(*inputs)), first(whole))
+
+
+@torch.no_grad()
+def test_whole_maps_of_all_tokens_are_compared():
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(16, 4).eval()
+    tokens = SEQUENCE[:, :14]  # two class tokens and a map of 3 x 4
+    query, key, _ = layer.qkv(tokens).chunk(3, dim=2)
+    maps = []
+    for q, k in zip(query.chunk(4, dim=2), key.chunk(4, dim=2), strict=True):
+        maps.append((q @ k.transpose(1, 2) / 2).softmax(2).flatten(1))
+    expected = torch.stack(
+        [torch.stack([torch.cosine_similarity(a, b, dim=1).mean() for b in maps]) for a in maps]
+    )
+    expected = (expected.sum(1) - 1) / 3
+    with compare_heads(layers_with_heads(layer)) as (_, found):
+        layer(tokens, (3, 4))
+    torch.testing.assert_close(torch.tensor(found[''].by_head()), expected)
+
+
+@torch.no_grad()
+def test_maps_of_a_layer_that_reads_one_query_are_those_of_every_query():
+    layer = PartialMultiHeadAttention(24, 16).eval()
+    x = torch.cat((X, X[:, :8]), dim=1)
+    query, key, _ = layer.qkv(layer.norm(x[:, :16])).flatten(2).split(layer.qkv_sizes, dim=1)
+    maps = [
+        (q.transpose(1, 2) @ k / 4).softmax(2).flatten(1)
+        for q, k in zip(query.chunk(4, dim=1), key.chunk(4, dim=1), strict=True)
+    ]
+    others = [torch.cosine_similarity(maps[0], m, dim=1).mean() for m in maps[1:]]
+    with compare_heads(layers_with_heads(layer)) as (_, found):
+        layer(x)
+    assert found[''].by_head()[0] == pytest.approx(float(sum(others) / 3), rel=1e-4)
+
+
+@torch.no_grad()
+def test_windows_of_swin_have_heads():
+    torch.manual_seed(0)
+    layer = WindowMSA(16, 4, (2, 2)).eval()
+    windows = torch.randn(6, 4, 16)
+    blind = copy.deepcopy(layer)
+    blind.proj.weight[:, 4:8] = 0
+    with compare_heads(layers_with_heads(layer)) as (outputs, maps):
+        layer(windows)
+    assert outputs[''].total.shape == maps[''].total.shape == (4, 4)
+    heads_of(layer).hook(without(1))
+    torch.testing.assert_close(layer(windows), blind(windows))
 
 
 def test_a_single_head_has_no_others():

@@ -30,10 +30,10 @@ def golden_input() -> torch.Tensor:
 
 
 def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
-    """Equations 5 to 7 token by token and head by head, with the file's small constant."""
-    eps, heads = 1e-6, query.shape[1] // layer.head_channels
+    """Equations 5 to 7 token by token and head by head, in the form of the layer."""
+    eps, heads = layer.form.epsilon, query.shape[1] // layer.head_channels
     q, k = (m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key))  # (B, M, D, N)
-    if layer.kernel == 'cosine_sigmoid':
+    if layer.form.kernel == 'cosine_sigmoid':
         q, k = (m / m.square().sum(2, keepdim=True).sqrt() for m in (q, k))
     q, k = 1 / (1 + (-q).exp()), 1 / (1 + (-k).exp())
     v = value.flatten(2).unflatten(1, (heads, -1))
@@ -42,7 +42,10 @@ def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
     outgoing = torch.einsum('bhdn,bdn->bhn', k + eps, q.sum(1) + eps)
     received = torch.einsum('bhdn,bdn->bhn', q + eps, (k / outgoing[:, :, None]).sum(1) + eps)
     given = torch.einsum('bhdn,bdn->bhn', k + eps, (q / incoming[:, :, None]).sum(1) + eps)
-    weights = given.clamp(-1, 1).softmax(-1) * num_tokens
+    given = given.clamp(-1, 1) if layer.form.clip else given
+    axis = -1 if layer.form.softmax_over == 'tokens' else 1
+    weights = given.exp() / given.exp().sum(axis, keepdim=True)
+    weights = weights * (given.shape[axis] if layer.form.factor else 1)
     gate = received.sigmoid()
     if not layer.competition:
         weights, gate = torch.ones_like(weights), torch.ones_like(gate)
@@ -50,7 +53,7 @@ def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
     for n in range(num_tokens):
         similarity = torch.einsum('bhd,bhdm->bhm', q[..., n], k)
         total = torch.einsum('bhm,bhcm->bhc', similarity * weights, v)
-        divisor = incoming[..., n] if layer.normalizer == 'head' else similarity.sum(-1)
+        divisor = incoming[..., n] if layer.form.normalizer == 'head' else similarity.sum(-1)
         out[..., n] = total / divisor[..., None] * gate[..., n, None]
     return out.reshape(value.shape)
 
@@ -66,7 +69,7 @@ def test_recorded_weights_are_met():
     from mmeffvit.layers.attention.mobile import flow
 
     half = golden_input().flatten(2).unflatten(1, (2, 2)).sigmoid()
-    incoming = flow(half, half.sum(1, keepdim=True))
+    incoming = flow(half, half.sum(1, keepdim=True), 1e-6)
     assert (incoming[0] - torch.tensor(INCOMING)).abs().max() < 6e-7
     weights, _ = MobileAttention(2).compete(half, half)
     expected = torch.tensor(GIVEN).softmax(-1) * 3
@@ -82,6 +85,73 @@ def test_attention_equals_its_equations(kernel, normalizer, competition):
     value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
     expected = naive(layer, query, key, value)
     torch.testing.assert_close(layer(query, key, value), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize('preset', ['default', 'code', 'paper'])
+@pytest.mark.parametrize('softmax_over', ['tokens', 'heads'])
+@pytest.mark.parametrize(('clip', 'factor'), [(True, False), (False, True), (None, None)])
+def test_every_form_equals_its_equations(preset, softmax_over, clip, factor):
+    options = dict(preset=preset, softmax_over=softmax_over, clip=clip, factor=factor)
+    layer = MobileAttention(4, **options)
+    query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
+    value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
+    expected = naive(layer, query, key, value)
+    torch.testing.assert_close(layer(query, key, value), expected, rtol=1e-9, atol=1e-12)
+
+
+def printed(query, key, value, heads: int) -> torch.Tensor:
+    """Equations 5 to 7 as printed, in loops over tokens and heads; the softmax is over tokens."""
+
+    def phi(x):
+        return 1 / (1 + (-x / x.square().sum().sqrt()).exp())
+
+    q, k, v = (m.flatten(1).unflatten(0, (heads, -1)) for m in (query, key, value))  # (M, D, N)
+    every, tokens = range(heads), range(q.shape[2])
+    out = torch.empty_like(v)
+    received, given = torch.empty(2, heads, len(tokens), dtype=q.dtype)
+    for t in tokens:
+        q_t, k_t = ([phi(m[h, :, t]) for h in every] for m in (q, k))
+        incoming = [q_t[h] @ sum(k_t) for h in every]
+        outgoing = [k_t[h] @ sum(q_t) for h in every]
+        for h in every:
+            received[h, t] = q_t[h] @ sum(k_t[i] / outgoing[i] for i in every)
+            given[h, t] = k_t[h] @ sum(q_t[i] / incoming[i] for i in every)
+    weights = given.exp() / given.exp().sum(1, keepdim=True)
+    for h in every:
+        keys = [phi(k[h, :, i]) for i in tokens]
+        context = sum(torch.outer(keys[i], weights[h, i] * v[h, :, i]) for i in tokens)
+        for t in tokens:
+            feature = phi(q[h, :, t])
+            gate = 1 / (1 + (-received[h, t]).exp())
+            out[h, :, t] = gate * (feature @ context) / (feature @ sum(keys))
+    return out.reshape(value.shape)
+
+
+def test_the_preset_of_the_paper_is_what_it_prints():
+    query, key = torch.randn(2, 12, 4, 3, dtype=torch.float64)
+    value = torch.randn(24, 4, 3, dtype=torch.float64)
+    out = MobileAttention(preset='paper')(query[None], key[None], value[None])[0]
+    torch.testing.assert_close(out, printed(query, key, value, 3), rtol=1e-10, atol=1e-13)
+
+
+def test_flows_sum_to_the_number_of_heads_and_one_head_has_no_competition():
+    for heads in (1, 5):
+        layer = MobileAttention(preset='paper')
+        query, key = torch.randn(2, 2, heads, 4, 7, dtype=torch.float64).sigmoid()
+        received, given = layer.competed_flows(query, key)
+        for flows in (received, given):
+            torch.testing.assert_close(flows.sum(1), torch.full((2, 7), heads).double())
+
+
+def test_without_factor_the_printed_output_shrinks_with_what_the_softmax_is_over():
+    query, key = torch.randn(2, 1, 8, 8, 8, dtype=torch.float64)
+    value = torch.ones(1, 8, 8, 8, dtype=torch.float64)
+    for axis, number in (('tokens', 64), ('heads', 2)):
+        literal, scaled = (
+            MobileAttention(preset='paper', softmax_over=axis, factor=factor)(query, key, value)
+            for factor in (False, True)
+        )
+        torch.testing.assert_close(literal * number, scaled)
 
 
 def test_features_of_the_printed_kernel_are_bounded_and_ignore_the_length():
@@ -130,6 +200,9 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
         (dict(kernel='relu'), r"'relu'; choose one of \('sigmoid', 'cosine_sigmoid'\)"),
         (dict(normalizer='row'), r"'row'; choose one of \('token', 'head'\)"),
         (dict(head_channels=0), '0; it starts at 1'),
+        (dict(preset='file'), r"preset is 'file'; choose one of \('default', 'code', 'paper'\)"),
+        (dict(softmax_over='channels'), r"'channels'; choose one of \('tokens', 'heads'\)"),
+        (dict(epsilon=-1), 'epsilon is -1; it starts at 0'),
     ],
 )
 def test_bad_arguments_are_named(options, named):

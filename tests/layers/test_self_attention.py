@@ -1,4 +1,4 @@
-"""Self-attention between sampled tokens, against equations on tokens sliced from the map."""
+"""Self-attention between pixels of patches, against equations on tokens sliced from the map."""
 
 import math
 from collections.abc import Iterator
@@ -7,9 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.complexity.parts import count_modules
 from mmeffvit.layers.attention import (
+    CrossCovarianceAttention,
+    KeylessSeparableSelfAttention,
     LatentSelfAttention,
     LinformerAttention,
+    SampledSelfAttention,
     SelfAttention,
     SeparableSelfAttention,
     TransposeAttention,
@@ -30,25 +34,19 @@ def project(conv: nn.Conv2d, x: Tensor) -> Tensor:
     return x @ conv.weight[:, :, 0, 0].T + conv.bias
 
 
-def samples(x: Tensor, patch: int, sampling: str) -> Iterator[tuple[Tensor, ...]]:
-    """Rows and columns of the tokens in each sample of an image (C, H, W)."""
+def samples(x: Tensor, patch: int) -> Iterator[tuple[Tensor, ...]]:
+    """Rows and columns of the pixels at each position in the patches of an image (C, H, W)."""
     rows, columns = (torch.arange(side) for side in x.shape[1:])
-    if sampling == 'pixel':
-        for row in range(patch):
-            for column in range(patch):
-                yield torch.meshgrid(rows[row::patch], columns[column::patch], indexing='ij')
-    else:
-        for some in rows.split(patch):
-            for others in columns.split(patch):
-                yield torch.meshgrid(some, others, indexing='ij')
+    for row in range(patch):
+        for column in range(patch):
+            yield torch.meshgrid(rows[row::patch], columns[column::patch], indexing='ij')
 
 
 def by_sample(layer: nn.Module, x: Tensor, of_tokens) -> Tensor:
     """Run ``of_tokens(tokens, grid)`` on the tokens (T, C) of every sample, and W_o on the rest."""
     out = torch.empty_like(x)
-    sampling = getattr(layer, 'sampling', 'pixel')
     for image, result in zip(x, out, strict=True):
-        for rows, columns in samples(image, layer.patch_size, sampling):
+        for rows, columns in samples(image, layer.patch_size):
             tokens = image[:, rows, columns].flatten(1).T
             mixed = project(layer.out, of_tokens(tokens, rows.shape))
             result[:, rows, columns] = mixed.T.unflatten(1, rows.shape)
@@ -66,10 +64,9 @@ def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize('sampling', ['pixel', 'patch'])
 @pytest.mark.parametrize(('size', 'patch_size'), [((4, 6), 2), ((3, 5), 1), ((1, 1), 1)])
-def test_self_attention_equals_its_equation(size, patch_size, sampling):
-    layer = normal(SelfAttention(CHANNELS, HEADS, patch_size=patch_size, sampling=sampling))
+def test_self_attention_equals_its_equation(size, patch_size):
+    layer = normal(SelfAttention(CHANNELS, HEADS, patch_size=patch_size))
     x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
     expected = by_sample(layer, x, lambda t, _: attend(*project(layer.qkv, t).chunk(3, dim=1)))
     torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
@@ -117,12 +114,10 @@ def test_linformer_projects_a_constant_map_to_the_same_values_at_every_size():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize('sampling', ['pixel', 'patch'])
 @pytest.mark.parametrize('num_latents', [1, 3])
 @pytest.mark.parametrize(('size', 'patch_size'), [((4, 6), 2), ((3, 5), 1)])
-def test_several_latents_equal_their_equation(size, patch_size, num_latents, sampling):
-    options = dict(patch_size=patch_size, sampling=sampling)
-    layer = normal(LatentSelfAttention(CHANNELS, num_latents, **options))
+def test_several_latents_equal_their_equation(size, patch_size, num_latents):
+    layer = normal(LatentSelfAttention(CHANNELS, num_latents, patch_size=patch_size))
 
     def of_tokens(tokens: Tensor, _: tuple[int, int]) -> Tensor:
         sizes = (num_latents, CHANNELS, CHANNELS)
@@ -142,18 +137,89 @@ def test_one_latent_is_separable_self_attention_with_its_weights():
     torch.testing.assert_close(latent(x), layer(x), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize('sampling', ['pixel', 'patch'])
-def test_tokens_return_to_their_places(sampling):
+@torch.no_grad()
+def test_equal_latents_are_one_latent():
+    one, four = normal(LatentSelfAttention(CHANNELS)), LatentSelfAttention(CHANNELS, 4).double()
+    four.load_state_dict(one.state_dict() | {
+        f'qkv.{name}': torch.cat((value[:1].expand(4, *value.shape[1:]), value[1:]))
+        for name, value in one.qkv.state_dict().items()
+    })  # fmt: skip
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(four(x), one(x))
+
+
+def test_tokens_return_to_their_places():
     x = torch.randn(2, 3, 6, 4)
-    tokens = to_tokens(x, 2, sampling)
-    assert tokens.shape == ((8, 3, 6) if sampling == 'pixel' else (12, 3, 4))
-    assert torch.equal(from_tokens(tokens, 2, sampling, (6, 4)), x)
+    tokens = to_tokens(x, 2)
+    assert tokens.shape == (2, 4, 3, 6)
+    assert torch.equal(from_tokens(tokens, 2, (6, 4)), x)
+
+
+def chosen(norms: Tensor, count: int, sampling: str) -> list[int]:
+    if sampling == 'top':
+        return sorted(sorted(range(len(norms)), key=lambda i: -float(norms[i]))[:count])
+    return [i * len(norms) // count for i in range(count)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('sampling', ['uniform', 'random', 'top'])
+@pytest.mark.parametrize(('pixels', 'patches'), [(1, 1.0), (3, 1.0), (None, 0.34), (2, 0.5)])
+def test_sampled_attention_equals_a_loop_over_its_tokens(pixels, patches, sampling):
+    options = dict(pixels=pixels, patches=patches, sampling=sampling)
+    layer = normal(SampledSelfAttention(CHANNELS, **options))
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    out = torch.zeros_like(x)
+    for image, result in zip(x, out, strict=True):
+        cells = [(2 * (n // 3), 2 * (n % 3)) for n in range(6)]  # top left pixels of the patches
+        blocks = [image[:, top : top + 2, left : left + 2] for top, left in cells]
+        norms = torch.stack([block.norm() for block in blocks])
+        kept = chosen(norms, max(round(patches * 6), 1), sampling)
+        own = [chosen(b.flatten(1).norm(dim=0), pixels or 4, sampling) for b in blocks]
+        for j in range(pixels or 4):
+            places = [(cells[n][0] + own[n][j] // 2, cells[n][1] + own[n][j] % 2) for n in kept]
+            tokens = torch.stack([image[:, row, column] for row, column in places])
+            query, key, value = project(layer.qkv, tokens).split((1, CHANNELS, CHANNELS), dim=1)
+            context = (query[:, 0].softmax(0)[:, None] * key).sum(0)
+            mixed = project(layer.out, value.clamp_min(0) * context)
+            for (row, column), token in zip(places, mixed, strict=True):
+                result[:, row, column] = token
+    torch.testing.assert_close(layer(x), out, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(layer(x), layer(x), rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('sampling', ['uniform', 'random', 'top'])
+def test_sampling_every_token_is_separable_self_attention_with_its_weights(sampling):
+    plain = normal(SeparableSelfAttention(CHANNELS))
+    layer = SampledSelfAttention(CHANNELS, sampling=sampling).double()
+    layer.load_state_dict(plain.state_dict())
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(layer.train()(x), plain(x), rtol=1e-10, atol=1e-12)
+
+
+def test_random_tokens_differ_in_train_mode_alone():
+    layer = SampledSelfAttention(CHANNELS, pixels=1, sampling='random')
+    x = torch.randn(1, CHANNELS, 16, 16)
+    kept = {tuple(layer.train()(x)[0, 0].nonzero().flatten().tolist()) for _ in range(5)}
+    assert len(kept) > 1
+    assert {len(places) for places in kept} == {2 * 64}  # one of four pixels
+
+
+@pytest.mark.parametrize('sampling', ['uniform', 'random', 'top'])
+def test_macs_fall_in_proportion_to_the_sampled_tokens(sampling):
+    def cost(layer: nn.Module) -> int:
+        return sum(count_modules(layer.eval(), lambda run: run(torch.zeros(1, 8, 16, 16))).values())
+
+    whole = cost(SeparableSelfAttention(8))
+    for options in (dict(pixels=2), dict(patches=0.5), dict(pixels=1, patches=0.25)):
+        part = options.get('pixels', 4) / 4 * options.get('patches', 1)
+        assert cost(SampledSelfAttention(8, **options, sampling=sampling)) <= part * whole
 
 
 @torch.no_grad()
 @pytest.mark.parametrize('size', [(1, 1), (5, 3)])
-def test_transpose_attention_equals_its_equation(size):
-    layer = normal(TransposeAttention(CHANNELS, HEADS))
+def test_cross_covariance_attention_equals_its_equation(size):
+    layer = normal(CrossCovarianceAttention(CHANNELS, HEADS))
     x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
     for image, found in zip(x, layer(x), strict=True):
         query, key, value = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
@@ -167,11 +233,65 @@ def test_transpose_attention_equals_its_equation(size):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize('softmax_over', ['keys', 'queries'])
+@pytest.mark.parametrize('heads', [1, HEADS])
+def test_transpose_attention_equals_its_equation(heads, softmax_over):
+    layer = normal(TransposeAttention(CHANNELS, heads, softmax_over=softmax_over))
+    x = torch.randn(2, CHANNELS, 3, 2, dtype=torch.float64)
+    for image, found in zip(x, layer(x), strict=True):
+        parts = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
+        mixed = []
+        for q, k, v in zip(*(m.chunk(heads, dim=1) for m in parts), strict=True):
+            size = range(q.shape[1])
+            scores = torch.stack(
+                [
+                    torch.stack([sum(q[n, d] * k[n, e] for n in range(6)) for e in size])
+                    for d in size
+                ]
+            )
+            scores = (scores / math.sqrt(len(size))).exp()
+            scores = scores / scores.sum(1 if softmax_over == 'keys' else 0, keepdim=True)
+            rows = [[sum(v[n, d] * scores[d, e] for d in size) for e in size] for n in range(6)]
+            mixed.append(torch.tensor(rows, dtype=torch.float64))
+        expected = project(layer.out, torch.cat(mixed, dim=1)).T.unflatten(1, (3, 2))
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@torch.no_grad()
+def test_transpose_attention_depends_on_the_scale_of_its_queries_and_cross_covariance_does_not():
+    x = torch.randn(1, CHANNELS, 3, 2, dtype=torch.float64)
+    for cls, depends in ((TransposeAttention, True), (CrossCovarianceAttention, False)):
+        layer = normal(cls(CHANNELS, HEADS))
+        before = layer(x)
+        for parameter in layer.qkv.parameters():
+            parameter[:CHANNELS] *= 3
+        assert torch.allclose(layer(x), before) != depends
+
+
+@torch.no_grad()
+def test_separable_attention_without_relu_is_equation_3_of_swiftformer():
+    layer = normal(SeparableSelfAttention(CHANNELS, 1, relu=False))
+    x = torch.randn(2, CHANNELS, 3, 5, dtype=torch.float64)
+
+    def of_tokens(tokens: Tensor, _: tuple[int, int]) -> Tensor:
+        query, key, value = project(layer.qkv, tokens).split((1, CHANNELS, CHANNELS), dim=1)
+        weights = query[:, 0].exp() / query[:, 0].exp().sum()
+        return value * sum(weights[n] * key[n] for n in range(len(key)))
+
+    expected = by_sample(layer, x, of_tokens)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
+    keyless = KeylessSeparableSelfAttention(layer)
+    torch.testing.assert_close(keyless(x), expected, rtol=1e-9, atol=1e-12)
+
+
 LAYERS = {
     'self': lambda: SelfAttention(CHANNELS, HEADS, patch_size=2),
     'linformer': lambda: LinformerAttention(CHANNELS, HEADS, grid=(2, 3), patch_size=2),
     'latents': lambda: LatentSelfAttention(CHANNELS, 3),
     'transpose': lambda: TransposeAttention(CHANNELS, HEADS),
+    'cross_covariance': lambda: CrossCovarianceAttention(CHANNELS, HEADS),
+    'sampled': lambda: SampledSelfAttention(CHANNELS, pixels=2, patches=0.5, sampling='top'),
 }
 
 
@@ -198,8 +318,10 @@ def test_half_precision_stays_finite(name, dtype):
     [
         (lambda: SelfAttention(10, 4), '10 channels are not divisible into 4 heads'),
         (lambda: TransposeAttention(10, 4), '10 channels are not divisible into 4 heads'),
-        (lambda: SelfAttention(8, sampling='row'), r"'row'; choose one of \('pixel', 'patch'\)"),
-        (lambda: LatentSelfAttention(8, sampling='row'), "sampling is 'row'; choose one of"),
+        (lambda: SampledSelfAttention(8, sampling='row'), "sampling is 'row'; choose one of"),
+        (lambda: TransposeAttention(8, softmax_over='rows'), r"'rows'; choose one of \('keys', 'q"),
+        (lambda: SampledSelfAttention(8, pixels=5), 'pixels is 5; choose 1 to 4'),
+        (lambda: SampledSelfAttention(8, patches=0), 'patches is 0; choose a ratio above 0'),
         (lambda: LatentSelfAttention(8, 0), 'num_latents is 0; it starts at 1'),
         (lambda: LinformerAttention(8, projected=0), r'projected is 0 and grid is \(16, 16\)'),
     ],

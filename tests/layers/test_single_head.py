@@ -3,7 +3,11 @@
 import pytest
 import torch
 
-from mmeffvit.layers.attention import PartialMultiHeadAttention, SingleHeadSelfAttention
+from mmeffvit.layers.attention import (
+    BottleneckAttention,
+    PartialMultiHeadAttention,
+    SingleHeadSelfAttention,
+)
 
 
 def naive(layer: SingleHeadSelfAttention, x: torch.Tensor) -> torch.Tensor:
@@ -29,6 +33,19 @@ def test_attention_equals_its_equation(size):
     torch.nn.init.normal_(layer.norm.weight)
     x = torch.randn(2, 12, *size, dtype=torch.float64)
     torch.testing.assert_close(layer(x), naive(layer, x), rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('size', [(1, 1), (3, 5)])
+def test_a_bottleneck_is_attention_between_a_contraction_and_an_expansion(size):
+    layer = BottleneckAttention(12, attended=5).double().eval()
+    torch.nn.init.uniform_(layer.proj.norm.weight)
+    x = torch.randn(2, 12, *size, dtype=torch.float64)
+    reduced = torch.einsum('ca,baxy->bcxy', layer.reduce.conv.weight[:, :, 0, 0], x)
+    reduced = (reduced / (1 + 1e-5) ** 0.5).clamp_min(0)  # a batch norm with its first statistics
+    expected = naive(layer, reduced)
+    assert expected.shape == x.shape
+    torch.testing.assert_close(layer(x), expected, rtol=1e-10, atol=1e-12)
 
 
 @torch.no_grad()

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
-from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.train import train
 from tests.conftest import ROOT
 
 WARM_UP = (

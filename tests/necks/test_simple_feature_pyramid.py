@@ -51,6 +51,6 @@ def test_other_numbers_of_maps_and_levels_are_named(options):
         SimpleFeaturePyramid(**options)
 
 
-def test_several_maps_are_refused_with_the_cure():
+def test_several_maps_are_rejected_with_the_cure():
     with pytest.raises(ValueError, match=r'2 maps arrive; .*out_indices=\(3,\)'):
         SimpleFeaturePyramid([16])([torch.randn(1, 16, 4, 4)] * 2)

@@ -5,13 +5,26 @@ import copy
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from mmeffvit.backbones import EfficientFormerV2MobiAtt, PVTv2MobiAtt, deit, pvtv2
+from mmeffvit.backbones import (
+    DeiTMobiAtt,
+    EfficientFormerV2MobiAtt,
+    PVTv2MobiAtt,
+    deit,
+    efficientformerv2,
+    pvtv2,
+)
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.onnx.export import export_backbone
-from mmeffvit.layers.attention import DownsamplingAttention, LocalGlobalAttention, MobileAttention
-from mmeffvit.layers.head_projections import HeadProjections, prunable_layers
-from mmeffvit.pruning.scores import best_heads, random_scores, uvc_scores
+from mmeffvit.layers.attention import (
+    MOBILE_ATTENTION,
+    DownsamplingAttention,
+    LocalGlobalAttention,
+    MobileAttention,
+)
+from mmeffvit.layers.head_projections import HeadProjections, hidden_layers, prunable_layers
+from mmeffvit.pruning.scores import best_units, random_scores, uvc_scores
 from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 
@@ -28,8 +41,8 @@ SETTINGS = [
 LAYERS = {  # 4 channels in queries and keys of a head, and 8 or 4 in its values
     'blocks': lambda mixer: LocalGlobalAttention(24, 24, 48, mixer, stride=2),
     'downsampling': lambda mixer: DownsamplingAttention(24, 32, 24, 48, mixer, key_stride=2),
-    'pvtv2': lambda mobile: pvtv2.MobileMixer(24, 'mobile', mobile),
-    'deit': lambda mobile: deit.MobileMixer(24, mobile),
+    'pvtv2': lambda mobile: pvtv2.MobileMixer(24, 1, options=MOBILE_ATTENTION | mobile),
+    'deit': lambda mobile: deit.TokenMixer(24, MobileAttention(**mobile), num_tokens=2),
 }
 TINY = dict(channels=(8, 16, 24, 32), depths=(1, 1, 2, 1), attended=(1, 1), narrow=((0, 0),) * 2)
 MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsampling='mobile')
@@ -37,7 +50,7 @@ MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsa
 
 def make_layer(name: str, settings: dict) -> nn.Module:
     torch.manual_seed(0)
-    mobile = settings if name in ('pvtv2', 'deit') else MobileAttention(**settings)
+    mobile = MobileAttention(**settings) if name in ('blocks', 'downsampling') else settings
     return randomized(LAYERS[name](mobile)).double().eval()
 
 
@@ -60,7 +73,7 @@ def leave_out(projections: HeadProjections) -> None:
     def zeroed(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
         return (inputs[0].masked_fill(of_removed(inputs[0]), 0),)
 
-    if projections.mixer.competition or projections.mixer.normalizer == 'head':
+    if projections.mixer.competition or projections.mixer.form.normalizer == 'head':
         projections.mixer.register_forward_pre_hook(absent)
     projections.out.register_forward_pre_hook(zeroed)
 
@@ -84,6 +97,50 @@ def test_a_layer_without_heads_equals_the_layer_with_their_outputs_at_zero(name,
 
 
 @torch.no_grad()
+@pytest.mark.parametrize('name', ['deit', 'pvtv2', 'efficientformerv2'])
+def test_a_feed_forward_layer_without_hidden_units_equals_the_layer_with_them_at_zero(name):
+    torch.manual_seed(0)
+    layers = dict(
+        deit=lambda: deit.FeedForward(6),
+        pvtv2=lambda: pvtv2.FeedForward(6, 4),
+        efficientformerv2=lambda: efficientformerv2.FeedForward(6, 4),
+    )
+    whole = randomized(layers[name]()).double().eval()
+    smaller = copy.deepcopy(whole)
+    units = smaller.hidden_units()
+    assert units.count == 24
+    kept = [0, 3, 4, 11, 23]
+    units.keep(kept)
+    assert units.count == len(kept)
+    x = X[:, :6].flatten(2).transpose(1, 2) if name == 'deit' else X[:, :6]
+    removed = torch.tensor([i for i in range(24) if i not in kept])
+    axis = 2 if name == 'deit' else 1
+
+    def zeroed(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
+        return (inputs[0].index_fill(axis, removed, 0),)
+
+    whole.hidden_units().out.register_forward_pre_hook(zeroed)
+    torch.testing.assert_close(smaller(x), whole(x), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ('kept', 'giga_macs'),
+    [({}, 4.227), (dict(kept_heads=[48] * 12), 3.53), (
+        dict(kept_heads=[48] * 12, kept_neurons=[768] * 12), 2.142
+    )],
+)  # fmt: skip
+def test_half_of_the_heads_and_of_the_neurons_leave_the_share_that_the_paper_prints(
+    kept, giga_macs
+):
+    """Table 4 prints 50.6 and 50.8 % (2.13 of 4.20 G); 2.142 of 4.227 G are 50.7 %."""
+    with torch.device('meta'):
+        backbone = DeiTMobiAtt('s', class_tokens=0, **kept).eval()
+        with FlopCounterMode(display=False) as counter:
+            backbone(torch.empty(1, 3, 224, 224))
+    assert counter.get_total_flops() / 2e9 == pytest.approx(giga_macs, rel=5e-4)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize('family', ['efficientformerv2', 'pvtv2'])
 def test_a_pruned_backbone_is_built_trains_and_is_exported(family, tmp_path):
     torch.manual_seed(0)
@@ -100,10 +157,12 @@ def test_a_pruned_backbone_is_built_trains_and_is_exported(family, tmp_path):
     layers = prunable_layers(whole)
     assert tuple(layer.count for layer in layers.values()) == present
     parameters = sum(p.numel() for p in whole.parameters())
-    for layer in layers.values():
+    hidden = hidden_layers(whole)
+    neurons = [layer.count for layer in hidden.values()]
+    for layer in (*layers.values(), *hidden.values()):
         layer.keep(range(1, layer.count, 2))
     counts = [heads // 2 for heads in present]
-    again = build(**arguments, kept_heads=counts)
+    again = build(**arguments, kept_heads=counts, kept_neurons=[n // 2 for n in neurons])
     again.load_state_dict(whole.state_dict())
     again.eval()
     image = torch.randn(1, 3, 64, 96)
@@ -137,7 +196,7 @@ def test_a_backbone_without_such_heads_takes_no_counts():
 
 
 @torch.no_grad()
-def test_scores_of_the_competition_are_shares_of_the_flow_of_every_token():
+def test_scores_of_the_competition_are_token_means_of_the_competed_outgoing_flow():
     layer = MobileAttention(head_channels=4)
     query, key, value = X, X.roll(3, 1) * 2, X.roll(5, 1)
     scores = layer.head_scores((query, key, value))
@@ -148,7 +207,9 @@ def test_scores_of_the_competition_are_shares_of_the_flow_of_every_token():
     received = torch.einsum('bhdn,bdn->bhn', q, (k / outgoing[:, :, None]).sum(1))
     given = torch.einsum('bhdn,bdn->bhn', k, (q / incoming[:, :, None]).sum(1))
     # the layer adds 1e-6 to every factor
-    torch.testing.assert_close(scores, (received + given).mean(2) / 2, rtol=1e-4, atol=0)
+    torch.testing.assert_close(scores, given.mean(2), rtol=1e-4, atol=0)
+    both = (received + given).mean(2)
+    assert not scores.argsort().equal(both.argsort())  # what heads receive has no part in it
     # a head with larger queries and keys wins
     boosted = query.clone()
     boosted[:, 8:12] += 3
@@ -165,9 +226,9 @@ def test_other_scores_and_the_choice():
     found = uvc_scores(layers)['a']
     expected = 24 * 8 * torch.tensor([16, 36, 25, 1, 4, 9]).double()
     torch.testing.assert_close(found, expected)
-    assert best_heads(found, 0.5) == [0, 1, 2]
-    assert best_heads(found, 0.01) == [1]
-    assert best_heads(torch.ones(4), 0.5) == [0, 1]
+    assert best_units(found, 0.5) == [0, 1, 2]
+    assert best_units(found, 0.01) == [1]
+    assert best_units(torch.ones(4), 0.5) == [0, 1]
     first, second, other = (random_scores(layers, seed)['a'] for seed in (0, 0, 1))
     assert first.equal(second)
     assert not first.equal(other)

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.registry import MODELS, init_default_scope
 
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.complexity.count import count
-from mmeffvit.engine.launch import RunOptions, evaluate
+from mmeffvit.config.load import load_config
+from mmeffvit.engine.evaluate import evaluate
+from mmeffvit.engine.options import RunOptions
 from mmeffvit.pruning.prune import METHODS
-from tests.conftest import run_tool_here
+from tests.conftest import run_command_here
 from tests.evaluation.small import save_segmentor
 
 LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
@@ -22,7 +25,7 @@ def segmentor(ade_shapes, tmp_path_factory) -> tuple[Path, Path]:
 
 
 def prune(config: Path, checkpoint: Path, out: Path, *arguments: object):
-    return run_tool_here('prune', config, checkpoint, '--out', out, *arguments)
+    return run_command_here('prune', config, checkpoint, '--out', out, *arguments)
 
 
 @pytest.mark.parametrize('method', METHODS)
@@ -33,9 +36,10 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
     out.write_bytes(b'an earlier one')
     run = prune(*segmentor, out, '--keep', 0.5, '--method', method)
     assert run.returncode == 0, run.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['few.pth', 'few.py']
-    saved = load_torch_file(out)
-    whole, few = load_torch_file(segmentor[1])['state_dict'], saved['state_dict']
+    names = ['few.pth', 'few.py', 'few_distill.py']
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    saved = read_content(out)
+    whole, few = read_content(segmentor[1])['state_dict'], saved['state_dict']
     assert list(few) == list(whole)
     pruning = saved['meta']['pruning']
     assert pruning['method'] == method
@@ -49,9 +53,16 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
         key = f'backbone.{name}.key_value.bias'
         assert few[key].equal(whole[key][rows])
         assert f'{name}: {len(kept)} of {heads} heads' in run.stdout
+    for name, (number, kept) in pruning['neurons'].items():
+        assert 2 * len(kept) == number
+        key = f'backbone.{name}.project.weight'
+        assert few[key].equal(whole[key][:, kept])
+        if method != 'random':
+            norms = whole[key].square().sum((0, 2, 3))
+            assert sorted(norms.argsort(descending=True)[: len(kept)].tolist()) == kept
     found = count(str(tmp_path / 'few.py')).total
     before = count(str(segmentor[0])).total
-    assert found.multiply_adds < before.multiply_adds
+    assert found.macs < before.macs
     # buffers of batch norms are no parameters
     lost = sum(map(torch.numel, whole.values())) - sum(map(torch.numel, few.values()))
     assert before.parameters - found.parameters == lost > 0
@@ -65,6 +76,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
     [
         (('--keep', 1.5), '--keep is 1.5; choose a ratio above 0 and below 1'),
         (('--keep', 0), '--keep is 0.0'),
+        (('--keep-neurons', 0), '--keep-neurons is 0.0; choose a ratio above 0 and at most 1'),
         (('--method', 'best'), "invalid choice: 'best'"),
         (('--max-images', 0), '--max-images is 0; it starts at 1'),
         (('--seed', -1), '--seed is -1'),
@@ -99,3 +111,27 @@ def test_a_model_without_such_heads_is_named(ade_shapes, tmp_path):
     assert run.returncode == 2, run.stdout
     assert 'PVTv2 has no heads of Mobile-Attention' in run.stdout
     assert not (tmp_path / 'few.pth').exists()
+
+
+def test_heads_alone_are_removed_on_request(segmentor, tmp_path):
+    run = prune(*segmentor, tmp_path / 'few.pth', '--method', 'uvc', '--keep-neurons', 1)
+    assert run.returncode == 0, run.stdout
+    counts = read_content(tmp_path / 'few.pth')['meta']['pruning']['neurons'].values()
+    assert all(len(kept) == number for number, kept in counts)
+
+
+def test_a_pruned_segmentor_is_the_student_of_the_maps_of_the_unpruned_one(segmentor, tmp_path):
+    run = prune(*segmentor, tmp_path / 'few.pth', '--method', 'random')
+    assert run.returncode == 0, run.stdout
+    config = load_config(tmp_path / 'few_distill.py')
+    init_default_scope(config.default_scope)
+    model = MODELS.build(config.model)
+    model.backbone.init_weights()
+    model.teacher.init_weights()
+    few, whole = (read_content(p)['state_dict'] for p in (tmp_path / 'few.pth', segmentor[1]))
+    for backbone, state in ((model.backbone, few), (model.teacher, whole)):
+        for key, value in backbone.state_dict().items():
+            assert value.equal(state[f'backbone.{key}'])
+    losses = model(torch.randn(1, 3, 64, 64), mode='loss')
+    assert all(float(loss.detach()) > 0 for loss in losses.values())
+    assert config.val_cfg is None

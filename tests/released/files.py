@@ -9,6 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.checkpoints import Checkpoint
+from mmeffvit.checkpoints.checkpoint import remap
+
 
 def with_random_weights(network: nn.Module) -> nn.Module:
     """Weights and statistics other than zero or one: swapped or skipped tensors are detected."""
@@ -43,6 +46,11 @@ def spread(network: nn.Module, x: Tensor, deviations: Mapping[nn.Module, float])
             layer.bias.mul_(deviation / found[layer])
     for hook in hooks:
         hook.remove()
+
+
+def checkpoint_of(state: dict[str, Tensor], name: str = 'x.pt') -> Checkpoint:
+    """A file with these weights, as if it had been read."""
+    return remap(Checkpoint(name, Path(name), dict(state)))
 
 
 def save_cvnets(network: nn.Module, path: Path) -> Path:

@@ -6,7 +6,7 @@ import cv2
 import pytest
 from mmdet.datasets import CocoDataset
 
-from tests.conftest import run_tool_here
+from tests.conftest import run_command_here
 from tests.released import cvnets, efficientformerv2, files, shvit
 from tests.released.test_models import RESIZE, SHVITS, pixels_of
 
@@ -34,7 +34,7 @@ def test_an_exported_released_model_agrees(name, shape, folder):
         released = save_detector(name, picture, folder)
         sizes = ['model.backbone.resize_matrix=True'] if 'efficientformerv2' in name else []
     options += ['--cfg-options', *sizes, f'{RESIZE}={scale}']
-    done = run_tool_here('export', name, released, folder / 'out.onnx', *options)
+    done = run_command_here('export', name, released, folder / 'out.onnx', *options)
     assert done.returncode == 0, done.stdout
     assert (folder / 'out.onnx').is_file()
     compared = 'fraction of differing pixels' if 'voc12' in name else 'box error in pixels'

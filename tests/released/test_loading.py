@@ -1,4 +1,4 @@
-"""Released files load wherever checkpoints do, and wrong files are refused."""
+"""Released files load wherever checkpoints do, and wrong files are rejected."""
 
 import re
 from pathlib import Path
@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmeffvit.checkpoints import CheckpointError
-from mmeffvit.checkpoints.models import as_ours, fit, load_whole, read_model
-from mmeffvit.checks.run import check_checkpoint
-from mmeffvit.engine.launch import RunOptions, train
+from mmeffvit.checkpoints import Checkpoint, CheckpointError, fit, load_into, open_checkpoint
+from mmeffvit.checks.run import load_checked
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
 from tests.configs.models import build_empty
-from tests.conftest import ROOT, run_tool_here
+from tests.conftest import ROOT, run_command_here
 from tests.released import cvnets, efficientformerv2, files, shvit
 
 NARROW = 'ssdlite_mobilevitv2_050'
 RELEASES = {release.config: release for release in cvnets.RELEASES}
 
 
-def content_of(name: str) -> dict:
-    """The content of a released file, without values."""
+def release_of(name: str) -> Checkpoint:
+    """A released file, without values."""
     with torch.device('meta'):
-        return as_ours(RELEASES[name].network().state_dict())
+        return files.checkpoint_of(RELEASES[name].network().state_dict())
 
 
 @pytest.fixture(scope='module')
@@ -43,22 +43,22 @@ def ssd(tmp_path_factory) -> Path:
         (NARROW, 'retinanet_shvit_s4', 'missing in the file'),
     ],
 )
-def test_a_file_of_another_width_data_set_or_head_is_refused(file, config, complaint):
+def test_a_file_of_another_width_data_set_or_head_is_rejected(file, config, complaint):
     message = rf'^x\.pt is {file} in the cvnets layout and does not fit the model.*{complaint}'
     with pytest.raises(CheckpointError, match=message):
-        fit(build_empty(config), content_of(file), 'x.pt')
+        fit(build_empty(config), release_of(file))
 
 
-def test_new_classes_keep_initial_values_and_another_width_is_still_refused():
-    content = content_of('pspnet_mobilevitv2_050_ade20k')
-    _, report = fit(build_empty('pspnet_mobilevitv2_050_voc12'), content, 'x.pt', new_classes=True)
+def test_new_classes_keep_initial_values_and_another_width_is_still_rejected():
+    released = release_of('pspnet_mobilevitv2_050_ade20k')
+    _, report = fit(build_empty('pspnet_mobilevitv2_050_voc12'), released, new_classes=True)
     assert sorted(report.fresh) == sorted(
         f'{head}_head.conv_seg.{kind}'
         for head in ('decode', 'auxiliary') for kind in ('weight', 'bias')
     )  # fmt: skip
     assert (len(report.loaded), report.missing) == (303, ())
     with pytest.raises(CheckpointError, match='of another shape'):
-        fit(build_empty('pspnet_mobilevitv2_075_voc12'), content, 'x.pt', new_classes=True)
+        fit(build_empty('pspnet_mobilevitv2_075_voc12'), released, new_classes=True)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_new_classes_keep_initial_values_and_another_width_is_still_refused():
         ),
     ],
 )
-def test_missing_unexpected_or_mismatched_tensors_are_refused(change, complaint):
-    content = content_of(NARROW)
-    change(content['state_dict'])
+def test_missing_unexpected_or_mismatched_tensors_are_rejected(change, complaint):
+    released = release_of(NARROW)
+    change(released.weights)
     with pytest.raises(CheckpointError, match=complaint):
-        fit(build_empty(NARROW), content, 'x.pt')
+        fit(build_empty(NARROW), released)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_a_backbone_in_place_of_a_model_is_named(file, kept):
         state = {key: value for key, value in file().state_dict().items() if re.match(kept, key)}
     message = r'^x\.pt holds a backbone alone: the neck and the heads of the model are missing'
     with pytest.raises(CheckpointError, match=message):
-        fit(build_empty(NARROW), as_ours(state), 'x.pt')
+        fit(build_empty(NARROW), files.checkpoint_of(state))
 
 
 def test_a_segmentor_without_its_auxiliary_head_ignores_that_of_the_file():
     model = build_empty('deeplabv3_mobilevitv2_050_voc12')
     del model.auxiliary_head
-    _, report = fit(model, content_of('deeplabv3_mobilevitv2_050_voc12'), 'x.pt')
+    _, report = fit(model, release_of('deeplabv3_mobilevitv2_050_voc12'))
     assert len(report.dropped) == 8
     assert len(report.loaded) == 305
 
@@ -111,27 +111,27 @@ def test_damaged_and_malicious_files_and_missing_weights_have_one_message(ssd, t
     whole = ssd.read_bytes()
     (tmp_path / 'cut.pt').write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match='truncated or damaged'):
-        read_model(tmp_path / 'cut.pt')
+        open_checkpoint(tmp_path / 'cut.pt')
     state = torch.load(ssd, weights_only=True)
     state['ssd_heads.5.loc_cls_layer.block.conv.bias'][0] = float('nan')
     torch.save(state, tmp_path / 'lost.pt')
     with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensors: ssd_heads\.5'):
-        read_model(tmp_path / 'lost.pt')
+        open_checkpoint(tmp_path / 'lost.pt')
     torch.save(dict(meta=dict(owner=Path('x')), state_dict={}), tmp_path / 'hostile.pth')
-    with pytest.raises(CheckpointError, match=r'refused: it holds objects of pathlib\.'):
-        read_model(tmp_path / 'hostile.pth')
+    with pytest.raises(CheckpointError, match=r'rejected: it holds objects of pathlib\.'):
+        open_checkpoint(tmp_path / 'hostile.pth')
 
 
 def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
     config, coco = ROOT / f'configs/{NARROW}.py', files.as_coco(shapes, tmp_path / 'coco')
     data = ['--cfg-options', f'data_root={coco}', 'test_dataloader.num_workers=0',
             'test_dataloader.persistent_workers=False']  # fmt: skip
-    done = run_tool_here('test', config, ssd, '--work-dir', tmp_path / 'run', *data)
+    done = run_command_here('test', config, ssd, '--work-dir', tmp_path / 'run', *data)
     assert done.returncode == 0, done.stdout
     assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in done.stdout
-    assert 'bbox_mAP' in done.stdout
+    assert 'box AP' in done.stdout
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
-    done = run_tool_here('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
+    done = run_command_here('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
     assert done.returncode == 0, done.stdout
     assert (tmp_path / 'out' / 'p.png').is_file()
     wide = ROOT / 'configs/ssdlite_mobilevitv2_075.py'
@@ -140,10 +140,10 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
         ('predict', [picture]),
         ('export', [tmp_path / 'x.onnx']),
     ):
-        done = run_tool_here(tool, wide, ssd, *arguments)
+        done = run_command_here(tool, wide, ssd, *arguments)
         assert done.returncode == 2
         assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
-    done = run_tool_here('train', config, '--resume', ssd, *data)
+    done = run_command_here('train', config, '--resume', ssd, *data)
     assert done.returncode == 2
     assert 'is a released model, not a checkpoint of a run' in done.stdout
 
@@ -184,7 +184,8 @@ def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tm
 def test_functions_of_mmdet_and_mmseg_load_a_released_file(ssd):
     from mmdet.apis import init_detector
 
-    model = init_detector(str(ROOT / f'configs/{NARROW}.py'), str(ssd), device='cpu')
+    config = str(ROOT / f'configs/{NARROW}.py')
+    model = init_detector(config, f'mmeffvit://{ssd}', device='cpu')
     source = torch.load(ssd, weights_only=True)
     rows = source['ssd_heads.0.loc_cls_layer.pw_conv.block.conv.bias'].view(6, 85)
     ours = model.bbox_head.predictors[0][2].bias.detach().view(6, 85)
@@ -240,11 +241,11 @@ def test_deeplabv3_in_the_layout_of_transformers_is_that_of_cvnets(name):
         theirs = RELEASES[name].network().state_dict()
     state = {transformers_key(key): value for key, value in theirs.items() if 'aux_head' not in key}
     assert len(state) == 305
-    _, report = fit(build_empty(name), as_ours(state), 'pytorch_model.bin')
+    _, report = fit(build_empty(name), files.checkpoint_of(state))
     assert (report.layout, len(report.loaded), report.dropped) == ('transformers', 305, ())
     assert len(report.missing) == 8
     assert all(key.startswith('auxiliary_head.') for key in report.missing)
-    by_transformers, by_cvnets = as_ours(state)['state_dict'], as_ours(theirs)['state_dict']
+    by_transformers, by_cvnets = (files.checkpoint_of(each).weights for each in (state, theirs))
     assert all(by_cvnets[key] is value for key, value in by_transformers.items())
 
 
@@ -255,27 +256,28 @@ def test_a_clean_file_may_lack_the_auxiliary_head_in_tests_only():
     name = 'pspnet_mobilevitv2_050_voc12'
     source, model = files.with_random_weights(build(load(name))), build(load(name))
     kept = {k: v for k, v in source.state_dict().items() if not k.startswith('auxiliary_head.')}
-    with pytest.raises(UserError, match='missing keys in source state_dict: auxiliary_head'):
-        check_checkpoint(model, dict(state_dict=kept), 'x.pt', None, 'train')
-    check_checkpoint(model, dict(state_dict=kept), 'x.pt', None)
+    clean = files.checkpoint_of(kept)
+    with pytest.raises(UserError, match=r'missing in the file \(7\): auxiliary_head'):
+        load_checked(model, clean, None, 'train')
+    load_checked(model, clean, None)
     assert all(torch.equal(value, model.state_dict()[key]) for key, value in kept.items())
 
 
 def test_a_release_loads_all_or_nothing(ssd):
     from tests.configs.models import build, load
 
-    content, model = read_model(ssd), build(load(NARROW))
+    released, model = open_checkpoint(ssd), build(load(NARROW))
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    content['state_dict'].pop('neck.pooled.1.weight')
+    released.weights.pop('neck.pooled.1.weight')
     with pytest.raises(CheckpointError):
-        load_whole(model, content, ssd)
+        load_into(model, released)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
 def test_the_finer_levels_of_a_pyramid_keep_their_order():
     with torch.device('meta'):
         theirs = shvit.MaskRCNN().state_dict()
-    ours = as_ours(theirs)['state_dict']
+    ours = files.checkpoint_of(theirs).weights
     # the first output made by the extra convolutions is that of the finest map, stride 4
     assert ours['neck.output.0.weight'] is theirs['neck.extra_fpn_convs.0.conv.weight']
     assert ours['neck.output.2.weight'] is theirs['neck.fpn_convs.0.conv.weight']

@@ -18,13 +18,12 @@ from mmeffvit.suite import commands
 from mmeffvit.suite.child import progress_in, run_logged
 from mmeffvit.suite.commands import SuiteOptions
 from mmeffvit.suite.results import Row, Table
-from mmeffvit.suite.run import find_configs, print_commands, run_suite
+from mmeffvit.suite.run import cluster_commands, find_configs, run_suite
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
-from tests.conftest import ROOT, run_tool_here
+from tests.conftest import ROOT, run_command_here
 
 CONFIGS = ROOT / 'configs'
-TOOL = ROOT / 'tools' / 'benchmark_suite.py'
 # the published numbers are those of the config of this name
 FIRST = 'maskrcnn_swiftformer_l1'
 TINY = """
@@ -59,7 +58,7 @@ def configs(tmp_path_factory) -> dict[str, Path]:
 def start(configs: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Popen[str]:
     arguments = [*configs.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
     return subprocess.Popen(
-        [sys.executable, str(TOOL), *map(str, arguments)],
+        [sys.executable, '-m', 'mmeffvit', 'suite', *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -170,11 +169,10 @@ def test_testing_alone_reports_a_missing_checkpoint(tmp_path, capsys):
     assert (row.ours, row.checkpoint) == ({}, '')
 
 
-def test_commands_for_a_cluster(capsys):
+def test_commands_for_a_cluster():
     options = SuiteOptions(Path('out'), dict(a=(1, 2)), amp=True, gpus=16, partition='gpu')
     config_file = 'configs/retinanet_shvit_s4.py'
-    assert print_commands([str(ROOT / config_file)], options, 'slurm') == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    (line,) = cluster_commands([str(ROOT / config_file)], options, 'slurm')
     train, test = line.split(' && ')
     assert train.startswith('srun --partition=gpu --job-name=retinanet_shvit_s4 --gres=gpu:8 ')
     assert '--ntasks=16 --ntasks-per-node=8' in train
@@ -182,11 +180,10 @@ def test_commands_for_a_cluster(capsys):
     assert train.endswith("--cfg-options 'a=(1,2)'")
     assert f'{config_file} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
     assert '--amp' not in test
-    print_commands([str(ROOT / config_file)], options, 'torchrun')
-    assert '--nnodes=2 --node_rank=$NODE_RANK' in capsys.readouterr().out
+    (line,) = cluster_commands([str(ROOT / config_file)], options, 'torchrun')
+    assert '--nnodes=2 --node_rank=$NODE_RANK' in line
     options = SuiteOptions(gpus=4, test_only=True)
-    print_commands([str(ROOT / config_file)], options, 'torchrun')
-    output = capsys.readouterr().out
+    (output,) = cluster_commands([str(ROOT / config_file)], options, 'torchrun')
     assert '--standalone --nproc_per_node=4' in output
     assert 'train.py' not in output
 
@@ -288,18 +285,18 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     place.parent.mkdir(parents=True)
     release = next(release for release in cvnets.RELEASES if release.config == name)
     files.save_cvnets(files.with_random_weights(release.network()), place)
-    command = ['benchmark_suite', '--released', name, '--work-dir', tmp_path / 'suite',
+    command = ['suite', '--released', name, '--work-dir', tmp_path / 'suite',
                '--cfg-options', f'data_root={files.as_coco(shapes, tmp_path / "coco")}',
                'test_dataloader.num_workers=0',
                'test_dataloader.persistent_workers=False']  # fmt: skip
-    done = run_tool_here(*command)
+    done = run_command_here(*command)
     assert done.returncode == 0, done.stdout
     row = json.loads((tmp_path / 'suite' / 'suite.json').read_text())[name]
     assert (row['status'], row['checkpoint']) == ('done', find_model(name).weights)
     assert (row['paper'], row['source']) == ({'box AP': 21.24}, "authors' model zoo")
     assert 0 <= row['ours']['box AP'] < 5  # of random weights
     assert not list((tmp_path / 'suite').rglob('*.pth'))
-    assert 'already done' in run_tool_here(*command).stdout
+    assert 'already done' in run_command_here(*command).stdout
 
 
 @pytest.mark.parametrize(
@@ -312,6 +309,6 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     ],
 )
 def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):
-    done = run_tool_here('benchmark_suite', '--work-dir', tmp_path, *arguments)
+    done = run_command_here('suite', '--work-dir', tmp_path, *arguments)
     assert done.returncode == 2
     assert message in done.stdout

@@ -1,9 +1,9 @@
-"""The setup keeps one mmcv wheel per Python, torch and mmcv, and reuses no other."""
+"""The setup takes torch and torchvision of one kind, and touches no environment of others."""
 
 import importlib.util
 import re
-import shutil
-from pathlib import Path
+import sys
+import zipfile
 
 import pytest
 import yaml
@@ -13,69 +13,22 @@ from tests.conftest import ROOT
 
 @pytest.fixture
 def set_up(monkeypatch, tmp_path):
+    """The script, with .venv in a temporary folder."""
     path = ROOT / 'tools' / 'environment' / 'set_up.py'
     spec = importlib.util.spec_from_file_location('set_up', path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    module.builds = []
-
-    def build(target: Path, log: Path) -> None:
-        module.builds.append(module.torch_version())
-        target.mkdir()
-        (target / 'mmcv-2.1.0-cp311-cp311-linux_x86_64.whl').write_text(module.torch_version())
-
-    monkeypatch.setattr(module, 'build_mmcv', build)
+    module.use(tmp_path / '.venv')
+    for name in ('TORCH', 'TORCH_INDEX'):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(module.shutil, 'which', lambda name: None)  # pip, where uv is installed too
     return module
 
 
-def test_a_wheel_is_built_once_and_never_shared_between_torches(set_up, monkeypatch):
-    for version in ('2.13.0+cpu', '2.13.0+cpu', '2.13.0+cu130', '2.12.0', '2.13.0+cpu'):
-        monkeypatch.setattr(set_up, 'torch_version', lambda version=version: version)
-        assert set_up.mmcv_wheel().read_text() == version
-    assert set_up.builds == ['2.13.0+cpu', '2.13.0+cu130', '2.12.0']
-
-
-def test_a_build_that_was_interrupted_is_not_used(set_up, monkeypatch, tmp_path):
-    monkeypatch.setattr(set_up, 'torch_version', lambda: '2.13.0')
-    good = set_up.build_mmcv
-
-    def interrupted(target: Path, log: Path) -> None:
-        good(target, log)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(set_up, 'build_mmcv', interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        set_up.mmcv_wheel()
-    monkeypatch.setattr(set_up, 'build_mmcv', good)
-    set_up.mmcv_wheel()
-    assert len(set_up.builds) == 2
-
-
-def test_the_stamp_changes_with_the_torch_in_the_environment(set_up, monkeypatch):
-    stamps = set()
-    for version in ('2.13.0+cpu', '2.12.0+cpu'):
-        monkeypatch.setattr(set_up, 'torch_version', lambda version=version: version)
-        stamps.add(set_up.fingerprint())
-    assert len(stamps) == 2
-
-
 def test_an_unsupported_python_is_reported_with_a_fix(set_up, monkeypatch):
-    monkeypatch.setattr(set_up.sys, 'version_info', (3, 13, 0))
-    with pytest.raises(set_up.SetUpError, match=r'PYTHON=python3\.11'):
+    monkeypatch.setattr(set_up.sys, 'version_info', (3, 9, 0))
+    with pytest.raises(set_up.SetUpError, match=r'PYTHON=python3\.12'):
         set_up.check_machine()
-
-
-def test_progress_without_a_terminal_is_a_line_every_tenth(set_up, capsys):
-    bar = set_up.ProgressBar()
-    bar.live = False
-    for done in range(1, 78):
-        bar.show(done, 77)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 11
-    assert 'estimating' in lines[0]
-    assert '77/77 files' in lines[-1]
-    assert '0:00 left' in lines[-1]
 
 
 def test_ruff_is_the_same_in_the_stack_and_before_a_commit():
@@ -87,23 +40,121 @@ def test_ruff_is_the_same_in_the_stack_and_before_a_commit():
     assert revision == f'v{stack}'
 
 
-def test_an_environment_of_others_is_left_alone(set_up, monkeypatch, tmp_path):
-    venv = tmp_path / 'venv'
-    for name, path in (
-        ('VENV', ''),
-        ('PYTHON', 'bin/python'),
-        ('STAMP', 'stack'),
-        ('MARK', 'made'),
-    ):
-        monkeypatch.setattr(set_up, name, venv / path)
-    venv.mkdir()
-    (venv / 'notes').write_text('mine')
+def test_torch_and_torchvision_of_one_kind_are_described(set_up, monkeypatch):
+    pytest.importorskip('torchvision')
+    monkeypatch.setattr(set_up, 'PYTHON', sys.executable)
+    assert re.fullmatch(r'torch \S+ and torchvision \S+', set_up.check_pair())
+
+
+def test_torch_and_torchvision_of_two_kinds_are_reported_with_a_fix(set_up, monkeypatch, tmp_path):
+    folder = tmp_path / 'torchvision'
+    folder.mkdir()
+    (folder / 'version.py').write_text("__version__ = '0.99.0+rocm99'\n")
+    (folder / '__init__.py').write_text("raise RuntimeError('operator nms does not exist')")
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    monkeypatch.setattr(set_up, 'PYTHON', sys.executable)
+    message = (
+        r'^torch \S+ and torchvision 0\.99\.0\+rocm99 do not work together '
+        r'\(RuntimeError: operator nms does not exist\): .*TORCH_INDEX=https.*TORCH=\S+$'
+    )
+    with pytest.raises(set_up.SetUpError, match=message):
+        set_up.check_pair()
+
+
+def test_a_build_is_taken_only_if_the_index_has_it(set_up, monkeypatch, tmp_path):
+    with zipfile.ZipFile(tmp_path / 'torch-9.9+cpu-py3-none-any.whl', 'w') as wheel:
+        info = 'torch-9.9+cpu.dist-info'
+        wheel.writestr(f'{info}/METADATA', 'Metadata-Version: 2.1\nName: torch\nVersion: 9.9+cpu\n')
+        wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\nTag: py3-none-any\n')
+        wheel.writestr(f'{info}/RECORD', '')
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    monkeypatch.setenv('PIP_FIND_LINKS', str(tmp_path))
+    monkeypatch.setattr(set_up, 'PYTHON', sys.executable)
+    assert set_up.is_offered('torch==9.9+cpu')
+    assert not set_up.is_offered('torch==9.8+cpu')
+    assert not set_up.is_offered('torch==9.9+cpu', 'torchvision==0.99+cpu')
+
+
+@pytest.mark.parametrize(
+    ('environment', 'arguments'),
+    [
+        ({}, ['torch==2.14.1', 'torchvision==0.29.2']),
+        ({'TORCH': '2.6.0'}, ['torch==2.6.0', 'torchvision']),
+        (
+            {'TORCH_INDEX': 'https://torch.example/cpu'},
+            ['--index-url', 'https://torch.example/cpu', 'torch==2.14.1', 'torchvision==0.29.2'],
+        ),
+    ],
+)
+def test_the_environment_chooses_index_and_version(set_up, monkeypatch, environment, arguments):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    calls = []
+    monkeypatch.setattr(set_up, 'install', lambda *given: calls.append(list(given)))
+    monkeypatch.setattr(set_up, 'is_offered', lambda *pins: False)
+    monkeypatch.setattr(set_up, 'check_pair', lambda: '')
+    set_up.install_torch()
+    assert calls == [arguments]
+
+
+def test_an_environment_is_set_up_again_for_another_torch_or_list(set_up, monkeypatch):
+    set_up.VENV.mkdir()
+    set_up.write_stamp(set_up.STAMP, 'stack.txt')
+    assert set_up.is_stamped(set_up.STAMP, 'stack.txt')
+    assert not set_up.is_stamped(set_up.STAMP, 'stack.txt', 'full.txt')
+    monkeypatch.setenv('TORCH', '2.6.0')
+    assert not set_up.is_stamped(set_up.STAMP, 'stack.txt')
+    set_up.write_stamp(set_up.STAMP, 'stack.txt')
+    assert set_up.is_stamped(set_up.STAMP, 'stack.txt')
+    monkeypatch.delenv('TORCH')  # what was chosen is kept
+    assert set_up.is_stamped(set_up.STAMP, 'stack.txt')
+
+
+def test_an_environment_of_others_is_left_alone(set_up):
+    set_up.VENV.mkdir()
+    (set_up.VENV / 'notes').write_text('mine')
     with pytest.raises(set_up.SetUpError, match='was not made by this script'):
         set_up.create_venv()
-    assert (venv / 'notes').read_text() == 'mine'
-    shutil.rmtree(venv)
-    monkeypatch.setattr(set_up, 'run', lambda *command: (venv / 'bin').mkdir())
+    assert (set_up.VENV / 'notes').read_text() == 'mine'
+
+
+@pytest.mark.parametrize('mark', ['mmeffvit-made', 'mmeffvit-stack'])
+def test_an_environment_of_an_earlier_layout_is_recreated(set_up, monkeypatch, mark):
+    (set_up.VENV / 'bin').mkdir(parents=True)
+    set_up.PYTHON.symlink_to(sys.executable)
+    (set_up.VENV / mark).touch()  # as it was while mmcv was built from source
+    calls = []
+    monkeypatch.setattr(set_up, 'run', lambda *command: calls.append(command))
     set_up.create_venv()
-    assert (venv / 'made').is_file()
-    set_up.create_venv()  # an incomplete one is recreated
-    assert (venv / 'bin').is_dir()
+    assert [path.name for path in set_up.VENV.iterdir()] == ['mmeffvit-made']
+    assert calls == [(sys.executable, '-m', 'venv', str(set_up.VENV))]
+
+
+def test_a_complete_environment_is_kept_and_an_incomplete_one_recreated(set_up, monkeypatch):
+    monkeypatch.setattr(set_up, 'run', lambda *command: (set_up.VENV / 'bin').mkdir())
+    set_up.create_venv()
+    set_up.PYTHON.symlink_to(sys.executable)
+    (set_up.VENV / 'package').touch()
+    set_up.create_venv()
+    assert (set_up.VENV / 'package').exists()
+    set_up.PYTHON.unlink()
+    set_up.create_venv()
+    assert not (set_up.VENV / 'package').exists()
+
+
+@pytest.mark.parametrize('script', ['.github/workflows/ci.yml', '.ci/run', 'CONTRIBUTING.md'])
+def test_targets_of_scripts_and_pages_are_in_the_makefile(script):
+    text = (ROOT / script).read_text()
+    called = set(re.findall(r'^\s*(?:- run: )?make ([a-z]+)', text, re.MULTILINE))
+    called |= set(' '.join(re.findall(r'^for step in ([a-z ]+);', text, re.MULTILINE)).split())
+    targets = re.findall(r'^([a-z]+):', (ROOT / 'Makefile').read_text(), re.MULTILINE)
+    assert called
+    assert called <= set(targets)
+
+
+def test_the_workflow_tries_versions_that_the_setup_supports(set_up):
+    jobs = yaml.safe_load((ROOT / '.github' / 'workflows' / 'ci.yml').read_text())['jobs']
+    tried = {row['python'] for row in jobs['versions']['strategy']['matrix']['include']}
+    tried |= {'3.11'}  # of the suite
+    oldest, newest = set_up.SUPPORTED
+    assert tried == {f'3.{minor}' for minor in range(oldest[1], newest[1] + 1)}

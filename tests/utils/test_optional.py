@@ -6,8 +6,9 @@ from importlib.util import find_spec
 import pytest
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils import optional
+from mmeffvit.utils import optional, resources
 from mmeffvit.utils.optional import INSTALL_COMMANDS, TELEMETRY, require
+from mmeffvit.utils.resources import install_command
 from tests.conftest import ROOT, run_python
 
 EXTRAS = ['det', 'seg', 'cls', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
@@ -19,9 +20,9 @@ def test_a_missing_package_is_reported_with_an_install_command(monkeypatch, pack
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=f'^{package} is not installed: `pip install ') as caught:
+    with pytest.raises(UserError, match=f'^{package} is not installed: `pip ') as caught:
         require(package)
-    assert INSTALL_COMMANDS[package] in str(caught.value)
+    assert install_command(INSTALL_COMMANDS[package]) in str(caught.value)
     with pytest.raises(UserError, match=f'^Such a job needs {package}, which is not installed'):
         require(package, 'Such a job')
 
@@ -32,12 +33,19 @@ def test_every_extra_in_an_install_command_exists(extra):
     assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()
 
 
+def test_extras_are_installed_from_the_checkout(monkeypatch, tmp_path):
+    command = "pip install 'mmeffvit[onnx]'"
+    assert install_command(command) == f"pip install -e '{ROOT}[onnx]'"
+    monkeypatch.setattr(resources, 'PACKAGE', tmp_path / 'site-packages' / 'mmeffvit')
+    assert install_command(command) == command
+
+
 def test_operators_built_for_another_torch_are_reported_with_a_fix(monkeypatch):
     def fail(name: str) -> None:
         raise ImportError(f'{name}: undefined symbol: _ZN3c106detail\nand more')
 
     monkeypatch.setattr(optional, 'import_module', fail)
-    message = r'mmcv does not work .*\(mmcv.ops: undefined symbol.*detail\).*--no-build-isolation'
+    message = r'mmcv does not work .*\(mmcv.ops: undefined symbol.*detail\): `pip uninstall'
     with pytest.raises(UserError, match=message):
         require('mmcv.ops')
 
@@ -52,10 +60,10 @@ def test_a_missing_dependency_of_a_package_is_named(monkeypatch):
 
 OFFLINE = """
 import os, socket, sys
-def refuse(*address, **options):
+def reject(*address, **options):
     os.write(1, f'asked for {address}'.encode())  # also from a fork
     raise OSError
-socket.getaddrinfo = refuse
+socket.getaddrinfo = reject
 from mmeffvit.utils.optional import require
 for name in sys.argv[1:]:
     require(name)

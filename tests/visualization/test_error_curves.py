@@ -10,8 +10,8 @@ from matplotlib.colors import to_rgb
 from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import ErrorAnalysis
-from mmeffvit.visualization.error_curves import COLORS, analyze_and_print, draw_curves
-from tests.conftest import run_tool_here
+from mmeffvit.visualization.error_curves import COLORS, analyze, draw_curves
+from tests.conftest import run_command_here
 
 
 def colors_in(path) -> set[tuple[int, ...]]:
@@ -42,14 +42,14 @@ def results(shapes, tmp_path) -> tuple:
     return path, annotations
 
 
-def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path, capsys):
+def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path):
     path, annotations = results
     out = tmp_path / 'out'
-    analyze_and_print(path, annotations, out, types=('bbox', 'segm'), per_class=True)
-    printed = capsys.readouterr().out
+    analyses = analyze(path, annotations, out, types=('bbox', 'segm'), per_class=True)
+    printed = '\n'.join(map(str, analyses))
     for kind, things in (('bbox', 'boxes'), ('segm', 'masks')):
         folder = out / kind
-        assert (folder / 'errors.md').read_text() in printed
+        assert (folder / 'errors.md').read_text().strip() in printed
         assert f'# Errors of {things}' in printed
         content = json.loads((folder / 'errors.json').read_text())
         assert set(content) == {*CLASSES, 'mean'}
@@ -58,13 +58,15 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path, 
         assert content['mean']['large'] == dict.fromkeys(CURVES)  # there are no large shapes
         assert content['mean']['all']['C50'] < content['mean']['all']['FN'] == 1
         assert cv2.imread(str(folder / 'errors.png')).shape == (680, 880, 3)
-        pictures = {file.stem for file in (folder / 'classes').iterdir()}
-        assert pictures == set(CLASSES)
+        names = json.loads((folder / 'classes' / 'names.json').read_text())
+        assert list(names.values()) == list(CLASSES)
+        pictures = {file.name for file in (folder / 'classes').glob('*.png')}
+        assert pictures == set(names)
 
 
 @pytest.mark.slow
 def test_invalid_arguments_of_the_tool_are_reported(results, tmp_path):
     path, _ = results
-    run = run_tool_here('analyze_errors', path, tmp_path / 'out', '--ann', 'no.json')
+    run = run_command_here('errors', path, tmp_path / 'out', '--ann', 'no.json')
     assert run.returncode == 2
     assert "error: 'no.json' does not exist" in run.stdout

@@ -5,13 +5,12 @@ import torch
 from mmengine.registry import MODELS
 
 from mmeffvit.backbones import MobileViTv2
-from mmeffvit.checkpoints import CheckpointError
-from mmeffvit.checkpoints.models import read_model
+from mmeffvit.checkpoints import CheckpointError, open_checkpoint
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, write
 from tests.backbones.parity import randomized
 from tests.checkpoints.spelling import official_keys
-from tests.conftest import run_tool_here
+from tests.conftest import run_command_here
 
 CASES = [
     ('swiftformer', 'xs', 'SwiftFormer'),
@@ -81,7 +80,7 @@ def test_the_encoder_of_a_detector_of_cvnets_loads(states, tmp_path, log):
     assert '1 ignored, 0 missing' in log.text
     conversion = convert(tmp_path / 'ssd.pt', backbone_only=True)
     assert conversion.dropped == ('ssd_heads.0.proj_layer.block.conv.weight',)
-    assert (conversion.arch, conversion.layout) == ('050', 'official')
+    assert (conversion.arch, conversion.layout) == ('050', 'cvnets')
 
 
 @pytest.mark.parametrize('ending', ['.safetensors', '.pth'])
@@ -92,13 +91,13 @@ def test_a_whole_model_of_cvnets_is_written_whole_under_our_keys(tmp_path, endin
     network = files.with_random_weights(release.network())
     source = files.save_cvnets(network, tmp_path / 'ssd.pt')
     out = tmp_path / f'out{ending}'
-    done = run_tool_here('convert_checkpoint', source, out)
+    done = run_command_here('convert', source, out)
     assert done.returncode == 0, done.stdout
     assert 'is ssdlite_mobilevitv2_050 in the cvnets layout' in done.stdout
     assert '352 tensors with' in done.stdout
     assert '12 of them reordered\n  0 are ignored' in done.stdout
-    ours = read_model(out)['state_dict']
-    assert all(torch.equal(ours[k], v) for k, v in read_model(source)['state_dict'].items())
+    ours = open_checkpoint(out).weights
+    assert all(torch.equal(ours[k], v) for k, v in open_checkpoint(source).weights.items())
     assert len(ours) == 352
     state = network.state_dict()
     state.pop('encoder.conv_1.block.conv.weight')
@@ -113,7 +112,7 @@ def test_a_pth_file_is_written_too(states, tmp_path):
     assert convert(tmp_path / 'out.pth').layout == 'mmeffvit'
 
 
-def test_a_file_that_fits_no_variant_is_refused_with_the_nearest(states, tmp_path):
+def test_a_file_that_fits_no_variant_is_rejected_with_the_nearest(states, tmp_path):
     state = {key: value for key, value in states['shvit'].items() if 'blocks.4' not in key}
     torch.save(state, tmp_path / 'short.pth')
     with pytest.raises(CheckpointError, match=r"Nearest is SHViT 's1', with 27 keys .*blocks\.4"):
@@ -139,14 +138,14 @@ def test_a_file_is_neither_overwritten_nor_written_in_an_unknown_format(states, 
 def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
     torch.save(states['shvit'], tmp_path / 'in.pth')
     out = tmp_path / 'out.safetensors'
-    done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out, '--dry-run')
+    done = run_command_here('convert', tmp_path / 'in.pth', out, '--dry-run')
     assert done.returncode == 0, done.stdout
     assert "is SHViT 's1' in the timm layout" in done.stdout
     assert '7 are ignored: head.bn, head.l' in done.stdout
     assert not out.exists()
-    done = run_tool_here('convert_checkpoint', tmp_path / 'in.pth', out)
+    done = run_command_here('convert', tmp_path / 'in.pth', out)
     assert done.returncode == 0, done.stdout
     assert out.is_file()
-    done = run_tool_here('convert_checkpoint', tmp_path / 'absent.pth', out)
+    done = run_command_here('convert', tmp_path / 'absent.pth', out)
     assert done.returncode == 2
     assert 'absent.pth' in done.stdout

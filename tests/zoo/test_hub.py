@@ -8,15 +8,16 @@ import pytest
 import torch
 import yaml
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from torch import nn
 
 import mmeffvit
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.zoo import hub
-from mmeffvit.zoo.hub import open_model
-from tests.conftest import run_python, run_tool_here
+from mmeffvit.zoo.opener import find_source
+from tests.conftest import run_command_here, run_python
 from tests.released import cvnets, files
 from tests.released.test_loading import transformers_key
 from tests.zoo.hub_server import COMMIT, serve
@@ -110,28 +111,28 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     data = ['--cfg-options', f'data_root={shapes}', 'test_dataloader.num_workers=0',
             'test_dataloader.persistent_workers=False']  # fmt: skip
     out = tmp_path / 'found.pkl'
-    done = run_tool_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
+    done = run_command_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
     assert done.returncode == 0, done.stdout
-    assert 'bbox_mAP' in done.stdout
-    done = run_tool_here('per_class', folder, out, *data[:2])
+    assert 'box AP' in done.stdout
+    done = run_command_here('per-class', folder, out, *data[:2])
     assert done.returncode == 0, done.stdout
     assert 'triangle' in (tmp_path / 'per_class.md').read_text()
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
-    done = run_tool_here('predict', folder, picture, '--out-dir', tmp_path / 'pictures')
+    done = run_command_here('predict', folder, picture, '--out-dir', tmp_path / 'pictures')
     assert done.returncode == 0, done.stdout
-    done = run_tool_here('complexity', folder, '--shape', 64, 64)
+    done = run_command_here('complexity', folder, '--shape', 64, 64)
     parameters = sum(p.numel() for p in model.parameters())
     assert f'{parameters:,}' in done.stdout
-    done = run_tool_here('visualize_attention', folder, picture, '--out', tmp_path / 'attention')
+    done = run_command_here('attention', folder, picture, '--out', tmp_path / 'attention')
     assert done.returncode == 0, done.stdout
     assert 'random' not in done.stdout
     loaders = [f'{split}_dataloader.{key}' for split in ('train', 'val') for key in (
         'num_workers=0', 'persistent_workers=False')]  # fmt: skip
     data += ['train_dataloader.dataset.indices=2', 'train_dataloader.batch_size=2', *loaders]
     data += ['train_cfg.max_epochs=1', 'train_cfg.val_interval=9', 'optim_wrapper.optimizer.lr=0']
-    done = run_tool_here('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)
+    done = run_command_here('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)
     assert done.returncode == 0, done.stdout
-    tuned = load_torch_file(tmp_path / 'tuned' / 'epoch_1.pth')['state_dict']
+    tuned = read_content(tmp_path / 'tuned' / 'epoch_1.pth')['state_dict']
     assert torch.equal(tuned['neck.pooled.1.weight'], model.neck.pooled[1].weight)
 
 
@@ -139,7 +140,7 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
 def test_a_saved_folder_is_exported(saved, tmp_path):
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
     options = ['--image', picture, '--shape', 320, 320]
-    done = run_tool_here('export', saved, tmp_path / 'bolts.onnx', *options)
+    done = run_command_here('export', saved, tmp_path / 'bolts.onnx', *options)
     assert done.returncode == 0, done.stdout
 
 
@@ -149,7 +150,7 @@ def test_a_segmentor_with_classes_of_its_own_predicts_them(tmp_path):
     model = files.with_random_weights(mmeffvit.get_model(name, cfg_options=counts))
     model.dataset_meta = dict(classes=('road', 'no road'), palette=[[1, 2, 3], [4, 5, 6]])
     folder = str(mmeffvit.save_pretrained(model, tmp_path / 'roads'))
-    config, _ = open_model(folder)
+    config = find_source(folder).config
     dataset = config.test_dataloader.dataset
     assert (dataset.type, dataset.metainfo.classes) == ('BaseSegDataset', ('road', 'no road'))
     assert 'reduce_zero_label' not in str([dataset, config.tta_pipeline])  # 0 is `road`
@@ -163,7 +164,7 @@ def test_a_segmentor_with_classes_of_its_own_predicts_them(tmp_path):
 @pytest.mark.parametrize(
     ('name', 'message'),
     [
-        ('empty', "folder 'empty' holds no saved model: it has no config.json"),
+        ('empty', "folder 'empty' holds no saved model and no run"),
         ('backbone', 'backbone is a backbone, shvit_s1: load it by get_model'),
     ],
 )
@@ -190,7 +191,7 @@ for address in {addresses}:
         model = mmeffvit.get_model(address)
         print(address, float(sum(v.double().sum() for v in model.state_dict().values())))
     except mmeffvit.zoo.models.UserError as error:
-        print(address, 'refused:', error)
+        print(address, 'rejected:', error)
 """
 
 
@@ -224,7 +225,7 @@ def test_repositories_in_the_cache_of_the_hub_are_read_offline(saved, detector, 
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith('hf://')}
     total = float(sum(value.double().sum() for value in detector.state_dict().values()))
     assert float(lines[addresses[0]].split()[1]) == total, done.stdout
-    assert 'refused' not in lines[addresses[1]]
+    assert 'rejected' not in lines[addresses[1]]
     assert 'download https://huggingface.co/me/gone/resolve/main/' in lines[addresses[2]]
 
 
@@ -232,13 +233,26 @@ def test_repositories_in_the_cache_of_the_hub_are_read_offline(saved, detector, 
     ('change', 'message'),
     [
         (dict(name='nothing'), 'names no model of this version'),
-        (dict(cfg_options={'model.backbone.type': 'os.system'}), 'more than numbers of the model'),
-        (dict(cfg_options={'custom_imports': 1}), 'more than numbers of the model'),
+        (dict(cfg_options={'model.backbone.type': 'os.system'}), 'must be numbers of the model'),
+        (dict(cfg_options={'custom_imports': 1}), 'must be numbers of the model'),
         (dict(cfg_options={'model.bbox_head.num_classes': 4}), 'of another shape'),
-        (dict(name='shvit_s1', arguments=dict(init_cfg=1)), 'it names other weights'),
+        (dict(name='shvit_s1', arguments=dict(init_cfg=1)), 'without other weights'),
+        (dict(name='shvit_s1', arguments=dict(arch=10**9)), 'without other weights'),
+        (dict(name=['shvit_s1']), 'must be the name of a model'),
+        (dict(name=None), 'lacks mmeffvit.name'),
+        (dict(cfg_options=[1]), 'must be numbers of the model'),
+        (dict(cfg_options={'model.test_cfg.nms_pre': -1}), r'nms_pre is -1; it must be like \d+'),
+        (dict(cfg_options={'model.bbox_head.num_classes': 10**9}), 'from 0 to 65536'),
+        (dict(cfg_options={'model.bbox_head.num_classes': True}), 'must be like 80'),
+        (dict(cfg_options={'model.test_cfg.score_thr': float('nan')}), 'must be numbers of the mo'),
+        (dict(cfg_options={'model.x': [[[[[[1]]]]]]}), 'must be numbers of the model'),
+        (dict(classes='abc'), 'classes is .abc.; it must be a list of names'),
+        (dict(classes=['a', 5]), 'must be a list of names'),
+        (dict(classes=['a', '\ud800']), 'must be a list of names'),
+        (dict(palette=[[1, 2]]), 'must be a list of colors'),
     ],
 )
-def test_a_folder_that_asks_for_more_than_names_and_numbers_is_refused(
+def test_a_folder_that_asks_for_more_than_names_and_numbers_is_rejected(
     saved, tmp_path, change, message
 ):
     folder = shutil.copytree(saved, tmp_path / 'changed')
@@ -282,7 +296,7 @@ for name in ('me/gone', 'm e/gone'):
     try:
         mmeffvit.get_model('hf://' + name)
     except UserError as error:
-        print('refused:', error)
+        print('rejected:', error)
 """
 
 
@@ -306,18 +320,18 @@ def test_models_are_pushed_to_a_hub_and_downloaded_under_their_license(saved, tm
     assert said.count(notice) == 1
     assert 'license: Apache-2.0' in said.partition('load 0')[2].partition('load 1')[0]
     assert 'me/gone from the Hugging Face hub' in said
-    assert "refused: 'hf://m e/gone' is no hub address" in said
+    assert "rejected: 'hf://m e/gone' is no hub address" in said
 
 
 def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(tmp_path):
     code = (
         "import mmeffvit\nmodel = mmeffvit.get_model('shvit_s1')\n"
         "try:\n    mmeffvit.push_to_hub(model, 'me/shvit')\n"
-        "except mmeffvit.zoo.models.UserError as error:\n    print('refused:', error)\n"
+        "except mmeffvit.zoo.models.UserError as error:\n    print('rejected:', error)\n"
     )
     env = {'HF_HOME': str(tmp_path), 'HF_ENDPOINT': 'http://127.0.0.1:9', 'HF_TOKEN': 'hf_none'}
     said = run_python('-c', code, env=env).stdout
-    assert "refused: 'me/shvit' cannot be pushed" in said
+    assert "rejected: 'me/shvit' cannot be pushed" in said
     assert 'save_pretrained(model, FOLDER)' in said
 
 
@@ -329,3 +343,24 @@ def test_a_model_of_a_config_with_another_name_is_told_by_its_structure(monkeypa
     model.cfg = Config.fromfile(tmp_path / 'mine.py')
     mmeffvit.save_pretrained(model, tmp_path / 'mine')
     assert_same(mmeffvit.get_model(str(tmp_path / 'mine')), model)
+
+
+def test_the_work_dir_of_a_run_stands_for_its_config_and_its_best_checkpoint(detector, tmp_path):
+    detector.cfg.dump(tmp_path / 'bolts.py')
+    classes = detector.dataset_meta['classes']
+    for name, factor in (('epoch_1', 0), ('epoch_2', 2), ('best_coco_bbox_mAP_epoch_1', 1)):
+        state = {key: value * factor for key, value in detector.state_dict().items()}
+        meta = dict(dataset_meta=dict(classes=classes))
+        torch.save(dict(state_dict=state, meta=meta), tmp_path / f'{name}.pth')
+    before = DefaultScope.get_current_instance()
+    assert_same(mmeffvit.get_model(str(tmp_path)), detector)
+    assert DefaultScope.get_current_instance() is before
+    (tmp_path / 'best_coco_bbox_mAP_epoch_1.pth').unlink()
+    assert find_source(str(tmp_path)).own.path.name == 'epoch_2.pth'
+    (tmp_path / 'epoch_2.pth').write_bytes(b'cut')
+    assert find_source(str(tmp_path)).own.path.name == 'epoch_1.pth'
+    (tmp_path / 'other.py').touch()
+    with pytest.raises(
+        UserError, match=r'configs of several runs: give one of bolts\.py, other\.py'
+    ):
+        find_source(str(tmp_path))

@@ -41,7 +41,7 @@ def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message)
 def test_an_unknown_name_gets_the_nearest_ones():
     with pytest.raises(UserError, match=r"'maskrcnn_shvit_4'; did you mean maskrcnn_shvit_s4"):
         find_model('maskrcnn_shvit_4')
-    with pytest.raises(UserError, match=r'see list_models\(\)'):
+    with pytest.raises(UserError, match='`mmeffvit models` lists all'):
         find_model('?')
 
 
@@ -73,7 +73,8 @@ def test_metrics_of_all_tasks_are_joined_by_who_measured_them():
 @pytest.mark.parametrize('name', MODELS)
 def test_every_number_has_a_source_and_released_weights_a_layout_and_a_license(name):
     model = MODELS[name]
-    assert len({result.dataset for result in model.results}) == 1
+    # classifiers are tested on a second set as well
+    assert len({result.dataset for result in model.results} - {'ImageNetV2'}) == 1
     for result in model.results:
         assert bool(result.metrics) == bool(result.source)
         assert all(0 < value <= 100 for value in result.metrics.values())

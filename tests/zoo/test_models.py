@@ -2,6 +2,8 @@
 
 import dataclasses
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +16,8 @@ import torch
 
 import mmeffvit
 from mmeffvit.backbones import SwiftFormer
-from mmeffvit.checkpoints.read import load_torch_file
+from mmeffvit.checkpoints.read import read_content
+from mmeffvit.cli import download
 from mmeffvit.cli.export import make_parser as export_parser
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
@@ -22,20 +25,17 @@ from mmeffvit.finetuning import weights as start
 from mmeffvit.inference.model import load_predictor
 from mmeffvit.visualization.attention.run import visualize_attention
 from mmeffvit.zoo import metafile, read_models, weights
-from tests.conftest import run_python, run_tool_here
-from tests.preparation.sets import write_yolo
+from tests.conftest import run_command_here, run_python
+from tests.data.sets import write_yolo
 from tests.released import cvnets, files
 
 NAME = 'ssdlite_mobilevitv2_050'
 RELEASE = next(release for release in cvnets.RELEASES if release.config == NAME)
 
 
-@pytest.fixture(scope='module')
-def server(tmp_path_factory):
-    """The address of a folder that holds the narrowest SSDLite as it is released."""
-    folder = tmp_path_factory.mktemp('server')
-    files.save_cvnets(files.with_random_weights(RELEASE.network()), folder / f'{RELEASE.stem}.pt')
-    torch.save(SwiftFormer('xs').state_dict(), folder / 'xs.pth')
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a folder; yields the address of the narrowest SSDLite in it."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -45,6 +45,21 @@ def server(tmp_path_factory):
         threading.Thread(target=host.serve_forever, daemon=True).start()
         yield f'http://127.0.0.1:{host.server_address[1]}/{RELEASE.stem}.pt'
         host.shutdown()
+
+
+@pytest.fixture(scope='module')
+def server_folder(tmp_path_factory):
+    """A folder that holds the narrowest SSDLite as it is released."""
+    folder = tmp_path_factory.mktemp('server')
+    files.save_cvnets(files.with_random_weights(RELEASE.network()), folder / f'{RELEASE.stem}.pt')
+    torch.save(SwiftFormer('xs').state_dict(), folder / 'xs.pth')
+    return folder
+
+
+@pytest.fixture(scope='module')
+def server(server_folder):
+    with serving(server_folder) as address:
+        yield address
 
 
 @pytest.fixture
@@ -89,6 +104,24 @@ def test_without_a_network_the_message_says_which_file_goes_where(released, monk
         mmeffvit.get_model(NAME, pretrained=True)
 
 
+def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
+    server_folder, monkeypatch, tmp_path
+):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
+    with serving(server_folder) as address:
+        change(monkeypatch, NAME, weights=address)
+        download.main([NAME, '--to', str(tmp_path / 'weights')])
+    (copy,) = (path for path in (tmp_path / 'weights').rglob('*') if path.is_file())
+    assert copy.suffix == '.pt'
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'empty'))
+    with pytest.raises(UserError, match=r'mmeffvit download http.* MMEFFVIT_WEIGHTS=DIR'):
+        mmeffvit.get_model(NAME, pretrained=True)
+    monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path / 'weights'))
+    assert mmeffvit.get_model(NAME, pretrained=True) is not None
+    with pytest.raises(SystemExit):
+        download.main(['ssdlite_mobilevitv2_5', '--to', str(tmp_path / 'weights')])
+
+
 def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, tmp_path):
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
     predictor = mmeffvit.Predictor(NAME)
@@ -96,7 +129,7 @@ def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, t
     assert (tmp_path / 'out' / 'p.png').is_file()
     assert found.boxes.shape == (len(found), 4)
     assert found.names[0] == predictor.classes[found.labels[0]]
-    done = run_tool_here(
+    done = run_command_here(
         'predict', NAME, picture, '--out', tmp_path / 'found.json', '--out-dir', tmp_path / 'out'
     )
     assert done.returncode == 0, done.stdout
@@ -107,14 +140,14 @@ def test_a_folder_is_trained_from_released_weights(released, tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2)
     short = ('--epochs', 1, '--batch', 4, '--processes', 1, '--image-size', 96, '--export', 'none')
     command = ('train', root, '--model', NAME, '--work-dir', tmp_path / 'work', '--freeze', 1)
-    run = run_tool_here(*command, *short)
+    run = run_command_here(*command, *short)
     assert run.returncode == 0, run.stdout
     assert 'license: Apple sample code license' in run.stdout
     assert f'{NAME} from the released {NAME}' in run.stdout
     assert 'from scratch' not in run.stdout
     assert '340 tensors loaded' in run.stdout
     assert '12 start fresh for other classes' in run.stdout
-    trained = load_torch_file(tmp_path / 'work' / 'run' / 'epoch_1.pth')['state_dict']
+    trained = read_content(tmp_path / 'work' / 'run' / 'epoch_1.pth')['state_dict']
     start = mmeffvit.get_model(NAME, pretrained=True).state_dict()
     moved = {key for key in start if key in trained and not torch.equal(start[key], trained[key])}
     assert not [key for key in moved if key.startswith(('backbone.stem', 'backbone.stages.0'))]

@@ -1,44 +1,93 @@
 #!/usr/bin/env python
 """Create .venv with the tested stack, unless it exists.
 
-mmcv has no wheels for current torch versions: its operators are built once, and the wheel is cached
-outside the checkout under a name with the Python, torch and mmcv versions.
+Everything is installed from wheels; a compiler is not needed. uv installs them if it is there, else
+pip. Environment variables:
+
+    TORCH_INDEX  package index of torch and torchvision, such as
+                 https://download.pytorch.org/whl/cpu; by default the one that pip is set to
+    TORCH        another version of torch, such as 2.15.0; torchvision is the one that fits
 
 Needs only the standard library.
 """
 
 import argparse
-import contextlib
-import fcntl
 import hashlib
 import os
 import platform
-import re
-import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-VENV = ROOT / '.venv'
-PYTHON = VENV / 'bin' / 'python'
-STAMP = VENV / 'mmeffvit-stack'  # what is installed for training
-FULL_STAMP = VENV / 'mmeffvit-full'  # what is installed for tests and exports
-MARK = VENV / 'mmeffvit-made'  # a .venv without this file is never removed
-PARITY = VENV / 'parity'
-CLASSIFICATION = VENV / 'classification'
-TORCH = 'torch==2.13.0'
-MMCV = '2.1.0'
-BUILD_TOOLS = ('setuptools<82', 'wheel', 'ninja')  # newer setuptools lack pkg_resources
-SUPPORTED = ((3, 10), (3, 12))
+LAYOUT = '2'  # contents of MARK; a .venv of another layout is recreated. The first one built mmcv
+TORCH = ('torch==2.14.1', 'torchvision==0.29.2')
+CPU_INDEX = 'https://download.pytorch.org/whl/cpu'
+SUPPORTED = ((3, 10), (3, 14))
+
+# torchvision's operators load only into a torch of the same kind, +cpu or +cuVERSION. The kind is
+# read from its version file, since the import itself may fail.
+PAIR = """
+from importlib.util import find_spec
+from pathlib import Path
+import torch
+print('torch', torch.__version__)
+folder = find_spec('torchvision').submodule_search_locations[0]
+print('torchvision', Path(folder, 'version.py').read_text().split("'")[1])
+import torchvision
+torchvision.ops.nms(torch.zeros(1, 4), torch.zeros(1), 0.5)
+"""
+
+
+def use(venv: Path) -> None:
+    """Choose the environment that this script works on."""
+    global VENV, PYTHON, STAMP, FULL_STAMP, MARK
+    VENV = venv
+    PYTHON = VENV / 'bin' / 'python'
+    STAMP = VENV / 'mmeffvit-stack'  # what is installed for training
+    FULL_STAMP = VENV / 'mmeffvit-full'  # what is installed for tests and exports
+    MARK = VENV / 'mmeffvit-made'  # a .venv without this file is never removed
+
+
+use(ROOT / '.venv')
 
 
 class SetUpError(Exception):
     """An error that the user can fix; the message says how."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        '--full', action='store_true', help='what tests, exports and docs need, too'
+    )
+    parser.add_argument('--remove', action='store_true', help='remove .venv, if it was made here')
+    arguments = parser.parse_args()
+    if arguments.remove:
+        if check_venv():
+            shutil.rmtree(VENV)
+        return
+    check_machine()
+    start = time.monotonic()
+    if not is_stamped(STAMP, 'stack.txt'):
+        install_stack()
+        say(f'.venv is ready after {clock(time.monotonic() - start)}')
+    if arguments.full and not is_stamped(FULL_STAMP, 'stack.txt', 'full.txt'):
+        install_full()
+        say(f'the rest is ready after {clock(time.monotonic() - start)}')
+
+
+def check_machine() -> None:
+    if not SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
+        raise SetUpError(
+            f'Python {platform.python_version()} is not supported, 3.10 to 3.14 are: '
+            'PYTHON=python3.12 make ...'
+        )
 
 
 def check_venv() -> bool:
@@ -54,43 +103,30 @@ def check_venv() -> bool:
 
 
 def create_venv() -> None:
-    """Create .venv, and recreate it if it has another Python version."""
+    """Create .venv, and recreate it if it has another Python version or layout."""
     there = check_venv()
-    if PYTHON.exists() and venv_version() == sys.version_info[:2]:
-        MARK.touch()
+    if there and is_current():
         return
     if there:
-        say(f'.venv is incomplete, or of another Python than {sys.executable}: recreating it')
+        say(f'.venv is incomplete, outdated or of another Python than {sys.executable}: recreating')
         shutil.rmtree(VENV)
     say(f'creating .venv with Python {platform.python_version()}')
     VENV.mkdir()
-    MARK.touch()
-    run(sys.executable, '-m', 'venv', str(VENV))
+    MARK.write_text(LAYOUT)
+    uv = shutil.which('uv')
+    if uv:
+        run(uv, 'venv', '--quiet', '--seed', '--allow-existing', '-p', sys.executable, str(VENV))
+    else:
+        run(sys.executable, '-m', 'venv', str(VENV))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        '--full', action='store_true', help='what tests, exports and docs need, too'
-    )
-    parser.add_argument('--remove', action='store_true', help='remove .venv, if it was made here')
-    arguments = parser.parse_args()
-    if arguments.remove:
-        if check_venv():
-            shutil.rmtree(VENV)
-        return
-    check_machine()
-    start = time.monotonic()
-    if not is_stamped(STAMP):
-        install_stack()
-        say(f'.venv is ready after {clock(time.monotonic() - start)}')
-    if arguments.full and not is_stamped(FULL_STAMP):
-        install_full()
-        say(f'the rest is ready after {clock(time.monotonic() - start)}')
-
-
-def is_stamped(stamp: Path) -> bool:
-    return stamp.is_file() and stamp.read_text() == fingerprint()
+def is_current() -> bool:
+    """Whether .venv has this version of Python, and this script's layout."""
+    if not (PYTHON.exists() and MARK.is_file() and MARK.read_text() == LAYOUT):
+        return False
+    code = 'import sys; print(*sys.version_info[:2])'
+    found = subprocess.run([PYTHON, '-c', code], capture_output=True, text=True)
+    return tuple(map(int, found.stdout.split())) == sys.version_info[:2]
 
 
 def install_stack() -> None:
@@ -98,170 +134,87 @@ def install_stack() -> None:
     create_venv()
     STAMP.unlink(missing_ok=True)
     FULL_STAMP.unlink(missing_ok=True)
-    say(f'installing {TORCH}')
-    pip('install', *BUILD_TOOLS, TORCH)
-    wheel = mmcv_wheel()
+    install_torch()
     say('installing the stack')
-    pip('install', '--force-reinstall', '--no-deps', str(wheel))
-    pip('install', '-r', str(HERE / 'stack.txt'), str(wheel))
+    install('-r', str(HERE / 'stack.txt'))
     say('installing mmeffvit from this checkout')
-    pip('install', '--no-deps', '--no-build-isolation', '-e', str(ROOT))
+    install('--no-deps', '--no-build-isolation', '-e', str(ROOT))
     check_opencv()
     run(str(PYTHON), '-c', 'import mmcv.ops, mmdet, mmseg, mmeffvit')
-    STAMP.write_text(fingerprint())
+    write_stamp(STAMP, 'stack.txt')
+
+
+def install_torch() -> None:
+    """Install torch and torchvision of one kind; without a GPU the smaller CPU builds, if any."""
+    version = os.environ.get('TORCH')
+    pair = (f'torch=={version}', 'torchvision') if version else TORCH
+    if not (index_options() or version or has_gpu()):
+        cpu = [f'{pin}+cpu' for pin in pair]
+        pair = cpu if is_offered(*cpu) else pair
+    say(f'installing {" and ".join(pair)}')
+    install(*index_options(), *pair)
+    say(check_pair())
+
+
+def index_options() -> list[str]:
+    """The options of pip and uv for the index of torch."""
+    index = os.environ.get('TORCH_INDEX')
+    return ['--index-url', index] if index else []
+
+
+def check_pair() -> str:
+    """Import torch and torchvision in a process of their own, and describe them.
+
+    Raises:
+        SetUpError: If they do not work together.
+    """
+    done = subprocess.run([PYTHON, '-c', PAIR], capture_output=True, text=True)
+    found = ' and '.join(done.stdout.splitlines())
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f'exit code {done.returncode}'])[-1]
+        raise SetUpError(
+            f'{found or "torch"} do not work together ({reason}): take both from one index, such '
+            f'as TORCH_INDEX={CPU_INDEX}, or another version, such as TORCH=2.14.1'
+        )
+    return found
+
+
+def has_gpu() -> bool:
+    return shutil.which('nvidia-smi') is not None or Path('/proc/driver/nvidia').exists()
 
 
 def install_full() -> None:
     """Install the packages for tests, exporters, runtimes and the documentation."""
     say('installing test tools, exporters, runtimes and documentation tools')
-    pip('install', '-r', str(HERE / 'stack.txt'), '-r', str(HERE / 'full.txt'))
-    say('installing mmpretrain, timm and torchvision, apart from the rest')
-    for folder in (PARITY, CLASSIFICATION):
-        shutil.rmtree(folder, ignore_errors=True)
-        needed = HERE / f'{folder.name}.txt'
-        pip('install', '--no-deps', '--target', str(folder), '-r', str(needed))
-    FULL_STAMP.write_text(fingerprint())
+    install('-r', str(HERE / 'stack.txt'), '-r', str(HERE / 'full.txt'))
+    check_pair()
+    write_stamp(FULL_STAMP, 'stack.txt', 'full.txt')
 
 
-def check_machine() -> None:
-    if not SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
-        raise SetUpError(
-            f'Python {platform.python_version()} is not supported, 3.10 to 3.12 are: '
-            'PYTHON=python3.11 make ...'
-        )
+def is_stamped(stamp: Path, *lists: str) -> bool:
+    """Whether .venv has what the lists name, with the chosen torch or, without a choice, any."""
+    if not stamp.is_file():
+        return False
+    known, *chosen = stamp.read_text().splitlines()
+    return known == fingerprint(*lists) and choices() in ([], chosen)
 
 
-def fingerprint() -> str:
-    """Everything that .venv depends on; it is set up again if this changes."""
+def write_stamp(stamp: Path, *lists: str) -> None:
+    stamp.write_text('\n'.join([fingerprint(*lists), *choices()]))
+
+
+def choices() -> list[str]:
+    """What the user chose about torch."""
+    names = ('TORCH', 'TORCH_INDEX')
+    return [f'{name}={os.environ[name]}' for name in names if os.environ.get(name)]
+
+
+def fingerprint(*lists: str) -> str:
+    """Everything else that .venv depends on; it is set up again if this changes."""
     digest = hashlib.sha256()
-    for path in (*sorted(HERE.glob('*.txt')), *sorted(HERE.glob('*.py'))):
+    for path in (Path(__file__), *(HERE / name for name in lists)):
         digest.update(path.read_bytes())
-    return f'{wheel_key()} {ROOT} {digest.hexdigest()}'
-
-
-def wheel_key() -> str:
-    """Python, torch and mmcv: what an operator library is built for."""
-    python = f'cp{sys.version_info.major}{sys.version_info.minor}'
-    return f'{python}-{platform.system()}-{platform.machine()}-torch{torch_version()}-mmcv{MMCV}'
-
-
-def torch_version() -> str:
-    """The version in .venv with its build, such as 2.13.0+cpu, or an empty string."""
-    if not PYTHON.exists():
-        return ''
-    code = 'from importlib.metadata import version; print(version("torch"))'
-    found = subprocess.run([PYTHON, '-c', code], capture_output=True, text=True)
-    return found.stdout.strip()
-
-
-def venv_version() -> tuple[int, ...]:
-    code = 'import sys; print(*sys.version_info[:2])'
-    found = subprocess.run([PYTHON, '-c', code], capture_output=True, text=True)
-    return tuple(map(int, found.stdout.split()))
-
-
-def mmcv_wheel() -> Path:
-    """The wheel for this Python and torch, from the cache or built into it."""
-    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    folder = cache / 'mmeffvit' / 'wheels' / wheel_key()
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / 'lock'):
-        wheels = list(folder.glob('mmcv-*.whl'))
-        if wheels:
-            say(f'using the mmcv wheel in {folder}')
-            return wheels[0]
-        if shutil.which(os.environ.get('CXX', 'c++')) is None:
-            raise SetUpError('a C++ compiler is needed to build mmcv: apt-get install g++')
-        partial = folder / 'partial'
-        shutil.rmtree(partial, ignore_errors=True)
-        build_mmcv(partial, folder / 'build.log')
-        (built,) = partial.glob('mmcv-*.whl')
-        final = folder / built.name
-        built.replace(final)
-        shutil.rmtree(partial)
-        return final
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Lock the path: another checkout may be building the same wheel."""
-    with path.open('w') as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f'another set-up holds {path}: waiting for it')
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def build_mmcv(target: Path, log: Path) -> None:
-    """Build the wheel into ``target`` with a progress bar."""
-    jobs = os.environ.get('MAX_JOBS') or str(len(os.sched_getaffinity(0)))
-    say(f'building the operators of mmcv {MMCV} with {jobs} jobs, 4 to 8 minutes on 2 cores')
-    command = [str(PYTHON), '-m', 'pip', 'wheel', '-v', '--no-deps', '--no-build-isolation']
-    command += ['--no-cache-dir', '--no-binary', 'mmcv', '-w', str(target), f'mmcv=={MMCV}']
-    # pip must find the ninja and the compiler wrappers of .venv
-    path = f'{VENV / "bin"}{os.pathsep}{os.environ["PATH"]}'
-    environment = {**os.environ, 'MMCV_WITH_OPS': '1', 'MAX_JOBS': jobs, 'PATH': path}
-    environment |= compiler_of(target)
-    with log.open('w') as file:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        bar = ProgressBar()
-        for line in process.stdout:
-            file.write(line)
-            step = re.match(r'\s*\[(\d+)/(\d+)\]', line)
-            if step:
-                bar.show(int(step[1]), int(step[2]))
-    if process.wait():
-        tail = ''.join(log.read_text().splitlines(keepends=True)[-25:])
-        raise SetUpError(f'{tail}\nbuilding mmcv failed; the whole log is {log}')
-    bar.close()
-
-
-def compiler_of(folder: Path) -> dict[str, str]:
-    """Environment variables for a compiler that parses torch's headers once: see compiler.py.
-
-    GCC alone reads compiled headers this way; with another compiler there are none.
-    """
-    compiler = os.environ.get('CXX', 'c++')
-    said = subprocess.run([compiler, '--version'], capture_output=True, text=True).stdout
-    if 'Free Software Foundation' not in said:
-        return {}
-    folder.mkdir(parents=True, exist_ok=True)
-    wrapper = folder.absolute() / 'g++'  # torch knows compilers by their names
-    call = f'exec {shlex.quote(str(PYTHON))} -S {shlex.quote(str(HERE / "compiler.py"))} "$@"'
-    wrapper.write_text(f'#!/bin/sh\n{call}\n')
-    wrapper.chmod(0o755)
-    return {'CXX': str(wrapper), 'MMEFFVIT_CXX': compiler}
-
-
-class ProgressBar:
-    """A progress bar with the time left; without a terminal, one line per 10 %."""
-
-    def __init__(self) -> None:
-        self.start = self.first = time.monotonic()
-        self.tenth = -1
-        self.live = sys.stdout.isatty()
-
-    def show(self, done: int, total: int) -> None:
-        tenth = 10 * done // total
-        if not self.live and tenth == self.tenth:
-            return
-        self.tenth = tenth
-        now = time.monotonic()
-        if done == 1:  # it includes the time for the shared headers: do not use it for the rate
-            self.first = now
-        rest = (now - self.first) / max(done - 1, 1) * (total - done)
-        left = f'{clock(rest)} left' if done > 1 else 'estimating'
-        bar = ('#' * (30 * done // total)).ljust(30, '.')
-        text = f'  [{bar}] {done}/{total} files, {clock(now - self.start)} elapsed, {left}'
-        print(text, end='\r' if self.live else '\n', flush=True)
-
-    def close(self) -> None:
-        if self.live:
-            print()
+    return f'{LAYOUT} {platform.python_version()} {ROOT} {digest.hexdigest()}'
 
 
 def check_opencv() -> None:
@@ -274,14 +227,35 @@ def check_opencv() -> None:
         return
     reason = found.stderr.strip().splitlines()[-1]
     say(f'opencv-python does not load ({reason}): replacing it by opencv-python-headless')
-    pin = next(p for p in (HERE / 'stack.txt').read_text().splitlines() if 'opencv' in p)
-    pip('uninstall', '-y', 'opencv-python')
-    pip('install', '--no-deps', pin.replace('opencv-python', 'opencv-python-headless'))
+    pins = (HERE / 'stack.txt').read_text().splitlines()
+    headless = [
+        pin.replace('opencv-python', 'opencv-python-headless')
+        for pin in pins
+        if pin.startswith('opencv-python=')
+    ]
+    run(*installer('uninstall'), 'opencv-python')
+    install('--no-deps', *headless)
 
 
-def pip(*arguments: str) -> None:
+def is_offered(*pins: str) -> bool:
+    """Whether the index has wheels of these versions for this machine."""
+    command = [*installer('install'), '--dry-run', '--no-deps', '--quiet', *pins]
+    return subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
+
+
+def install(*arguments: str) -> None:
     quiet = [] if sys.stdout.isatty() else ['--quiet']  # show progress bars only on a terminal
-    run(str(PYTHON), '-m', 'pip', '--disable-pip-version-check', *arguments, *quiet)
+    run(*installer('install'), *arguments, *quiet)
+
+
+def installer(command: str) -> list[str]:
+    """The call of uv, or of pip, for .venv."""
+    uv = shutil.which('uv')
+    if uv:
+        compiled = ['--compile-bytecode'] if command == 'install' else []  # as pip does
+        return [uv, 'pip', command, '--python', str(PYTHON), *compiled]
+    yes = ['--yes'] if command == 'uninstall' else []
+    return [str(PYTHON), '-m', 'pip', '--disable-pip-version-check', command, *yes]
 
 
 def run(*command: str) -> None:

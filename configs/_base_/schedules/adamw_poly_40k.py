@@ -4,7 +4,11 @@ train_cfg = dict(type='IterBasedTrainLoop', max_iters=40_000, val_interval=4000)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4))
+optim_wrapper = dict(
+    type='OptimWrapper',
+    constructor='mmeffvit.MergedOptimWrapperConstructor',
+    optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4),
+)
 param_scheduler = [
     dict(type='PolyLR', power=0.9, eta_min=1e-6, by_epoch=False, begin=0, end=40_000),
 ]

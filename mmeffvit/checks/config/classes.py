@@ -7,7 +7,7 @@ from mmengine.config import Config
 
 from mmeffvit.checks.classes import class_counts, wrong_classes
 from mmeffvit.checks.run import class_of
-from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.datasets import datasets_of, settings_of
 from mmeffvit.utils.text import listed
 
 from .findings import Finding, fault, passed, unchecked
@@ -39,6 +39,20 @@ def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
     if not faults:
         where = ' and in the data' if known else ''
         yield passed(f'{listed(sorted(set(heads.values())))} classes in all heads{where}')
+    yield from excessive_topk(config, min(heads.values()))
+
+
+def excessive_topk(config: Config, num_classes: int) -> Iterator[Finding]:
+    """Report accuracies of a classifier over more classes than it has: they fail when tested."""
+    for split in SPLITS[1:]:
+        for metric in settings_of(config.get(f'{split}_evaluator'), 'Accuracy'):
+            topk = metric.get('topk') or 1
+            largest = max(topk) if isinstance(topk, list | tuple) else topk
+            if largest > num_classes:
+                yield fault(
+                    f'{split}_evaluator.topk={topk} needs {largest} classes or more, but the model '
+                    f'has {num_classes}. Set {split}_evaluator.topk=1'
+                )
 
 
 def names_classes(meta: Mapping) -> bool:

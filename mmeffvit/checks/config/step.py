@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.utils.replaced import forwards
 
 from .sample import maps_in, own_batches
 
@@ -112,15 +114,20 @@ def run_step(config: Config) -> Step:
         return step
     with suppress(Exception):  # some require a checkpoint: torch's default initialization works too
         step.model.init_weights()
-    watch(step)
     step.frozen = [name for name, p in step.model.named_parameters() if not p.requires_grad]
+    with forwards(step.watched(), partial(watching, step)):
+        run_steps(step, sample, side, own)
+    return step
+
+
+def run_steps(step: Step, sample: Callable[[int, int], dict], side: int, own: int | None) -> None:
+    """Train on small images, and on those of the config's size if these are too small."""
     train_once(step, sample, side)
     if step.error is not None and own is not None and side < own <= MAX_OWN_SIDE:
         step.reset()
         if hasattr(step.model.data_preprocessor, 'size') and step.scope == 'mmseg':
             step.model.data_preprocessor.size = (own, own)
         train_once(step, sample, own)
-    return step
 
 
 def reduce_cost(settings: Any) -> None:
@@ -144,17 +151,11 @@ def fit_size(settings: ConfigDict, side: int) -> ConfigDict:
     return settings
 
 
-def watch(step: Step) -> None:
-    """Record the input and output maps of the modules.
+def watching(step: Step, name: str, module: nn.Module) -> Callable:
+    """The module's ``forward``, which records the maps that go in and out."""
+    forward = module.forward
 
-    ``forward`` is wrapped, since mmseg calls it directly on heads, where torch's hooks do not fire.
-    """
-    for name, module in step.watched():
-        module.forward = _watching(step, name, module.forward)
-
-
-def _watching(step: Step, name: str, forward: Any) -> Any:
-    def watching(*args: Any, **kwargs: Any) -> Any:
+    def watched(*args: Any, **kwargs: Any) -> Any:
         shapes = [x.shape for x in maps_in([*args, *kwargs.values()])]
         step.received.setdefault(name, shapes)
         if name == 'backbone' and shapes:
@@ -167,7 +168,7 @@ def _watching(step: Step, name: str, forward: Any) -> Any:
         step.returned.setdefault(name, [x.shape for x in maps_in([output])])
         return output
 
-    return watching
+    return watched
 
 
 def train_once(step: Step, sample: Callable[[int, int], dict], side: int) -> None:

@@ -3,12 +3,12 @@
 from mmengine.config import Config
 
 from mmeffvit.config.build import isolated
+from mmeffvit.data.faults import Report
+from mmeffvit.data.files import Sample
 from mmeffvit.errors import UserError
 
 from .configured import ConfiguredDataset, build, configured_datasets
 from .detection import check_coco, check_other, check_voc, is_coco, is_voc
-from .images import Sample
-from .report import Report
 from .segmentation import check_segmentation, is_segmentation
 
 SPLITS = ('train', 'val', 'test')

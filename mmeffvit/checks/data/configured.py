@@ -10,9 +10,8 @@ from mmengine.dataset import BaseDataset
 
 from mmeffvit.checks.run import as_list, check_paths, mentions
 from mmeffvit.config.datasets import build_unread, datasets_of
+from mmeffvit.data.faults import OTHER_FILE, PATH_MISSING, Report
 from mmeffvit.errors import UserError
-
-from .report import OTHER_FILE, PATH_MISSING, Report
 
 
 @dataclass

@@ -6,13 +6,8 @@ from typing import Any
 
 from mmengine.dataset import BaseDataset
 
-from mmeffvit.errors import UserError
-from mmeffvit.utils.images import Unreadable, read_size
-from mmeffvit.utils.progress import in_threads
-from mmeffvit.utils.quiet import quiet
-
-from . import report as kinds
-from .coco import (
+from mmeffvit.data import faults
+from mmeffvit.data.coco_file import (
     CocoFile,
     check_boxes,
     check_categories,
@@ -21,9 +16,13 @@ from .coco import (
     count_classes,
     read_coco,
 )
-from .images import Sample, make_lookup
-from .report import Report
-from .voc import check_files, read_names
+from mmeffvit.data.faults import Report
+from mmeffvit.data.files import Sample, make_lookup
+from mmeffvit.data.voc import check_files, read_names
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.quiet import quiet
 
 Expected = tuple[Path, tuple[int, int] | None]  # an image and its recorded size, if any
 
@@ -50,9 +49,10 @@ def reads_as(cls: type, name: str) -> bool:
 
 def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_masks: bool) -> None:
     """Check every record of the annotation file, that all images exist, and open some."""
-    file = read_coco(dataset.ann_file, report)
+    file = read_coco(dataset.ann_file, report.add)
     if file is None:
         return
+    report.num_records = len(file.content['annotations'])
     check_file(file, dataset.metainfo['classes'], report, with_masks=with_masks)
     expected = images_of(file, dataset.data_prefix.get('img') or '')
     numbers = f'{len(file.images):,} images, {len(file.annotations):,} annotations'
@@ -84,10 +84,10 @@ def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -
     sizes = in_threads(size_or_fault, [path for path, _ in chosen], f'{report.name}: images')
     for (path, recorded), size in zip(chosen, sizes, strict=True):
         if isinstance(size, Unreadable):
-            report.add(kinds.IMAGE_BROKEN, size)
+            report.add(faults.IMAGE_BROKEN, size)
         elif recorded is not None and size != recorded:
             report.add(
-                kinds.IMAGE_SIZE,
+                faults.SIZE_DIFFERS,
                 f'{path} is {size[1]} x {size[0]}, not {recorded[1]} x {recorded[0]}',
             )
     return len(chosen)
@@ -96,7 +96,7 @@ def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -
 def find_regular(expected: Sequence[Expected], report: Report) -> list[Expected]:
     """The images that can be opened; the others are reported."""
     if not expected:
-        report.add(kinds.EMPTY, report.source)
+        report.add(faults.EMPTY, report.source)
     look = make_lookup()
     present = []
     for path, size in expected:
@@ -104,7 +104,7 @@ def find_regular(expected: Sequence[Expected], report: Report) -> list[Expected]
         if found:
             present.append((path, size))
         else:
-            report.add(kinds.IMAGE_MISSING if found is None else kinds.IMAGE_IRREGULAR, path)
+            report.add(faults.IMAGE_MISSING if found is None else faults.IMAGE_IRREGULAR, path)
     return present
 
 
@@ -129,7 +129,7 @@ def check_loading(dataset: BaseDataset, report: Report) -> bool:
             dataset.full_init()
     except Exception as error:  # a user's class may raise anything
         if not report.faults:
-            report.add(kinds.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
+            report.add(faults.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
         return False
     report.facts.append(f'{type(dataset).__name__} keeps {len(dataset):,} images')
     return True
@@ -140,7 +140,7 @@ def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     try:
         names = read_names(dataset.ann_file)
     except UserError as error:
-        report.add(kinds.FILE_UNREADABLE, error)
+        report.add(faults.FILE_BROKEN, error)
         return
     root = Path(dataset.sub_data_root)
     files = ((name, root / dataset.ann_subdir / f'{name}.xml') for name in names)
@@ -148,7 +148,7 @@ def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     expected = [(root / dataset.img_subdir / f'{name}.jpg', size) for name, size in sizes.items()]
     opened = check_images(expected, report, sample)
     report.facts.append(f'{len(names):,} images, {opened:,} opened')
-    if not {kinds.FILE_UNREADABLE, kinds.IMAGE_IRREGULAR} & set(report.counts):  # mmdet would wait
+    if not {faults.FILE_BROKEN, faults.IMAGE_IRREGULAR} & set(report.counts):  # mmdet would wait
         check_loading(dataset, report)
 
 

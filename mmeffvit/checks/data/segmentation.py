@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 from mmengine.dataset import BaseDataset
 
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Fault, Report
+from mmeffvit.data.files import Sample, make_lookup
 from mmeffvit.utils.images import Unreadable, read_labels, read_size
 from mmeffvit.utils.progress import in_threads
 
-from . import report as kinds
 from .detection import check_loading
-from .images import Sample, make_lookup
-from .report import Kind, Report
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class OpenedPair:
     """Faults of one pair, and pixel counts by value in the file."""
 
     pair: Pair
-    faults: list[tuple[Kind, str]]
+    found: list[tuple[Fault, str]]
     pixels: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> 
     ]
     report.num_records = len(pairs)
     if not pairs:
-        report.add(kinds.EMPTY, f'no {dataset.img_suffix} in {dataset.data_prefix["img_path"]}')
+        report.add(faults.EMPTY, f'no {dataset.img_suffix} in {dataset.data_prefix["img_path"]}')
     present = check_presence(pairs, report)
     if not (dataset.ann_file and os.path.isfile(dataset.ann_file)):
         check_unused_labels(dataset, pairs, report)
@@ -103,13 +103,13 @@ def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
     complete = []
     for pair in pairs:
         if pair.image in seen:
-            report.add(kinds.LISTED_DUPLICATE, pair.image)
+            report.add(faults.IMAGE_LISTED_TWICE, pair.image)
         seen.add(pair.image)
         missing = [
             (kind, path)
             for kind, path in (
-                (kinds.IMAGE_MISSING, pair.image),
-                (kinds.LABELS_MISSING, pair.labels),
+                (faults.IMAGE_MISSING, pair.image),
+                (faults.MAP_MISSING, pair.labels),
             )
             if path is not None and not exists(path)
         ]
@@ -128,32 +128,32 @@ def check_unused_labels(dataset: BaseDataset, pairs: Sequence[Pair], report: Rep
         return
     for path in sorted(folder.rglob(f'*{dataset.seg_map_suffix}')):
         if path not in used:
-            report.add(kinds.LABELS_UNUSED, path)
+            report.add(faults.MAP_UNUSED, path)
 
 
 def open_pair(pair: Pair) -> OpenedPair:
     """Decode both files and compare their sizes."""
-    faults: list[tuple[Kind, str]] = []
+    found: list[tuple[Fault, str]] = []
     size = labels = None
     try:
         size = read_size(pair.image)
     except Unreadable as fault:
-        faults.append((kinds.IMAGE_BROKEN, str(fault)))
+        found.append((faults.IMAGE_BROKEN, str(fault)))
     if pair.labels is None:
-        return OpenedPair(pair, faults)
+        return OpenedPair(pair, found)
     try:
         labels = read_labels(pair.labels).squeeze()
     except Unreadable as fault:
-        return OpenedPair(pair, [*faults, (kinds.LABELS_BROKEN, str(fault))])
+        return OpenedPair(pair, [*found, (faults.MAP_BROKEN, str(fault))])
     if labels.ndim != 2:
-        fault = (kinds.LABELS_COLOR, f'{pair.labels} has {labels.shape[-1]} channels')
-        return OpenedPair(pair, [*faults, fault])
+        fault = (faults.MAP_COLOR, f'{pair.labels} has {labels.shape[-1]} channels')
+        return OpenedPair(pair, [*found, fault])
     if size is not None and labels.shape != size:
         ours, theirs = (f'{width} x {height}' for height, width in (labels.shape, size))
-        faults.append((kinds.LABELS_SIZE, f'{pair.labels} is {ours}, its image {theirs}'))
+        found.append((faults.MAP_SIZE, f'{pair.labels} is {ours}, its image {theirs}'))
     values, counts = np.unique(labels, return_counts=True)
     pixels = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    return OpenedPair(pair, faults, pixels)
+    return OpenedPair(pair, found, pixels)
 
 
 def add_up(
@@ -167,12 +167,12 @@ def add_up(
     images: Counter[int] = Counter()
     pixels: Counter[int] = Counter()
     for item in opened:
-        for kind, text in item.faults:
+        for kind, text in item.found:
             report.add(kind, text)
         labels = {value: mapping.label_of(value) for value in item.pixels}
         wrong = [value for value, label in labels.items() if label is None]
         if wrong:
-            report.add(kinds.LABELS_VALUE, f'{item.pair.labels} has {shortened(wrong)}')
+            report.add(faults.MAP_VALUE, f'{item.pair.labels} has {shortened(wrong)}')
         for label in {label for label in labels.values() if label is not None}:
             images[label] += 1
         for value, count in item.pixels.items():
@@ -208,6 +208,6 @@ def fill_table(
         share = 100 * pixels[number] / total
         report.table.append((name, f'{images[number]:,}', f'{share:.2f}%'))
         if complete and images and not images[number]:
-            report.add(kinds.CLASS_EMPTY, repr(name))
+            report.add(faults.CLASS_EMPTY, repr(name))
     ignored = 100 * (1 - sum(pixels[i] for i in range(len(classes))) / total)
     report.table.append(('(ignored)', '', f'{ignored:.2f}%'))

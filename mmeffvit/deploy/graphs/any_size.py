@@ -38,12 +38,19 @@ class BlockedLocalGlobalAttention(LocalGlobalAttention):
         return F.max_pool2d(super().mix(query, key, value), 1)
 
 
-class AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d):
+class AnySizeAdaptiveAvgPool2d(nn.Module):
     """Adaptive average pooling as products with two matrices.
 
     Cell i of n covers the rows from ``floor(i H / n)`` to ``ceil((i + 1) H / n)``, and likewise
     columns: cells may overlap by one row.
+
+    Args:
+        pool: The ``nn.AdaptiveAvgPool2d``.
     """
+
+    def __init__(self, pool: nn.AdaptiveAvgPool2d) -> None:
+        super().__init__()
+        self.output_size = pool.output_size
 
     def forward(self, x: Tensor) -> Tensor:
         cells = self.output_size
@@ -63,7 +70,16 @@ def pooling(cells: int | None, side: int, like: Tensor) -> Tensor:
 
 
 class AnySizeUpsample(nn.Module):
-    """mmseg's ``Upsample`` by an integer factor, without its rounding in floating point."""
+    """mmseg's ``Upsample`` by an integer factor, without its rounding in floating point.
+
+    Args:
+        upsample: The module of mmseg.
+    """
+
+    def __init__(self, upsample: nn.Module) -> None:
+        super().__init__()
+        self.size, self.scale_factor = upsample.size, upsample.scale_factor
+        self.mode, self.align_corners = upsample.mode, upsample.align_corners
 
     def forward(self, x: Tensor) -> Tensor:
         size = self.size
@@ -78,18 +94,23 @@ class AnySizeUpsample(nn.Module):
 
 # by name, so that mmseg need not be imported
 REPLACEMENTS = {
-    'mmeffvit.backbones.mobilevitv2.MobileViTv2Block': AnySizeMobileViTv2Block,
-    'mmeffvit.layers.attention.local_global.LocalGlobalAttention': BlockedLocalGlobalAttention,
     'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
     'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,
+}
+# modules with parameters become one of these: names of parameters are those of the checkpoint
+SUBCLASSES = {
+    MobileViTv2Block: AnySizeMobileViTv2Block,
+    LocalGlobalAttention: BlockedLocalGlobalAttention,
 }
 
 
 def any_size(model: nn.Module) -> nn.Module:
     """Replace modules of ``model`` by their variants for any size, in place, and return it."""
-    for module in model.modules():
-        cls = type(module)
-        replacement = REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}')
-        if replacement is not None:
-            module.__class__ = replacement
+    if type(model) in SUBCLASSES:
+        model.__class__ = SUBCLASSES[type(model)]
+    cls = type(model)
+    if replacement := REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}'):
+        return replacement(model)
+    for name, child in model.named_children():
+        setattr(model, name, any_size(child))
     return model

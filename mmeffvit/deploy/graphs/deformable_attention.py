@@ -11,8 +11,6 @@ from onnxscript import FLOAT
 from onnxscript import opset18 as op
 from torch import Tensor, nn
 
-from . import ops
-
 
 @dataclass(frozen=True)
 class Levels:
@@ -96,9 +94,6 @@ def onnx_sample_levels(value: FLOAT, sides: Sequence[Any], points: FLOAT, weight
     batch = op.Shape(value, start=0, end=1)
     found = op.Reshape(found, op.Concat(batch, rest, number, axis=0))  # (B, h c, N)
     return op.Transpose(found, perm=[0, 2, 1])
-
-
-ops.TRANSLATIONS[torch.ops.mmeffvit.sample_levels.default] = onnx_sample_levels
 
 
 class TracedDeformableAttention(nn.Module):

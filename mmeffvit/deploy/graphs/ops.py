@@ -4,7 +4,7 @@
 selections have a fixed length.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -59,17 +59,6 @@ def onnx_nms_mask(boxes: Any, scores: Any, iou_threshold: float, max_kept: int) 
     ones = op.Expand(op.Constant(value_floats=[1.0]), count)
     kept = op.ScatterND(op.Mul(scores, op.Constant(value_float=0.0)), places, ones)
     return op.Greater(kept, op.Constant(value_float=0.5))
-
-
-# ONNX translations of our operators; modules that define operators add theirs
-TRANSLATIONS: dict[Callable, Callable] = {
-    torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
-}
-
-
-def translations() -> dict[Callable, Callable]:
-    """ONNX translations of all operators defined so far."""
-    return dict(TRANSLATIONS)
 
 
 def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

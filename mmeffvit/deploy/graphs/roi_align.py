@@ -8,8 +8,6 @@ from onnxscript import FLOAT, INT64
 from onnxscript import opset18 as op
 from torch import Tensor
 
-from . import ops
-
 
 @torch.library.custom_op('mmeffvit::multi_level_roi_align', mutates_args=())
 def multi_level_roi_align(
@@ -97,6 +95,3 @@ def onnx_multi_level_roi_align(
     places = op.Range(0, op.Squeeze(op.Shape(order)), 1)
     places = op.ScatterElements(order, order, places)
     return op.Gather(op.Concat(*pooled, axis=0), places, axis=0)
-
-
-ops.TRANSLATIONS[torch.ops.mmeffvit.multi_level_roi_align.default] = onnx_multi_level_roi_align

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,15 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import OBJECTS, DisagreementError, agreement
-from mmeffvit.deploy.predictor.pictures import find_images, reader_of
-from mmeffvit.deploy.predictor.sessions import Session, open_model
-from mmeffvit.deploy.predictor.validation import check_size, readable
+from mmeffvit.deploy.predictor.metadata import parse_metadata
+from mmeffvit.deploy.predictor.resizing import check_size, reader_of
+from mmeffvit.deploy.predictor.sessions import Session, open_model, readable
 from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import has_int8_dot_product
+from mmeffvit.utils.messages import logger
 
 from .litert import LiteRTQuantizer
 from .onnxruntime import OnnxQuantizer
@@ -170,13 +171,13 @@ def quantize(
         try:
             for trial in trials_of(suffix, model, inputs, exclude, compare):
                 trials.append(trial)
-                print(f'[quantize] {trial}', file=sys.stderr, flush=True)
+                logger.info(f'[quantize] {trial}')
                 if agrees(trial.measures, min_agreement):
                     break
         except UserError as error:
             if suffix == suffixes[-1] and not trials:
                 raise
-            print(f'[quantize] {error}', file=sys.stderr, flush=True)
+            logger.info(f'[quantize] {error}')
     chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
     target = out.with_suffix(chosen.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
@@ -194,7 +195,7 @@ def trials_of(
     exclude: Sequence[str],
     compare: Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]],
 ) -> Iterator[Trial]:
-    """Models of a runtime, each made when it is asked for.
+    """Models of a runtime, each made on first use.
 
     Args:
         suffix: Of the file.
@@ -238,7 +239,7 @@ def with_objects(
     """Outputs of a detector after NMS, if its file has none; others are returned unchanged."""
     if set(outputs) != {'boxes', 'scores'}:
         return outputs
-    iou_threshold = float(metadata.get('iou_threshold', 0.5))
+    iou_threshold = parse_metadata(metadata).iou_threshold
     found = post_process(outputs['boxes'][0], outputs['scores'][0], score_thr, iou_threshold)
     return {name: value[None] for name, value in zip(OBJECTS, found, strict=True)}
 

@@ -2,7 +2,7 @@
 
 import os
 from ast import literal_eval
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from torch.export import Dim, ExportedProgram
 
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
-from mmeffvit.deploy.graphs.ops import translations
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.quiet import quiet
@@ -88,6 +87,15 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
             ) from error
 
 
+def translations(graph: Graph) -> dict[Callable, Callable]:
+    """The translations of our operators, which backbones do not use: these need no mmcv."""
+    if isinstance(graph, BackboneGraph):
+        return {}
+    from mmeffvit.deploy.graphs.translations import TRANSLATIONS
+
+    return TRANSLATIONS
+
+
 def export_graph(
     graph: Graph,
     path: str | os.PathLike,
@@ -121,7 +129,7 @@ def export_graph(
             opset_version=options.opset,
             input_names=[INPUT],
             output_names=list(graph.output_names),
-            custom_translation_table=translations(),
+            custom_translation_table=translations(graph),
             verbose=False,
             optimize=False,
         )

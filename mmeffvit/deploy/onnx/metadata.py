@@ -1,7 +1,7 @@
 """Metadata of an exported file: what a program needs to prepare inputs and read outputs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from torch import nn
 
 from mmeffvit.config.datasets import eval_dataset, name_of
 from mmeffvit.deploy.graphs.base import Graph
+from mmeffvit.deploy.predictor.metadata import NO_RESIZE
+from mmeffvit.utils.text import check_names
 from mmeffvit.version import __version__
 
 
@@ -33,7 +35,12 @@ def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
 
 
 def config_metadata(
-    config: Config, model: nn.Module, dataset_meta: Mapping[str, Any]
+    config: Config,
+    model: nn.Module,
+    dataset_meta: Mapping[str, Any],
+    *,
+    category_ids: Sequence[int] = (),
+    label_offset: int = 0,
 ) -> dict[str, str]:
     """Classes, test settings and text of a config, as strings by name.
 
@@ -41,6 +48,8 @@ def config_metadata(
         config: The config of the model.
         model: The model.
         dataset_meta: `classes` and `palette` of the training data.
+        category_ids: COCO's category ids by label, if they are known.
+        label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
     """
     test_cfg = model.test_cfg or {}
     test_cfg = test_cfg.get('rcnn', test_cfg)
@@ -50,12 +59,18 @@ def config_metadata(
         'resize': json.dumps(resize_of(config)),
         'score_threshold': str(test_cfg.get('score_thr', 0.0)),
         'mask_threshold': str(test_cfg.get('mask_thr_binary', 0.5)),
+        'label_offset': str(label_offset),
     }
+    if category_ids:
+        described['category_ids'] = json.dumps(list(category_ids))
     if 'nms' in test_cfg:
         described['iou_threshold'] = str(test_cfg['nms'].get('iou_threshold', 0.5))
-    for key in ('classes', 'palette'):
-        if dataset_meta.get(key) is not None:
-            described[key] = json.dumps(plain(dataset_meta[key]))
+    described['classes'] = json.dumps(
+        check_names(dataset_meta.get('classes') or (), 'the data set')
+    )
+    palette = dataset_meta.get('palette')
+    if isinstance(palette, list | tuple):  # not the name of one
+        described['palette'] = json.dumps(plain(palette))
     return described
 
 
@@ -68,10 +83,7 @@ def resize_of(config: Config) -> dict[str, Any]:
         resized to, and `rounding`, 'down' or 'up'; `pad`, width and height to which smaller images
         are padded with `pad_value`, or None.
     """
-    found: dict[str, Any] = dict(
-        scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
-        divisor=1, rounding='down', pad=None, pad_value=0,
-    )  # fmt: skip
+    found = dict(NO_RESIZE)
     for step in eval_dataset(config).get('pipeline') or ():
         name = name_of(step)
         if name == 'Resize' and step.get('scale') is not None:

@@ -1,233 +1,176 @@
-"""Run an exported model on images, with its runtime, numpy and OpenCV alone."""
+"""Run an exported model on images, with its runtime, numpy, OpenCV and Pillow alone."""
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import result_names
-from mmeffvit.utils.files import check_output
-from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.inference.coco_ids import CocoIds
+from mmeffvit.inference.drawing import make_palette
+from mmeffvit.inference.predictor import BasePredictor
+from mmeffvit.inference.results import Detections, LabelMap, Result
+from mmeffvit.utils.images import Unreadable, read_image, read_size
 
-from .drawing import draw_label_map, draw_objects
-from .masks import paste_mask
-from .pictures import find_images
-from .resizing import Resized, resize
+from .metadata import parse_metadata
+from .resizing import Resized, fixed_size, resize, to_batch
 from .sessions import open_model
-from .validation import (
-    is_color,
-    is_names,
-    is_number,
-    is_palette,
-    resize_settings,
-    value_of,
-)
 
-BLACK = (0, 0, 0)
-Image = NDArray  # (H, W, 3), uint8, BGR, as in OpenCV, mmdet and mmseg
-Input = str | os.PathLike | Image
+MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
+OBJECTS = {'boxes', 'scores', 'labels'}
 
 
-class OnnxPredictor:
-    """An inferencer like those of mmdet and mmseg, for a file of ``tools/export.py``.
+class Prepared(NamedTuple):
+    """A preprocessed image, and the size of the original one."""
+
+    resized: Resized
+    size: tuple[int, int]
+
+
+class ExportedPredictor(BasePredictor):
+    """A detector or segmentor for inference, from a file of ``mmeffvit export``.
+
+    ``ExportedPredictor('model.onnx')('photo.jpg', out_dir='out')``
+
+    It is called as :class:`mmeffvit.Predictor` and returns the same results, but needs neither
+    torch nor mmengine.
 
     Args:
         path: An ONNX file, run by ONNX Runtime, or an ``.xml`` of OpenVINO.
         threads: Number of threads of the runtime; None for its default.
 
     Attributes:
-        metadata: Metadata of the file, strings by name.
+        metadata: Metadata of the file, see :class:`mmeffvit.deploy.predictor.metadata.Metadata`.
         classes: Class names by label.
 
     Raises:
-        UserError: If the file is missing, or was not written by ``tools/export.py``.
+        UserError: If the file is missing, invalid, or was not written by ``mmeffvit export``.
     """
 
-    def __init__(self, path: str | os.PathLike, threads: int | None = None) -> None:
+    def __init__(self, path: str | os.PathLike, *, threads: int | None = None) -> None:
         self.session = open_model(path, threads or 0)
-        self.metadata = dict(self.session.metadata)
-        if 'resize' not in self.metadata or self.metadata.get('task') == 'features':
+        self.metadata = parse_metadata(self.session.metadata)
+        if 'resize' not in self.session.metadata or self.metadata.task == 'features':
             raise UserError(
-                f'{path} is for {self.metadata.get("task", "an unknown task")}; use a file written '
-                'by `tools/export.py` without --backbone-only'
+                f'{path} is for {self.metadata.task or "an unknown task"}; use a file written by '
+                '`mmeffvit export` without --backbone-only'
             )
-        self.classes = tuple(value_of(self.metadata, 'classes', is_names, []))
-        self.how = resize_settings(self.metadata)
-        mean = value_of(self.metadata, 'mean', is_color, BLACK)
-        # 'network_colours' in files of mmeffvit 0.1
-        order = self.metadata.get('network_colors') or self.metadata.get('network_colours', 'RGB')
-        is_rgb = order == 'RGB'
-        self.fill = mean[::-1] if is_rgb else mean  # BGR
-        self.mask_threshold = value_of(self.metadata, 'mask_threshold', is_number, 0.5)
-        self.outputs = self.session.outputs
-        if 'label_map' not in self.outputs and not {'boxes', 'scores', 'labels'} <= set(
-            self.outputs
-        ):
-            raise UserError(f'{path} returns {", ".join(self.outputs)}, neither objects nor a '
-                            'label map')  # fmt: skip
-        self.palette = self._palette()
+        outputs = set(self.session.outputs)
+        self.is_detector = 'label_map' not in outputs
+        if self.is_detector and not outputs >= OBJECTS:
+            raise UserError(f'{path} returns {", ".join(self.session.outputs)}, neither objects '
+                            'nor a label map')  # fmt: skip
+        self.classes = self.metadata.classes
+        self.palette = make_palette(self.metadata.palette, len(self.classes))
+        self.label_offset = self.metadata.label_offset
+        self.fixed = fixed_size(self.session.shape)
+        mean = self.metadata.mean
+        self.fill = mean[::-1] if self.metadata.network_colors == 'RGB' else mean  # BGR
 
-    def __call__(
-        self,
-        inputs: Input | Sequence[Input],
-        batch_size: int = 1,
-        *,
-        show: bool = False,
-        out_dir: str | os.PathLike | None = None,
-        pred_score_thr: float = 0.3,
-        return_vis: bool = False,
-    ) -> dict[str, list]:
-        """Predict on images.
+    def read(self, path: Path) -> NDArray:
+        """Read an image: (H, W, 3) BGR."""
+        read_size(path)
+        try:
+            return read_image(path)
+        except UserError as error:
+            raise Unreadable(str(error)) from error
 
-        Args:
-            inputs: An image as a path or an array (H, W, 3), uint8, BGR; a folder; or a list.
-            batch_size: Batch size; only consecutive images resized to the same size share a batch.
-            show: Show each visualization in a window until a key is pressed.
-            out_dir: Output folder; visualizations are written to its subfolder ``vis``, named after
-                the inputs. Nothing is written by default.
-            pred_score_thr: Score threshold for drawing.
-            return_vis: Return the visualizations, (H, W, 3), uint8, RGB.
+    def prepare(self, image: NDArray, path: Path) -> Prepared:
+        """Resize an image as the test pipeline of the config does."""
+        resized = resize(image, self.metadata.resize, self.fixed, self.fill)
+        return Prepared(resized, image.shape[:2])
 
-        Returns:
-            ``predictions``, one per image: for a detector `labels`, `scores`, `bboxes` (N, 4) in
-            pixels of the image, and `masks` (N, H, W), bool, if it has masks, sorted by score; for
-            a segmentor `label_map` (H, W). ``visualization``: the visualizations.
+    def batch_key(self, prepared: Prepared) -> Hashable:
+        """The size after resizing."""
+        return prepared.resized.image.shape
 
-        Raises:
-            UserError: If an image cannot be read, or a picture not be written.
-        """
-        if batch_size < 1:
-            raise UserError(f'batch_size is {batch_size}; it starts at 1')
-        if out_dir:
-            check_output(Path(out_dir, 'vis'), folder=True)
-        predictions, pictures = [], []
-        items, names = expand(inputs)
-        for name, (image, prediction) in zip(names, self._run(items, batch_size), strict=True):
-            predictions.append(prediction)
-            if not (show or out_dir or return_vis):
-                continue
-            picture = self.draw(image, prediction, pred_score_thr)
-            if out_dir:
-                write_image(Path(out_dir, 'vis', name), picture)
-            if show:
-                cv2.imshow(str(name), picture)
-                cv2.waitKey(0)
-            if return_vis:
-                pictures.append(picture[..., ::-1])
-        return {'predictions': predictions, 'visualization': pictures}
+    def coco_ids(self) -> CocoIds:
+        """Category ids of the annotation file that the config had during the export."""
+        known = self.metadata.category_ids
+        source = 'those of the exported file' if known else 'label + 1 (the file has none)'
+        return CocoIds(known, source)
 
-    def draw(self, image: Image, prediction: dict[str, Any], score_thr: float = 0.3) -> Image:
-        """Draw a prediction into a copy of its image."""
-        if 'label_map' in prediction:
-            return draw_label_map(image, prediction['label_map'], self.palette)
-        return draw_objects(image, prediction, self.classes, self.palette, score_thr)
+    def predict(self, batch: Sequence[Prepared]) -> list[Result]:
+        """Predict on resized images of one size."""
+        return list(self._results(batch))
 
-    def _run(
-        self, inputs: Sequence[Input], batch_size: int
-    ) -> Iterator[tuple[Image, dict[str, Any]]]:
-        """Image and prediction of every input."""
-        for size_group in groupby(self._prepare(inputs), key=lambda each: each[1].image.shape):
-            waiting: list = []
-            for each in size_group[1]:
-                waiting.append(each)
-                if len(waiting) == batch_size:
-                    yield from self._step(waiting)
-                    waiting = []
-            if waiting:
-                yield from self._step(waiting)
-
-    def _prepare(self, inputs: Sequence[Input]) -> Iterator[tuple[Image, Resized]]:
-        fixed = self.session.shape[2:]
-        fixed = tuple(fixed) if all(isinstance(side, int) for side in fixed) else None
-        for item in inputs:
-            image = read(item)
-            yield image, resize(image, self.how, fixed, self.fill)
-
-    def _step(self, batch: list[tuple[Image, Resized]]) -> Iterator[tuple[Image, dict[str, Any]]]:
+    def _results(self, batch: Sequence[Prepared]) -> Iterator[Result]:
         count = self.session.shape[0]
         count = count if isinstance(count, int) else len(batch)
         for start in range(0, len(batch), count):
             part = batch[start : start + count]
-            images = np.stack([resized.image for _, resized in part])
-            images = np.concatenate([images, *[images[:1]] * (count - len(part))])
-            images = images[..., ::-1].transpose(0, 3, 1, 2)  # RGB, (B, 3, H, W)
-            images = np.ascontiguousarray(images, dtype=np.float32)
-            values = self.session.run(images)
-            for i, (image, resized) in enumerate(part):
-                outputs = {key: value[i] for key, value in values.items()}
-                yield image, self._result(outputs, resized, image.shape[:2])
+            images = [prepared.resized.image for prepared in part]
+            outputs = self.session.run(to_batch([*images, *images[:1] * (count - len(part))]))
+            for i, prepared in enumerate(part):
+                yield self._result({key: value[i] for key, value in outputs.items()}, prepared)
 
-    def _result(
-        self, outputs: dict[str, NDArray], resized: Resized, size: tuple[int, int]
-    ) -> dict[str, Any]:
+    def _result(self, outputs: dict[str, NDArray], prepared: Prepared) -> Result:
         """The outputs in pixels of the original image."""
+        resized, size = prepared
         if 'label_map' in outputs:
             height, width = resized.content
             label_map = outputs['label_map'][:height, :width].astype(np.int32)
             label_map = cv2.resize(label_map, size[::-1], interpolation=cv2.INTER_NEAREST)
-            return {'label_map': label_map}
+            return LabelMap(None, None, self._checked(label_map), self.classes)
         filled = outputs['scores'] > 0
         boxes = outputs['boxes'][filled] / np.tile(resized.factors, 2).astype(np.float32)
-        result = {
-            'labels': outputs['labels'][filled],
-            'scores': outputs['scores'][filled],
-            'bboxes': boxes,
-        }
+        if not np.isfinite(boxes).all():
+            raise UserError('the file returns boxes that are not finite')
+        masks = None
         if 'masks' in outputs:
-            pasted = [
-                paste_mask(mask, box, size, self.mask_threshold)
-                for mask, box in zip(outputs['masks'][filled], boxes, strict=True)
-            ]
-            result['masks'] = np.stack(pasted) if pasted else np.zeros((0, *size), dtype=bool)
-        return result
+            masks = np.zeros((len(boxes), *size), dtype=bool)
+            for i, mask in enumerate(outputs['masks'][filled]):
+                masks[i] = paste_mask(mask, boxes[i], size, self.metadata.mask_threshold)
+        boxes = boxes.clip(0, np.array(size[::-1] * 2, np.float32))  # some end in the padding
+        labels = self._checked(outputs['labels'][filled])
+        return Detections(None, None, boxes, outputs['scores'][filled], labels, self.classes, masks)
 
-    def _palette(self) -> NDArray:
-        """One RGB color per class, from the metadata or random."""
-        palette = value_of(self.metadata, 'palette', is_palette, None)
-        if palette:
-            return np.array(palette, dtype=np.uint8)
-        colors = np.random.default_rng(0).integers(32, 256, (max(len(self.classes), 256), 3))
-        return colors.astype(np.uint8)
+    def _checked(self, labels: NDArray) -> NDArray:
+        """Labels as int64.
 
-
-def expand(inputs: Input | Sequence[Input]) -> tuple[list[Input], list[Path]]:
-    """Expand folders to their images, with names for the visualizations."""
-    items = inputs if isinstance(inputs, list | tuple) else [inputs]
-    expanded: list[Input] = []
-    names: list[Path] = []
-    for item in items:
-        if isinstance(item, np.ndarray):
-            names.append(Path(f'{len(expanded):08d}'))
-            expanded.append(item)
-            continue
-        folder = Path(item).is_dir()
-        found = find_images(item) if folder else [item]
-        names += [path.relative_to(item) for path in found] if folder else [Path(Path(item).name)]
-        expanded += found
-    if len(set(names)) < len(names) and not any(isinstance(i, np.ndarray) for i in expanded):
-        paths = [Path(os.path.abspath(path)) for path in expanded]
-        common = os.path.commonpath([path.parent for path in paths])
-        names = [path.relative_to(common) for path in paths]
-    short = [name.with_suffix('.jpg') for name in names]
-    return expanded, result_names(names, short, ['.jpg'] * len(names))
+        Raises:
+            UserError: If one cannot be the label of a class.
+        """
+        limit = len(self.metadata.category_ids) or MAX_LABELS
+        if labels.size and not (labels.min() >= 0 and labels.max() < limit):
+            raise UserError(f'the file returns labels from {labels.min()} to {labels.max()}; valid '
+                            f'ones are 0 to {limit - 1:,}')  # fmt: skip
+        return labels.astype(np.int64)
 
 
-def read(item: Input) -> Image:
-    """Read an image with OpenCV, or check an array.
+def paste_mask(
+    mask: NDArray, box: NDArray, shape: tuple[int, int], threshold: float = 0.5
+) -> NDArray:
+    """Resize the mask of a box bilinearly to the pixels it covers, as in Mask R-CNN.
 
-    Raises:
-        UserError: If it cannot be read, or is not a color image.
+    The probability of a pixel is interpolated at its center, with zeros outside the grid.
+
+    Args:
+        mask: Probabilities on a grid over the box, (M, M).
+        box: Left, top, right and bottom, in pixels.
+        shape: Height and width of the image.
+        threshold: Smallest probability of the pixels of the object.
+
+    Shape:
+        -> (H, W), bool.
     """
-    if isinstance(item, np.ndarray):
-        if item.ndim != 3 or item.shape[2] != 3 or item.dtype != np.uint8 or not item.size:
-            raise UserError(
-                f'an image has shape {item.shape} and type {item.dtype}; give (H, W, 3), uint8, BGR'
-            )
-        return item
-    return read_image(item)
+    left, top, right, bottom = (float(value) for value in box)
+    columns, x = interpolation(left, right, shape[1], mask.shape[1])
+    rows, y = interpolation(top, bottom, shape[0], mask.shape[0])
+    pasted = np.zeros(shape, dtype=bool)
+    pasted[rows, columns] = y @ mask @ x.T >= threshold
+    return pasted
+
+
+def interpolation(start: float, end: float, side: int, cells: int) -> tuple[slice, NDArray]:
+    """The pixels from ``start`` to ``end``, and their interpolation weights for the cells."""
+    first = min(max(int(np.floor(start)) - 1, 0), side)
+    last = max(min(int(np.ceil(end)) + 1, side), first)
+    centers = np.arange(first, last, dtype=np.float32) + 0.5
+    place = (centers - start) / max(end - start, 1e-6) * cells - 0.5
+    weights = 1 - np.abs(place[:, None] - np.arange(cells))
+    return slice(first, last), np.clip(weights, 0, None).astype(np.float32)

@@ -1,14 +1,18 @@
-"""Resize an image as the test pipeline of a config does, without mmdet or mmseg."""
+"""Read and resize images as the test pipeline of a config does, without mmdet or mmseg."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from mmeffvit.utils.images import resize_corners, truncated_size
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_image, resize_corners, truncated_size
+
+from .metadata import MAX_SIDE, NO_RESIZE, parse_metadata
 
 CV2 = {
     'nearest': cv2.INTER_NEAREST,
@@ -104,3 +108,70 @@ def pad(image: NDArray, size: tuple[int, int], value: float | Sequence[float]) -
     padded[:] = np.round(value).astype(image.dtype)
     padded[: image.shape[0], : image.shape[1]] = image
     return padded
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads and resizes images as in the test pipeline, to the size of files with a fixed size.
+
+    Args:
+        how: `resize` of the file's metadata, see :mod:`mmeffvit.deploy.onnx.metadata`.
+        fixed: Fixed height and width of the file, or None for any.
+    """
+
+    how: Mapping[str, Any]
+    fixed: tuple[int, int] | None = None
+
+    def __call__(self, path: Path) -> NDArray:
+        """(1, 3, H, W), float32, RGB from 0 to 255.
+
+        Raises:
+            UserError: If it cannot be read.
+        """
+        return to_batch([resize(read_image(path), self.how, self.fixed).image])
+
+
+def to_batch(images: Sequence[NDArray]) -> NDArray:
+    """The input of a file, (B, 3, H, W), float32, RGB, of images (H, W, 3) in BGR."""
+    stacked = np.stack(images)[..., ::-1].transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(stacked, dtype=np.float32)
+
+
+def fixed_size(shape: Sequence[Any]) -> tuple[int, int] | None:
+    """Height and width of a file's images (B, 3, H, W), or None for any."""
+    return tuple(shape[2:]) if all(isinstance(side, int) for side in shape[2:]) else None
+
+
+def reader_of(
+    shape: tuple[Any, ...], metadata: Mapping[str, str], size: tuple[int, int] | None = None
+) -> Reader:
+    """The image reader for a file.
+
+    Args:
+        shape: Shape of its input; dynamic sides are not integers.
+        metadata: Metadata of the file.
+        size: Height and width to resize images to instead.
+
+    Raises:
+        UserError: If the file has no size, or another one than ``size``.
+    """
+    check_size(size, '--size')
+    fixed = fixed_size(shape)
+    if fixed and size and fixed != tuple(size):
+        raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
+    how = parse_metadata(metadata).resize
+    if size or (fixed and not how['scale']):
+        return Reader({**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]})
+    if not fixed and not how['scale']:
+        raise UserError('the file takes images of any size; give --size HEIGHT WIDTH')
+    return Reader(how, fixed)
+
+
+def check_size(size: tuple[int, ...] | None, what: str) -> None:
+    """Check the height and width of images for a model.
+
+    Raises:
+        UserError: If one is not a valid number of pixels.
+    """
+    if size is not None and not all(type(s) is int and 1 <= s <= MAX_SIDE for s in size):
+        raise UserError(f'{what} is {tuple(size)}; give two integers from 1 to {MAX_SIDE:,}')

@@ -1,7 +1,8 @@
 """An exported file, opened in the runtime it is for."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.text import reason
 
-from .validation import check_input, readable
+from .resizing import check_size, fixed_size
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,38 @@ def open_model(path: str | os.PathLike, threads: int = 0) -> Session:
             session = open_onnx(path, threads)
     check_input(session.shape, path)
     return session
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Context for loading an exported file.
+
+    Raises:
+        UserError: If it is missing or invalid.
+    """
+    if not path.is_file():
+        raise UserError(f'{str(path)!r} does not exist; `mmeffvit export` writes such a file')
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # onnxruntime has a dozen exception classes
+        raise UserError(
+            f'{path} cannot be read as a model, write it again with `mmeffvit export` '
+            f'({reason(error)})'
+        ) from error
+
+
+def check_input(shape: tuple[Any, ...], path: Path) -> None:
+    """Check the shape of the input of a model, empty if it is not one tensor of floats.
+
+    Raises:
+        UserError: If it is not one batch of images.
+    """
+    if len(shape) != 4 or (isinstance(shape[1], int) and shape[1] != 3):
+        takes = f'images of shape {shape}' if shape else 'other inputs'
+        raise UserError(f'{path} takes {takes}, not one batch of images (B, 3, H, W) in float')
+    check_size(fixed_size(shape), f'the size of the images of {path}')
 
 
 def open_onnx(model: str | os.PathLike | bytes, threads: int = 0) -> Session:

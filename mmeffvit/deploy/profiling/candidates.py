@@ -50,7 +50,7 @@ class Candidate:
         path: The file.
         measures: Its agreement.
         agreement: The same in words, with the limit.
-        last_steps: What remains for the application, see :class:`.turns.Entrant`.
+        last_steps: What remains for the application, see :class:`.turns.Contestant`.
     """
 
     runtime: str
@@ -72,7 +72,7 @@ class Absent:
     Args:
         runtime: Name of the runtime.
         precision: 'float32', 'float16' or 'int8'.
-        state: 'refused' if it disagrees with the model, 'not installed', 'not possible', 'stored
+        state: 'rejected' if it disagrees with the model, 'not installed', 'not possible', 'stored
             only' or 'not measured'.
         reason: Why.
     """
@@ -102,7 +102,7 @@ def attempt(suffix: str, precision: str, make: Callable[[str], Entry]) -> Entry:
     try:
         return make(runtime)
     except DisagreementError as error:
-        return absent('refused', str(error))
+        return absent('rejected', str(error))
     except UserError as error:
         return absent('not possible', str(error))
     except Exception as error:  # of converters, which have no class in common

@@ -8,7 +8,7 @@ from mmeffvit.deploy.compare import FLOAT, Images, Outputs, batch, check_agreeme
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats import noise_image
 from mmeffvit.deploy.int8.quantize import NOTE
-from mmeffvit.deploy.predictor.pictures import reader_of
+from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.predictor.sessions import Session
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.errors import UserError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.predictor.sessions import Session, open_model, open_openvino
-from mmeffvit.deploy.predictor.validation import readable
+from mmeffvit.deploy.predictor.sessions import Session, open_model, open_openvino, readable
 from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
 from mmeffvit.deploy.runtimes.openvino import read_openvino
 from mmeffvit.errors import UserError

@@ -1,8 +1,9 @@
 """What was measured, as a table and as JSON."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from mmeffvit.utils.text import align
 
 from .candidates import Absent, Candidate
 from .layers import LayerTimes
@@ -80,7 +81,7 @@ class Profile:
             f'{self.model}, batch {self.shape[0]}, {height} x {width}, on {self.machine}, '
             f'{self.cores} cores; {unit}, medians with the first and the last decile',
             '',
-            *aligned(self.table()),
+            *align(self.table(), numbers=False),
             '',
             *map(str, self.absent),
             '',
@@ -132,9 +133,9 @@ class Profile:
             f'{times.runtime}, float32, threads: {times.threads}; layers take '
             f'{1e3 * times.total:.2f} ms, a run while they are timed {1e3 * times.seconds:.2f} ms',
             '',
-            *aligned([['operator', 'number', 'ms', 'share'], *kinds]),
+            *align([['operator', 'number', 'ms', 'share'], *kinds], numbers=False),
             '',
-            *aligned([['slowest layers', 'operator', 'ms', 'share'], *slowest]),
+            *align([['slowest layers', 'operator', 'ms', 'share'], *slowest], numbers=False),
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -180,11 +181,3 @@ class Profile:
 def shortened(name: str) -> str:
     """The end of a long name."""
     return name if len(name) <= LONGEST else f'...{name[3 - LONGEST :]}'
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        '  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

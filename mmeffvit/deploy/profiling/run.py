@@ -1,7 +1,6 @@
-"""Profile a model or an exported file: measure every runtime at hand, and name the best."""
+"""Profile a model or an exported file: measure every installed runtime, and name the best."""
 
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,13 +16,14 @@ from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
+from mmeffvit.utils.messages import logger
 
 from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
 from .exported import check_exported, exported_files
 from .layers import PROFILED, LayerTimes
 from .opening import RUNTIMES
 from .report import Measured, Profile
-from .turns import Entrant, time_in_turns, working
+from .turns import Contestant, time_in_turns, working
 from .worker import CLOCKS, Job
 
 ORT = '.onnx'  # its profiler is used unless OpenVINO is the fastest
@@ -82,7 +82,7 @@ def profile_model(
     export: ToolOptions | None = None,
     options: ProfileOptions | None = None,
 ) -> Profile:
-    """Export a trained model for every runtime at hand, and measure the files that agree with it.
+    """Export a trained model for every installed runtime, and measure the files that agree with it.
 
     Args:
         config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model.
@@ -197,7 +197,7 @@ def agreeing(entries: Iterable[Entry]) -> dict[str, Candidate]:
 
 
 def say(text: str) -> None:
-    print(f'[profile] {text}', file=sys.stderr, flush=True)
+    logger.info(f'[profile] {text}')
 
 
 def measure(
@@ -216,11 +216,11 @@ def measure(
     measured: list[Measured] = []
     for threads in options.threads:
         say(f'timing {len(candidates)} files, threads: {threads}')
-        entrants = {
-            index: Entrant(job(file.path, threads=threads, half=file.half), file.last_steps)
+        contestants = {
+            index: Contestant(job(file.path, threads=threads, half=file.half), file.last_steps)
             for index, file in enumerate(candidates)
         }
-        found, failures = time_in_turns(entrants, options.seconds)
+        found, failures = time_in_turns(contestants, options.seconds)
         measured += [Measured(candidates[index], timing) for index, timing in found.items()]
         absent += [
             Absent(

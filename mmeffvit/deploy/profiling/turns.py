@@ -36,7 +36,7 @@ Steps = Callable[[Outputs], object]  # of the application, after the network
 
 
 @dataclass(frozen=True)
-class Entrant:
+class Contestant:
     """A file to time.
 
     Args:
@@ -125,12 +125,12 @@ def working(job: Job) -> Iterator[Worker]:
 
 
 def time_in_turns(
-    entrants: Mapping[Key, Entrant], seconds: float
+    contestants: Mapping[Key, Contestant], seconds: float
 ) -> tuple[dict[Key, Timing], dict[Key, str]]:
     """Time files in turns.
 
     Args:
-        entrants: The files, with the same number of threads.
+        contestants: The files, with the same number of threads.
         seconds: Time for each, about three times as much for those that may be the fastest.
 
     Returns:
@@ -139,13 +139,13 @@ def time_in_turns(
     failures: dict[Key, str] = {}
     with ExitStack() as stack:
         runners: dict[Key, Runner] = {}
-        for key, entrant in entrants.items():
+        for key, contestant in contestants.items():
             try:
-                worker = stack.enter_context(working(entrant.job))
+                worker = stack.enter_context(working(contestant.job))
             except UserError as error:
                 failures[key] = str(error)
                 continue
-            runners[key] = Runner(worker, entrant.last_steps)
+            runners[key] = Runner(worker, contestant.last_steps)
         play(runners, list(runners), ROUNDS, seconds / ROUNDS, failures)
         medians = {key: r.median() for key, r in runners.items() if key not in failures}
         fastest = min(medians.values(), default=0.0)

@@ -3,7 +3,6 @@
 import gc
 import os
 import pickle
-import resource
 import signal
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
@@ -83,7 +83,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         runtime, package = RUNTIMES[job.path.suffix]
         require('executorch.runtime' if package == 'executorch' else package, 'Profiling')
         images = np.load(job.images)
-        before = resident()
+        before = resident_memory()
         if job.layers:
             answer(time_layers(job.path, runtime, images, job.threads, job.layers))
             return
@@ -92,7 +92,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         gc.disable()
         while (seconds := pickle.load(receive)) is not None:
             answer(timed(lambda: session.run(images), seconds, CLOCKS[job.clock]))
-        peak = resident(peak=True)
+        peak = resident_memory(peak=True)
         answer(Memory(peak, peak - before))
     except EOFError:  # the parent has ended
         return
@@ -115,15 +115,6 @@ def timed(run: Callable[[], Any], seconds: float, clock: Callable[[], float]) ->
         run()
         times.append(clock() - before)
     return times
-
-
-def resident(*, peak: bool = False) -> int:
-    """Resident memory of this process in bytes; elsewhere than on Linux always the peak."""
-    status = Path('/proc/self/status')
-    if status.exists():  # a process inherits the peak of getrusage from its parent
-        lines = dict(line.split(':', 1) for line in status.read_text().splitlines())
-        return int(lines['VmHWM' if peak else 'VmRSS'].split()[0]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:

@@ -52,28 +52,28 @@ class ChannelsLast(nn.Module):
 
 
 @dataclass(frozen=True)
-class Census:
+class OperatorCounts:
     """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU.
 
     Args:
         operators: Number of operators by name; custom operators, such as TensorFlow's (flex), are
             named as in the file.
-        refused: The part of them that is not in :data:`GPU_OPERATORS`, or has a tensor with more
+        rejected: The part of them that is not in :data:`GPU_OPERATORS`, or has a tensor with more
             than four axes.
     """
 
     operators: Mapping[str, int]
-    refused: Mapping[str, int]
+    rejected: Mapping[str, int]
 
     def __str__(self) -> str:
-        total, refused = sum(self.operators.values()), sum(self.refused.values())
-        left = ', '.join(f'{count} {name}' for name, count in sorted(self.refused.items()))
-        return f'a GPU delegate takes {total - refused} of {total} operators; others: {left or 0}'
+        total, rejected = sum(self.operators.values()), sum(self.rejected.values())
+        left = ', '.join(f'{count} {name}' for name, count in sorted(self.rejected.items()))
+        return f'a GPU delegate takes {total - rejected} of {total} operators; others: {left or 0}'
 
 
 def to_litert(
     graph: nn.Module, example: Tensor, out: str | os.PathLike, metadata: Mapping[str, str]
-) -> Census:
+) -> OperatorCounts:
     """Convert a graph with a fixed input size to LiteRT.
 
     The input is called ``images``, (1, H, W, 3); maps are (1, H, W, C). The metadata are appended
@@ -99,16 +99,16 @@ def to_litert(
         reason = ' '.join(str(error).split())
         raise UserError(f'the model cannot be converted to LiteRT: {reason:.300}') from error
     write_litert(out, model.model_content(), metadata)
-    return census(out)
+    return count_operators(out)
 
 
-def census(path: str | os.PathLike) -> Census:
+def count_operators(path: str | os.PathLike) -> OperatorCounts:
     """Count the operators of a file."""
     schema = require('ai_edge_litert.schema_py_generated', 'Reading .tflite')
     codes = {code: name for name, code in vars(schema.BuiltinOperator).items() if name.isupper()}
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(Path(path).read_bytes()))
     operators: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
     for graph in model.subgraphs:
         for operator in graph.operators:
             code = model.operatorCodes[operator.opcodeIndex]
@@ -118,5 +118,5 @@ def census(path: str | os.PathLike) -> Census:
             rank = max(len(graph.tensors[i].shape) for i in tensors if i >= 0)
             operators[name] += 1
             if name not in GPU_OPERATORS or rank > MAX_RANK:
-                refused[name if rank <= MAX_RANK else f'{name} with {rank} axes'] += 1
-    return Census(operators, refused)
+                rejected[name if rank <= MAX_RANK else f'{name} with {rank} axes'] += 1
+    return OperatorCounts(operators, rejected)

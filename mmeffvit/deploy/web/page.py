@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmeffvit.deploy.predictor.predictor import OnnxPredictor
+from mmeffvit.deploy.predictor.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output, partial_name
 from mmeffvit.utils.text import listed
@@ -29,7 +29,7 @@ def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool
     """Write a folder with a page that runs a model: the scripts, the model and the runtime.
 
     Args:
-        model: An ONNX file of ``tools/export.py``.
+        model: An ONNX file of ``mmeffvit export``.
         out: The folder; an earlier page in it is replaced.
         bundle: Put the runtime into the folder, taken from the npm registry; by default the page
             loads it from a public CDN, and checks its hash.
@@ -38,7 +38,7 @@ def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool
         What was written, for the user.
 
     Raises:
-        UserError: If the file was not written by ``tools/export.py`` or cannot run in a browser,
+        UserError: If the file was not written by ``mmeffvit export`` or cannot run in a browser,
             the folder contains anything else, or the runtime cannot be fetched.
     """
     model, out = Path(model), check_output(out, folder=True).resolve()
@@ -68,10 +68,9 @@ def describe_page(path: Path) -> dict[str, Any]:
     """
     if path.suffix != '.onnx':
         raise UserError(f'{path} has the suffix {path.suffix!r}; a browser runs .onnx files')
-    predictor = OnnxPredictor(path)
-    batch, _, *sides = predictor.session.shape
-    fixed = sides if all(isinstance(side, int) for side in sides) else None
-    how = dict(predictor.how)
+    predictor = ExportedPredictor(path)
+    batch, fixed = predictor.session.shape[0], predictor.fixed
+    how = dict(predictor.metadata.resize)
     if path.stat().st_size > MAX_SIZE:
         raise UserError(f'{path} has {path.stat().st_size / 2**30:.1f} GiB; a browser runs files '
                         f'of up to {MAX_SIZE // 2**30} GiB')  # fmt: skip
@@ -90,13 +89,13 @@ def describe_page(path: Path) -> dict[str, Any]:
     return dict(
         name=path.name,
         model=MODEL,
-        task=predictor.metadata['task'],
+        task=predictor.metadata.task,
         classes=predictor.classes,
         palette=predictor.palette.tolist(),
         resize=how,
         fixed=fixed,
         fill=rgb(predictor.fill),
-        mask_threshold=predictor.mask_threshold,
+        mask_threshold=predictor.metadata.mask_threshold,
         version=VERSION,
     )
 

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,14 +15,18 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
-from mmeffvit.engine.launch import RunOptions, open_test, unwrap
+from mmeffvit.engine.evaluate import open_test
+from mmeffvit.engine.launcher import unwrap
 from mmeffvit.engine.metrics import in_percent
-from mmeffvit.engine.mistakes import run
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.user_errors import run
 from mmeffvit.errors import UserError
-from mmeffvit.layers.head_outputs import without
+from mmeffvit.layers.head_outputs import Visit, only, without
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import align
 
 from .layers import Heads, layers_with_heads
 from .similarity import compare_heads
@@ -38,11 +42,13 @@ class Head:
         outputs: Mean cosine similarity of its output to those of the other heads of its layer.
         maps: The same of its attention maps; None for a layer without maps.
         metrics: The metrics after its output is set to zero; None before that.
+        alone: The metrics after the outputs of all other heads of its layer are; None before that.
     """
 
     outputs: float | None
     maps: float | None
     metrics: dict[str, float] | None = None
+    alone: dict[str, float] | None = None
 
 
 @dataclass
@@ -69,36 +75,36 @@ class HeadAnalysis:
         for layer, heads in self.layers.items():
             for number, head in enumerate(heads):
                 similar = dict(similarity_outputs=head.outputs, similarity_maps=head.maps)
-                yield dict(layer=layer, head=number, **similar, **(head.metrics or {}))
+                alone = {f'alone: {name}': value for name, value in (head.alone or {}).items()}
+                yield dict(layer=layer, head=number, **similar, **(head.metrics or {}), **alone)
 
     def save(self, folder: Path) -> None:
         """Write ``heads.json`` and ``heads.csv``."""
         write_file(folder / TABLE, json.dumps(asdict(self), indent=1) + '\n')
         text = io.StringIO()
         names = ['layer', 'head', 'similarity_outputs', 'similarity_maps', *self.baseline]
+        names += [f'alone: {name}' for name in self.baseline]
         writer = csv.DictWriter(text, names, lineterminator='\n')
         writer.writeheader()
         writer.writerows(self.rows())
         write_file(folder / 'heads.csv', text.getvalue())
 
     def __str__(self) -> str:
-        """One line per layer: similarities, and the metric without its heads."""
-        lines = [('layer', 'heads', 'outputs', 'maps', 'worst', 'mean', 'best')]
+        """One line per layer: similarities, the metric without one head, the best with one left."""
+        lines = [('layer', 'heads', 'outputs', 'maps', 'worst', 'mean', 'best', 'alone')]
         for layer, heads in self.layers.items():
             values = [head.metrics[self.metric] for head in heads if head.metrics]
             ends = (min(values), mean(values), max(values)) if values else (None,) * 3
             similar = [mean([h.outputs for h in heads]), mean([h.maps for h in heads])]
-            cells = [*(digits(s, 3) for s in similar), *(digits(e, 2) for e in ends)]
+            best = max((head.alone[self.metric] for head in heads if head.alone), default=None)
+            cells = [*(digits(s, 3) for s in similar), *(digits(e, 2) for e in (*ends, best))]
             lines.append((layer, str(len(heads)), *cells))
-        first, *rest = (max(map(len, column)) for column in zip(*lines, strict=True))
-        table = [
-            '  '.join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, rest, strict=True))])
-            for name, *cells in lines
-        ]
+        table = align(lines)
         whole = ', '.join(f'{name} {value}' for name, value in self.baseline.items())
         notes = (
             'outputs, maps: mean cosine similarity between the heads of a layer',
             f'worst, mean, best: {self.metric} with one head of the layer set to zero',
+            f'alone: the best {self.metric} with one head of the layer left',
             f'with all heads: {whole}; {self.subject["images"]} images',
         )
         return '\n'.join([*table, *notes])
@@ -122,20 +128,23 @@ def analyze_heads(
     layers: Sequence[str] = (),
     max_images: int | None = None,
     ablate: bool = True,
+    keep_one: bool = False,
 ) -> HeadAnalysis:
     """Compare the heads of each layer, and test the model without each of them in turn.
 
-    The table is saved after every head; heads that it already has for the same weights and images
+    With ``keep_one``, also with each of them alone: the two experiments of SHViT's appendix D. The
+    table is saved after every head; heads that it already has for the same weights and images
     are not tested again.
 
     Args:
-        config_path: A config of mmdet or mmseg, or a saved model.
-        checkpoint: See :func:`mmeffvit.engine.launch.evaluate`.
+        config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
+        checkpoint: See :func:`mmeffvit.engine.evaluate.evaluate`.
         out: Folder for the tables and the log.
         cfg_options: Dotted keys and values that override the config's.
         layers: Names or patterns of layers, see :func:`mmeffvit.utils.patterns.select`.
         max_images: Test on so many images only.
         ablate: Whether to test without each head.
+        keep_one: Whether to test with each head alone, too: all others of its layer are removed.
 
     Raises:
         UserError: If the model has no heads, a pattern matches none, or the test cannot work.
@@ -152,7 +161,7 @@ def analyze_heads(
     resume(analysis, out / TABLE)
     analysis.save(out)
     if ablate:
-        ablate_heads(runner, found, analysis, out)
+        ablate_heads(runner, found, analysis, out, keep=keep_one)
     return analysis
 
 
@@ -199,34 +208,42 @@ def resume(analysis: HeadAnalysis, path: Path) -> None:
     for name, rows in earlier['layers'].items():
         heads = analysis.layers.setdefault(name, [Head(**row) for row in rows])
         for head, row in zip(heads, rows, strict=True):
-            head.metrics = row['metrics']
+            head.metrics, head.alone = row['metrics'], row.get('alone')
 
 
 def ablate_heads(
-    runner: Runner, layers: Mapping[str, Heads], analysis: HeadAnalysis, out: Path
+    runner: Runner, layers: Mapping[str, Heads], analysis: HeadAnalysis, out: Path, *, keep: bool
 ) -> None:
-    """Test the model without each head in turn, and save the table after each."""
+    """Test the model without each head in turn, and save the table after each.
+
+    With ``keep``, test it with each head alone as well: all others of its layer are set to zero.
+    """
+    kinds: dict[str, Callable[[int], Visit]] = dict(metrics=without)
+    if keep:
+        kinds['alone'] = only
     todo = [
-        (name, number, head)
+        (kind, name, number, head)
+        for kind in kinds
         for name, heads in analysis.layers.items()
         for number, head in enumerate(heads)
-        if name in layers and head.metrics is None
+        if name in layers and getattr(head, kind) is None
     ]
-    for done, (name, number, head) in enumerate(todo, start=1):
-        handle = layers[name].hook(without(number))
+    for done, (kind, name, number, head) in enumerate(todo, start=1):
+        handle = layers[name].hook(kinds[kind](number))
         try:
             with quiet(), silent(runner.logger):
-                metrics = measured(runner.test_loop.run())
+                found = measured(runner.test_loop.run())
         finally:
             handle.remove()
         # mmdet measures nothing where nothing is found
-        head.metrics = {metric: metrics.get(metric, 0.0) for metric in analysis.baseline}
+        metrics = {metric: found.get(metric, 0.0) for metric in analysis.baseline}
+        setattr(head, kind, metrics)
         analysis.save(out)
-        change = head.metrics[analysis.metric] - analysis.baseline[analysis.metric]
-        print(
-            f'[{done}/{len(todo)}] {name}, head {number}: '
-            f'{analysis.metric} {head.metrics[analysis.metric]} ({change:+.2f})',
-            flush=True,
+        value = metrics[analysis.metric]
+        what = f'head {number}' + (' alone' if kind == 'alone' else '')
+        logger.info(
+            f'[{done}/{len(todo)}] {name}, {what}: '
+            f'{analysis.metric} {value} ({value - analysis.baseline[analysis.metric]:+.2f})'
         )
 
 

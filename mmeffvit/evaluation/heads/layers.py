@@ -19,9 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from mmeffvit.errors import UserError
 from mmeffvit.layers.head_outputs import HeadOutputs, Visit
-from mmeffvit.utils.patterns import select
-
-POINTS = 4  # rows and columns of the grid of query points at which maps are compared
+from mmeffvit.utils.patterns import outermost, select
 
 
 class Heads(Protocol):
@@ -37,6 +35,8 @@ class Heads(Protocol):
 @singledispatch
 def heads_of(layer: nn.Module) -> Heads | None:
     """The heads of a module, or None if it has none of its own."""
+    if type(layer).__name__ == 'WindowMSA':  # in mmdet, mmseg and mmpretrain, each their own
+        return WindowHeads(layer)
     return LayerHeads(layer) if hasattr(layer, 'head_outputs') else None
 
 
@@ -61,7 +61,7 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
         UserError: If no layer has heads, or a pattern matches none.
     """
     found = {name: heads_of(module) for name, module in model.named_modules()}
-    found = {name: heads for name, heads in found.items() if heads is not None}
+    found = outermost({name: heads for name, heads in found.items() if heads is not None})
     if not found:
         raise UserError(
             f'{type(model).__name__} has no attention layer with heads: choose a model with '
@@ -89,19 +89,33 @@ class LayerHeads:
 
 
 def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
-    """Read the maps of the heads of a grid of query points, one image after the other."""
-    points = [(i, j) for i in range(POINTS) for j in range(POINTS)]
+    """Read the whole maps of the heads, one image after the other."""
+    if hasattr(layer, 'attention_maps'):
+        visit(layer.attention_maps(*inputs).flatten(2))
+        return
     for i in range(len(inputs[0])):
-        image = tuple(x[i : i + 1] if isinstance(x, Tensor) else x for x in inputs)
-        readings = [layer.read_attention(image, partial(cell, point)) for point in points]
-        maps = [reading.arrays[reading.by_head].flatten(1) for reading in readings]
-        visit(torch.cat(maps, dim=1)[None])
+        visit(whole_maps(layer, *(x[i : i + 1] if isinstance(x, Tensor) else x for x in inputs)))
 
 
-def cell(point: tuple[int, int], size: tuple[int, int]) -> int:
-    """The row-major index of a point of the grid on a map."""
-    row, column = ((2 * p + 1) * side // (2 * POINTS) for p, side in zip(point, size, strict=True))
-    return row * size[1] + column
+def whole_maps(layer: nn.Module, *inputs: Any) -> Tensor:
+    """The maps of the heads of all query points for one image: (1, heads, N' N)."""
+    sizes: list[tuple[int, int]] = []
+
+    def first(size: tuple[int, int]) -> int:
+        sizes.append(size)
+        return 0
+
+    readings = [layer.read_attention(inputs, first)]
+    if sizes:
+        rows, columns = sizes[0]
+        points = (partial(cell, index=index) for index in range(1, rows * columns))
+        readings += [layer.read_attention(inputs, point) for point in points]
+    maps = [reading.arrays[reading.by_head].flatten(1) for reading in readings]
+    return torch.cat(maps, dim=1)[None]
+
+
+def cell(_: tuple[int, int], index: int) -> int:
+    return index
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,21 @@ class DeformableHeads:
 
     def hook_maps(self, visit: Callable[[Tensor], None]) -> None:
         return None
+
+
+@dataclass(frozen=True)
+class WindowHeads:
+    """The heads of Swin's attention in windows, whose maps are those of all windows."""
+
+    layer: nn.Module
+
+    def hook(self, visit: Visit) -> RemovableHandle:
+        count = self.layer.num_heads
+        return HeadOutputs(self.layer.proj, lambda _: count, axis=2, incoming=True).hook(visit)
+
+    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle:
+        # (windows, heads, N, N)
+        return self.layer.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2)))
 
 
 @dataclass(frozen=True)

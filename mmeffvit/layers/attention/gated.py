@@ -1,19 +1,23 @@
-"""Linear attention whose heads are gated by the queries."""
+"""Linear attention whose channels or heads are gated by the queries."""
 
 from torch import Tensor, nn
 
-from .linear import LinearAttention
+from .squeeze_excite import check_unit
+from .token_linear import TokenLinearAttention
 
 
-class GatedAttention(LinearAttention):
-    """A gated linear unit (arXiv:1612.08083) in place of Mobile-Attention's competition.
+class GatedAttention(TokenLinearAttention):
+    """A gated linear unit (arXiv:2002.05202) in place of Mobile-Attention's competition.
 
-    ``y = sigmoid(W q + b) * Q (K^T V) / Z``: one gate per head and token, as the competition has in
-    ``sigmoid(I')``, but learned.
+    ``y = sigmoid(W q + b) * Q (K^T V) / Z``: a gate per channel and token, at the cost N C^2 that
+    table 2 prints. The paper does not say what the gates are of: the queries are a linear map of
+    the layer's input. A gate per head, as the competition has, is a second reading.
 
     Args:
         channels: M D, channels of the queries.
         head_channels: D, channels of q and of k in a head. The value may have another number.
+        value_channels: C, channels of the values; None for those of the queries.
+        unit: 'channel', or 'head' for one gate per head.
         kernel: Phi, as in :class:`MobileAttention`.
         normalizer: Z, as in :class:`MobileAttention`.
 
@@ -31,13 +35,17 @@ class GatedAttention(LinearAttention):
         channels: int,
         head_channels: int = 4,
         *,
+        value_channels: int | None = None,
+        unit: str = 'channel',
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
     ) -> None:
         super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
-        self.gate = nn.Conv2d(channels, channels // head_channels, 1)
+        by_channel = check_unit(unit) == 'channel'
+        units = value_channels or channels if by_channel else channels // head_channels
+        self.gate = nn.Conv2d(channels, units, 1)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         mixed = super().forward(query, key, value)
-        gates = self.gate(query).sigmoid().unsqueeze(2)  # (B, M, 1, H, W)
+        gates = self.gate(query).sigmoid().unsqueeze(2)  # (B, units, 1, H, W)
         return (mixed.unflatten(1, (gates.shape[1], -1)) * gates).flatten(1, 2)

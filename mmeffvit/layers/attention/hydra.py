@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from .additive import unit_norm
 from .heads import split_heads
+from .reading import Locate, Reading, over_queries, rows_of_queries
 
 
 class HydraAttention(nn.Module):
@@ -28,3 +29,18 @@ class HydraAttention(nn.Module):
         query, key, value = split_heads(query, key, value, 1)
         context = value @ key.transpose(2, 3)  # (B, M, C / M, 1)
         return (context * query).flatten(1, 2).unflatten(2, size)
+
+    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+        """Read the weight of every value in the output, ``Phi(q_i) Phi(k_n)`` in each head.
+
+        Figure 5 of Mobile-Attention draws such a map without saying how it is formed; this one is a
+        reading. It is summed over the heads, which gives the cosine between query and key.
+        """
+        query, key, _ = inputs
+        rows = unit_norm(rows_of_queries(query, locate), dim=2)  # (1, N', M)
+        keys = unit_norm(key, dim=1).flatten(2)  # (1, M, N)
+        weights = (rows.mean(dim=1).unsqueeze(2) * keys)[0].unflatten(1, key.shape[2:])
+        title = f'sum over {len(weights)} heads, {over_queries(locate)}'
+        maps = {'': weights.sum(dim=0)}
+        arrays = {'weights': weights}
+        return Reading('hydra', title, maps, arrays, queried=True, by_head='weights')

@@ -10,10 +10,11 @@ from .self_attention import SelfAttention
 
 
 class LinformerAttention(SelfAttention):
-    """Self-attention of arXiv:2006.04768 at linear cost, between tokens sampled from patches.
+    """Self-attention of arXiv:2006.04768 at linear cost, between pixels of patches.
 
     ``y = W_o softmax(q (E k)^T / sqrt(D)) F v`` in every head, with ``q, k, v = W x``. E and F
-    project the T tokens of a sample to ``projected`` ones and are shared by the heads.
+    project the T pixels at one position of all patches to ``projected`` tokens; the heads share
+    them.
 
     The paper's E and F fit one number of tokens. Here they are built for ``grid`` rows and columns
     of patches; for another map, every row of theirs is resized bilinearly to its grid, and

@@ -6,28 +6,36 @@ from typing import Any
 
 from torch import nn
 
+from .castling import CastlingAttention
 from .control_variates import ControlVariateAttention
 from .flow import FlowAttention
 from .gated import GatedAttention
+from .head_attention import HeadLinearAttention, HeadSoftmaxAttention
 from .hydra import HydraAttention
-from .linear import LinearAttention
 from .mobile import MobileAttention
-from .softmax import SoftmaxAttention
 from .squeeze_excite import SqueezeExciteAttention
+from .token_linear import TokenLinearAttention
+from .token_softmax import TokenSoftmaxAttention
 
 VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)  # of a class without __init__
 MIXERS: dict[str, type[nn.Module]] = {
     'mobile': MobileAttention,
-    'softmax': SoftmaxAttention,
-    'linear': LinearAttention,
+    'token_softmax': TokenSoftmaxAttention,
+    'token_linear': TokenLinearAttention,
+    'head_softmax': HeadSoftmaxAttention,
+    'head_linear': HeadLinearAttention,
     'squeeze_excite': SqueezeExciteAttention,
     'gated': GatedAttention,
     'hydra': HydraAttention,
+    'castling': CastlingAttention,
     'eva': ControlVariateAttention,
     'flow': FlowAttention,
 }
-# of Mobile-Attention; a mixer without an argument accepts its default only
-MOBILE_ATTENTION = dict(head_channels=4, kernel='sigmoid', normalizer='token', competition=True)
+# of other papers: by default with as many heads as the attention that they replace
+RIVALS = ('token_softmax', 'castling', 'eva', 'flow')
+SIZES = ('channels', 'value_channels')  # known where a mixer is built
+# defaults of a backbone, None for that of the mixer; one without an argument accepts no other value
+MOBILE_ATTENTION = dict(head_channels=None, kernel='sigmoid', normalizer='token', competition=True)
 
 
 def choose(
@@ -48,7 +56,7 @@ def choose(
     if name not in choices:
         raise ValueError(f'attention is {name or attention!r}; choose one of {tuple(choices)}')
     parameters = signature(choices[name]).parameters.values()
-    accepted = [p.name for p in parameters if p.name != 'channels' and p.kind not in VARIADIC]
+    accepted = [p.name for p in parameters if p.name not in SIZES and p.kind not in VARIADIC]
     unknown = [f'{key} is {value!r}' for key, value in own.items() if key not in accepted]
     if unknown:
         takes = ', '.join(accepted) or 'no arguments'
@@ -57,7 +65,12 @@ def choose(
 
 
 def make_mixer(
-    attention: str | Mapping[str, Any], channels: int, options: Mapping[str, Any]
+    attention: str | Mapping[str, Any],
+    channels: int,
+    options: Mapping[str, Any] = MOBILE_ATTENTION,
+    *,
+    value_channels: int | None = None,
+    num_heads: int | None = None,
 ) -> nn.Module:
     """Build a token mixer: called with queries, keys and values as maps, it returns a map.
 
@@ -67,6 +80,8 @@ def make_mixer(
         channels: Channels of the queries.
         options: Values for the arguments in ``MOBILE_ATTENTION``; those in the dict take
             precedence.
+        value_channels: Channels of the values; None for those of the queries.
+        num_heads: Heads of the attention that it replaces: the default of mixers of other papers.
 
     Raises:
         ValueError: If the name is unknown, or the class has no such argument.
@@ -74,6 +89,8 @@ def make_mixer(
     changed = {key: value for key, value in options.items() if value != MOBILE_ATTENTION[key]}
     own = attention if isinstance(attention, Mapping) else dict(type=attention)
     cls, arguments = choose(changed | dict(own), MIXERS)
-    if 'channels' in signature(cls).parameters:
-        arguments['channels'] = channels
-    return cls(**arguments)
+    if num_heads is not None and cls in map(MIXERS.get, RIVALS):
+        arguments = dict(head_channels=channels // num_heads) | arguments
+    sizes = dict(channels=channels, value_channels=value_channels)
+    parameters = signature(cls).parameters
+    return cls(**arguments, **{name: size for name, size in sizes.items() if name in parameters})

@@ -1,5 +1,7 @@
 """Mobile-Attention: linear attention with many small, competing heads (ICML 2024)."""
 
+from dataclasses import asdict, dataclass, replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
 NORMALIZERS = ('token', 'head')
-EPSILON = 1e-6
+AXES = ('tokens', 'heads')
 CAPTIONS = {
     'competition': 'competition weights',
     'linear': 'without competition: linear',
@@ -19,9 +21,43 @@ CAPTIONS = {
 }
 
 
-def flow(first: Tensor, second: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Form:
+    """What the paper and the authors' code do differently; see :class:`MobileAttention`."""
+
+    kernel: str = 'sigmoid'
+    clip: bool = True
+    factor: bool = True
+    softmax_over: str = 'tokens'
+    normalizer: str = 'token'
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        choices = dict(kernel=KERNELS, softmax_over=AXES, normalizer=NORMALIZERS)
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f'{name} is {getattr(self, name)!r}; choose one of {known}')
+        if self.epsilon < 0:
+            raise ValueError(f'epsilon is {self.epsilon}; it starts at 0')
+
+
+# fmt: off
+PRESETS = {  #     kernel            clip   factor softmax_over normalizer epsilon
+    'default': Form('sigmoid',        True,  True,  'tokens',    'token',   1e-6),
+    'code':    Form('sigmoid',        True,  True,  'tokens',    'head',    1e-6),
+    'paper':   Form('cosine_sigmoid', False, False, 'tokens',    'token',   0.0),
+}
+# fmt: on
+
+
+def features(x: Tensor, kernel: str) -> Tensor:
+    """Phi of queries or keys (B, M, D, N)."""
+    return (F.normalize(x, dim=2) if kernel == 'cosine_sigmoid' else x).sigmoid()
+
+
+def flow(first: Tensor, second: Tensor, epsilon: float) -> Tensor:
     """Inner product over the channels, with epsilon: (..., D, N) -> (..., N)."""
-    return ((first + EPSILON) * (second + EPSILON)).sum(dim=-2)
+    return ((first + epsilon) * (second + epsilon)).sum(dim=-2)
 
 
 def smallest_divisor(dtype: torch.dtype) -> float:
@@ -40,18 +76,35 @@ class MobileAttention(nn.Module):
         y  = sigmoid(I') * Q (K^T (N softmax_n(O') * V)) / Z
 
     The paper and the authors' code differ, and neither can be checked against weights, since none
-    are released. The paper prints ``Phi(x) = sigmoid(x / |x|_2)`` (section 4.1), the code a plain
-    sigmoid. As in the code, O' is clipped to [-1, 1] and its softmax is over the tokens and
-    multiplied by their number N, which equation 7 does not specify. The code's dropout of 0.05 is
-    behind the output projection, which is not part of this layer; EfficientFormerV2 has none.
+    are released. ``preset`` chooses between them:
+
+    ========================  ==========  ========  ==========
+    ``preset``                'default'   'code'    'paper'
+    ========================  ==========  ========  ==========
+    Phi                       sigmoid     sigmoid   of x / |x|
+    O' clipped to [-1, 1]     yes         yes       no
+    factor of the softmax     yes         yes       no
+    Z                         by token    by head   by token
+    added to Q and K          1e-6        1e-6      0
+    ========================  ==========  ========  ==========
+
+    The default is the code with the divisor of equation 7, so that the output does not grow with
+    the number of tokens. The axis of the softmax is not printed: over the tokens, as in the code
+    and in section 5.3, or over the heads, the reading of "weights are assigned to each head". The
+    code's dropout of 0.05 is behind the output projection, which is not part of this layer.
 
     Args:
         head_channels: D, channels of q and of k in a head; the paper's choice is 4. The value may
             have another number: in EfficientFormerV2 with D = 4 it has 16.
-        kernel: Phi. 'sigmoid' is the authors' code. 'cosine_sigmoid' is the paper, with the norm
-            over the D channels of a head, so that Q and K are between 0.27 and 0.73.
-        normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7: the output does
-            not grow with N. 'head' is I, as in the authors' code: the output grows with N.
+        preset: 'default', 'code' or 'paper': the values of the arguments below that are None.
+        kernel: Phi: 'sigmoid', or 'cosine_sigmoid' for ``sigmoid(x / |x|)`` (section 4.1). Its norm
+            is over the D channels of a head, so that Q and K are between 0.27 and 0.73.
+        clip: Whether O' is clipped to [-1, 1] before the softmax.
+        factor: Whether the softmax is multiplied by the number of its terms: N tokens, or M heads.
+        softmax_over: 'tokens' or 'heads'.
+        normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7. 'head' is I: the
+            output grows with N.
+        epsilon: Added to Q and K in the flows.
         competition: If False, plain linear attention: ``y = Q (K^T V) / Z``.
 
     Shape:
@@ -59,26 +112,31 @@ class MobileAttention(nn.Module):
         of D channels; at a cost linear in H W.
 
     Raises:
-        ValueError: If ``kernel`` or ``normalizer`` is unknown, ``head_channels`` is not positive,
-            or the channels of the input are not divisible into heads.
+        ValueError: If an argument is not one of its choices, or the channels of the input are not
+            divisible into heads.
     """
 
     def __init__(
         self,
         head_channels: int = 4,
         *,
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
+        preset: str = 'default',
+        kernel: str | None = None,
+        clip: bool | None = None,
+        factor: bool | None = None,
+        softmax_over: str | None = None,
+        normalizer: str | None = None,
+        epsilon: float | None = None,
         competition: bool = True,
     ) -> None:
         super().__init__()
-        if kernel not in KERNELS:
-            raise ValueError(f'kernel is {kernel!r}; choose one of {KERNELS}')
-        if normalizer not in NORMALIZERS:
-            raise ValueError(f'normalizer is {normalizer!r}; choose one of {NORMALIZERS}')
+        if preset not in PRESETS:
+            raise ValueError(f'preset is {preset!r}; choose one of {tuple(PRESETS)}')
+        given = dict(kernel=kernel, clip=clip, factor=factor, softmax_over=softmax_over)
+        given |= dict(normalizer=normalizer, epsilon=epsilon)
+        changed = {name: value for name, value in given.items() if value is not None}
+        self.form = replace(PRESETS[preset], **changed)
         self.head_channels = check_head_channels(head_channels)
-        self.kernel = kernel
-        self.normalizer = normalizer
         self.competition = competition
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -97,29 +155,32 @@ class MobileAttention(nn.Module):
         return mixed.reshape(value.shape)
 
     def phi(self, x: Tensor) -> Tensor:
-        """The kernel of queries or keys (B, M, D, N)."""
-        return (F.normalize(x, dim=2) if self.kernel == 'cosine_sigmoid' else x).sigmoid()
+        """The features of queries or keys (B, M, D, N)."""
+        return features(x, self.form.kernel)
 
     def num_heads(self, query: Tensor, value: Tensor) -> int:
         """M; every head has ``head_channels`` query channels and an equal part of the values."""
         return count_heads(query, value, self.head_channels)
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Token weights, with mean 1, and output gates: both (B, M, N)."""
+        """The weights of the values, of mean 1 if ``factor``, and output gates: both (B, M, N)."""
         received, given = self.competed_flows(query, key)
-        weights = given.clamp(-1, 1).softmax(dim=-1) * key.shape[3]
-        return weights, received.sigmoid()
+        given = given.clamp(-1, 1) if self.form.clip else given
+        axis = 2 if self.form.softmax_over == 'tokens' else 1
+        weights = given.softmax(dim=axis)
+        return weights * given.shape[axis] if self.form.factor else weights, received.sigmoid()
 
     def competed_flows(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """I' and O' of equation 6, both (B, M, N): their sum over the heads is M at every token."""
-        incoming = flow(query, key.sum(dim=1, keepdim=True))
-        outgoing = flow(key, query.sum(dim=1, keepdim=True))
-        received = flow(query, (key / outgoing.unsqueeze(2)).sum(dim=1, keepdim=True))
-        given = flow(key, (query / incoming.unsqueeze(2)).sum(dim=1, keepdim=True))
+        eps = self.form.epsilon
+        incoming = flow(query, key.sum(dim=1, keepdim=True), eps)
+        outgoing = flow(key, query.sum(dim=1, keepdim=True), eps)
+        received = flow(query, (key / outgoing.unsqueeze(2)).sum(dim=1, keepdim=True), eps)
+        given = flow(key, (query / incoming.unsqueeze(2)).sum(dim=1, keepdim=True), eps)
         return received, given
 
     def head_scores(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """What each head wins in the competition: the mean of (I' + O') / 2 over the tokens.
+        """The pruning score of appendix A: the mean of O' over the tokens.
 
         Shape:
             The inputs of the forward -> (B, M), with a mean of 1 over the heads.
@@ -127,23 +188,24 @@ class MobileAttention(nn.Module):
         query, key, value = inputs
         heads = self.num_heads(query, value)
         query, key = (self.phi(m.flatten(2).unflatten(1, (heads, -1))) for m in (query, key))
-        received, given = self.competed_flows(query, key)
-        return (received + given).mean(dim=-1) / 2
+        _, given = self.competed_flows(query, key)
+        return given.mean(dim=-1)
 
     def denominator(self, query: Tensor, key: Tensor) -> Tensor:
         """Z divided by N, (B, M, N)."""
-        if self.normalizer == 'token':
+        if self.form.normalizer == 'token':
             shares = (query * key.mean(dim=-1, keepdim=True)).sum(dim=-2)
             return shares.clamp_min(smallest_divisor(shares.dtype))
-        return flow(query, key.sum(dim=1, keepdim=True)) / key.shape[3]
+        return flow(query, key.sum(dim=1, keepdim=True), self.form.epsilon) / key.shape[3]
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Token weights with and without competition, in multiples of the uniform weight.
 
-        'competition' is ``N softmax_n(O')``. 'linear' is the weight of a token in plain linear
-        attention, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i. 'competed' is their product, the
-        weight in this layer. The first two have mean 1 over the tokens in each head, so one color
-        scale fits all; they are drawn summed over the M heads, where the uniform weight is M.
+        'competition' is ``N softmax_n(O')``, or what other forms have in its place. 'linear' is the
+        weight of a token in plain linear attention, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i.
+        'competed' is their product, the weight in this layer. By default, the first two have mean 1
+        over the tokens in each head, so one color scale fits all; they are drawn summed over the M
+        heads, where the uniform weight is M.
         """
         query, key, value = inputs
         heads, size = self.num_heads(query, value), key.shape[2:]
@@ -170,7 +232,5 @@ class MobileAttention(nn.Module):
         return mixed_heads(self)
 
     def extra_repr(self) -> str:
-        return (
-            f'head_channels={self.head_channels}, kernel={self.kernel!r}, '
-            f'normalizer={self.normalizer!r}, competition={self.competition}'
-        )
+        form = ', '.join(f'{name}={value!r}' for name, value in asdict(self.form).items())
+        return f'head_channels={self.head_channels}, {form}, competition={self.competition}'

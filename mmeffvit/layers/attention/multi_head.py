@@ -64,5 +64,10 @@ class MultiHeadAttention(nn.Module):
         maps = {'': arrays['attention'].mean(dim=0)}
         return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')
 
+    def attention_maps(self, x: Tensor, size: tuple[int, int]) -> Tensor:
+        """``softmax(q k^T / sqrt(D))`` of all tokens: (B, M, T + H W, T + H W)."""
+        query, key, _ = self.heads(x)
+        return (query @ key.transpose(2, 3) * key.shape[3] ** -0.5).softmax(dim=-1)
+
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self.proj, lambda _: self.num_heads, axis=2, incoming=True)

@@ -5,53 +5,49 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .patches import check_sampling, from_tokens, to_tokens
+from .patches import from_tokens, to_tokens
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention of arXiv:1706.03762, between tokens sampled from patches.
+    """Multi-head self-attention of arXiv:1706.03762 between pixels of patches.
 
-    ``y = W_o softmax(q k^T / sqrt(D)) v`` in every head, with ``q, k, v = W x``. This is the
-    baseline of SwiftFormer (arXiv:2303.15446), where a patch is a pixel, and of MobileViTv2
-    (arXiv:2206.02680), as in MobileViT (arXiv:2110.02178).
+    ``y = W_o softmax(q k^T / sqrt(D)) v`` in every head, with ``q, k, v = W x``, between the pixels
+    at the same position of all patches. This is the baseline of SwiftFormer (arXiv:2303.15446),
+    where a patch is a pixel, and of MobileViTv2 (arXiv:2206.02680), as in MobileViT
+    (arXiv:2110.02178).
 
     Args:
         channels: C, channels of the input and of the output.
         num_heads: Number of heads, each with D = C / num_heads channels.
         patch_size: Side of a patch in feature pixels; 1 attends between all pixels of the map.
-        sampling: 'pixel' attends between pixels at the same position of all patches, 'patch'
-            between the pixels of one patch.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W), with H and W multiples of ``patch_size``; at a cost quadratic
-        in the tokens of a sample.
+        in the number of patches.
 
     Raises:
-        ValueError: If the channels are not divisible by the number of heads, or ``sampling`` is
-            unknown.
+        ValueError: If the channels are not divisible by the number of heads.
     """
 
-    def __init__(
-        self, channels: int, num_heads: int = 4, *, patch_size: int = 1, sampling: str = 'pixel'
-    ) -> None:
+    def __init__(self, channels: int, num_heads: int = 4, *, patch_size: int = 1) -> None:
         super().__init__()
         if channels % num_heads:
             raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
         self.num_heads = num_heads
         self.patch_size = patch_size
-        self.sampling = check_sampling(sampling)
         self.qkv = nn.Conv2d(channels, 3 * channels, 1)
         self.out = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens = to_tokens(self.qkv(x), self.patch_size, self.sampling)  # (B', 3 C, T)
-        # (B', M, D, T) each
-        query, key, value = tokens.unflatten(1, (3, self.num_heads, -1)).unbind(1)
-        mixed = self.mix(query, key, value, tuple(x.shape[2:])).flatten(1, 2)  # (B', C, T)
-        return self.out(from_tokens(mixed, self.patch_size, self.sampling, tuple(x.shape[2:])))
+        tokens = to_tokens(self.qkv(x), self.patch_size)  # (B, P, 3 C, N)
+        # (B P, M, D, N) each
+        query, key, value = tokens.flatten(0, 1).unflatten(1, (3, self.num_heads, -1)).unbind(1)
+        mixed = self.mix(query, key, value, tuple(x.shape[2:])).flatten(1, 2)
+        mixed = mixed.unflatten(0, (-1, self.patch_size**2))  # (B, P, C, N)
+        return self.out(from_tokens(mixed, self.patch_size, tuple(x.shape[2:])))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, size: tuple[int, int]) -> Tensor:
-        """Attention in every head of a map of ``size``: (B', M, D, T) -> (B', M, D, T)."""
+        """Attention in every head of a map of ``size``: (B P, M, D, N) -> the same."""
         # strided queries and keys would make the kernel five times slower
         tokens = (m.transpose(2, 3).contiguous() for m in (query, key, value))
         return F.scaled_dot_product_attention(*tokens).transpose(2, 3)

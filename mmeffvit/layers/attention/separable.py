@@ -22,6 +22,8 @@ class SeparableSelfAttention(nn.Module):
     Args:
         channels: C, channels of the input and of the output.
         patch_size: Side of a patch in feature pixels; P is its square.
+        relu: False for the values as they are, as SwiftFormer (arXiv:2303.15446) prints this
+            attention in its equation 3; W_i is then the product of its two projections.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W), with H and W multiples of ``patch_size``.
@@ -29,10 +31,11 @@ class SeparableSelfAttention(nn.Module):
 
     own_pixels: Tensor
 
-    def __init__(self, channels: int, patch_size: int = 2) -> None:
+    def __init__(self, channels: int, patch_size: int = 2, *, relu: bool = True) -> None:
         super().__init__()
         self.sizes = (1, channels, channels)
         self.patch_size = patch_size
+        self.relu = relu
         self.qkv = nn.Conv2d(channels, sum(self.sizes), 1)
         self.out = nn.Conv2d(channels, channels, 1)
         positions = patch_size**2
@@ -52,7 +55,7 @@ class SeparableSelfAttention(nn.Module):
         own = self.positions(*(side // self.patch_size for side in x.shape[2:]))  # (P, H W)
         value, context = self.value_and_context(x, own)
         spread = (context @ own).unflatten(2, x.shape[2:])
-        return self.out(value.relu() * spread)
+        return self.out((value.relu() if self.relu else value) * spread)
 
     def value_and_context(self, x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """The values of all pixels, (B, C, H, W), and the P context vectors, (B, C, P)."""
@@ -92,7 +95,7 @@ class KeylessSeparableSelfAttention(SeparableSelfAttention):
     @torch.no_grad()
     def __init__(self, layer: SeparableSelfAttention) -> None:
         channels = layer.out.in_channels
-        super().__init__(channels, layer.patch_size)
+        super().__init__(channels, layer.patch_size, relu=layer.relu)
         self.own_pixels, self.out = layer.own_pixels, layer.out
         query, key, value = layer.qkv.weight.split(self.sizes)
         query_bias, key_bias, value_bias = layer.qkv.bias.split(self.sizes)

@@ -1,22 +1,38 @@
-"""Linear attention whose heads are weighted by squeeze and excitation."""
+"""Linear attention whose channels or heads are weighted by squeeze and excitation."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .linear import LinearAttention
+from .token_linear import TokenLinearAttention
+
+UNITS = ('channel', 'head')
 
 
-class SqueezeExciteAttention(LinearAttention):
+def check_unit(unit: str) -> str:
+    """Return ``unit``.
+
+    Raises:
+        ValueError: If it is unknown.
+    """
+    if unit not in UNITS:
+        raise ValueError(f'unit is {unit!r}; choose one of {UNITS}')
+    return unit
+
+
+class SqueezeExciteAttention(TokenLinearAttention):
     """Squeeze and excitation (arXiv:1709.01507) in place of Mobile-Attention's competition.
 
-    ``y = s * Q (K^T V) / Z`` with ``s = sigmoid(W_2 relu(W_1 z))``, z the means of the heads over
-    their tokens and channels: one weight per head and image, as the competition has one per head
-    and token.
+    ``y = s * Q (K^T V) / Z`` with ``s = sigmoid(W_2 relu(W_1 z))``, z the means over the tokens.
+    The paper (table 2, SE) does not give its place and sizes. As channel attention, it is behind
+    the mixing, with one weight per channel; one per head, as the competition has, is a second
+    reading.
 
     Args:
         channels: M D, channels of the queries.
         head_channels: D, channels of q and of k in a head. The value may have another number.
-        reduction: Heads per hidden channel between W_1 and W_2; at least one is kept.
+        value_channels: C, channels of the values; None for those of the queries.
+        unit: 'channel', or 'head' for one weight per head, of the mean over its channels.
+        reduction: Units per hidden channel between W_1 and W_2; at least one is kept.
         kernel: Phi, as in :class:`MobileAttention`.
         normalizer: Z, as in :class:`MobileAttention`.
 
@@ -34,20 +50,23 @@ class SqueezeExciteAttention(LinearAttention):
         channels: int,
         head_channels: int = 4,
         *,
-        reduction: int = 4,
+        value_channels: int | None = None,
+        unit: str = 'channel',
+        reduction: int = 16,
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
     ) -> None:
         super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
         if reduction < 1:
             raise ValueError(f'reduction is {reduction}; it starts at 1')
-        heads = channels // head_channels
-        hidden = max(heads // reduction, 1)
-        self.squeeze = nn.Linear(heads, hidden)
-        self.excite = nn.Linear(hidden, heads)
+        by_channel = check_unit(unit) == 'channel'
+        units = value_channels or channels if by_channel else channels // head_channels
+        hidden = max(units // reduction, 1)
+        self.squeeze = nn.Linear(units, hidden)
+        self.excite = nn.Linear(hidden, units)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         mixed = super().forward(query, key, value)
-        heads = mixed.unflatten(1, (self.num_heads(query, value), -1))  # (B, M, C / M, H, W)
-        weights = self.excite(F.relu(self.squeeze(heads.mean(dim=(2, 3, 4))))).sigmoid()
-        return (heads * weights[:, :, None, None, None]).flatten(1, 2)
+        units = mixed.unflatten(1, (self.squeeze.in_features, -1))  # (B, units, C / units, H, W)
+        weights = self.excite(F.relu(self.squeeze(units.mean(dim=(2, 3, 4))))).sigmoid()
+        return (units * weights[:, :, None, None, None]).flatten(1, 2)

@@ -18,7 +18,7 @@ FONT_SCALE = 0.38
 
 
 @dataclass(frozen=True)
-class Photograph:
+class InputImage:
     """An image and its position in the input of the network.
 
     Args:
@@ -68,7 +68,7 @@ def reference_value(values: np.ndarray) -> float:
 
 
 def draw_map(
-    photograph: Photograph,
+    photograph: InputImage,
     values: np.ndarray,
     caption: tuple[str, str],
     limits: tuple[float, float],
@@ -110,7 +110,7 @@ def digits(limits: tuple[float, float]) -> int:
     return min(7, 2 + max(1, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low)))))
 
 
-def draw_image(photograph: Photograph, caption: tuple[str, str]) -> np.ndarray:
+def draw_image(photograph: InputImage, caption: tuple[str, str]) -> np.ndarray:
     """Draw the image without a map, in a panel of the same size."""
     picture = photograph.small()
     mark_query(picture, photograph)
@@ -119,7 +119,7 @@ def draw_image(photograph: Photograph, caption: tuple[str, str]) -> np.ndarray:
     return np.concatenate([*heading(caption, width), picture, below])
 
 
-def mark_query(picture: np.ndarray, photograph: Photograph) -> None:
+def mark_query(picture: np.ndarray, photograph: InputImage) -> None:
     """Draw a ring around the query point, if there is one."""
     if photograph.canvas.query is None:
         return

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.layers.attention.reading import Reading
-from mmeffvit.utils.patterns import select
+from mmeffvit.utils.patterns import outermost, select
 
 from .grid import Canvas
 
@@ -17,7 +17,8 @@ from .grid import Canvas
 def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, nn.Module]:
     """The attention layers of ``model`` by name, in the order of its modules.
 
-    They are the modules with a method ``read_attention``, see :mod:`mmeffvit.layers.attention`.
+    They are the outermost modules with a method ``read_attention``, see
+    :mod:`mmeffvit.layers.attention.reading`.
 
     Args:
         model: A backbone, or any model around one.
@@ -27,6 +28,7 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
         ValueError: If the model has no attention layer of ours, or a pattern matches none.
     """
     layers = {name: m for name, m in model.named_modules() if hasattr(m, 'read_attention')}
+    layers = outermost(layers)
     if not layers:
         raise ValueError(
             f'{type(model).__name__} has no attention layer: no module of it has read_attention'

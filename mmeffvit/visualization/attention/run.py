@@ -14,8 +14,9 @@ from mmeffvit.errors import UserError
 from mmeffvit.layers.attention.reading import Reading
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.utils.messages import logger
 
-from .overlay import Photograph
+from .overlay import InputImage
 from .recorder import attention_layers, record_attention
 from .sheet import draw_sheets
 from .subject import RANDOM, Size, Subject, open_subject
@@ -59,13 +60,13 @@ def visualize_attention(
     with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)
         if subject.remark == RANDOM:
-            print('no --checkpoint: the weights are random, and so is what they attend to')
+            logger.info('no --checkpoint: the weights are random, and so is what they attend to')
         for path in paths:
-            photograph, readings = read_photograph(subject, path, query, layers)
+            photograph, readings = read_image_maps(subject, path, query, layers)
             if query is not None and not any(reading.queried for reading in readings.values()):
-                print('--query has no effect: these layers have one map for all queries')
+                logger.info('--query has no effect: these layers have one map for all queries')
             files = save(photograph, readings, path, Path(out), subject.remark, stretch)
-            print(*files, sep='\n', flush=True)
+            logger.info('\n'.join(map(str, files)))
             written += files
     return written
 
@@ -98,9 +99,9 @@ def check_layers(subject: Subject, layers: Sequence[str]) -> None:
 
 
 @torch.no_grad()
-def read_photograph(
+def read_image_maps(
     subject: Subject, path: Path, query: tuple[int, int] | None, layers: Sequence[str]
-) -> tuple[Photograph, dict[str, Reading]]:
+) -> tuple[InputImage, dict[str, Reading]]:
     """Run one image through the model and record its attention layers."""
     photograph, inputs = subject.photograph(path, query)
     with record_attention(subject.model, photograph.canvas, layers) as readings:
@@ -109,7 +110,7 @@ def read_photograph(
 
 
 def save(
-    photograph: Photograph,
+    photograph: InputImage,
     readings: dict[str, Reading],
     path: Path,
     out: Path,

@@ -9,14 +9,14 @@ import numpy as np
 from mmeffvit.layers.attention.reading import Reading
 from mmeffvit.visualization.contact_sheet import montage
 
-from .overlay import Photograph, draw_image, draw_map, limits_of
+from .overlay import InputImage, draw_image, draw_map, limits_of
 
 COLUMNS = 5  # for one map per layer
 STAGE = re.compile(r'^(.*?stages\.\d+)\.')
 
 
 def draw_sheets(
-    photograph: Photograph,
+    photograph: InputImage,
     readings: Mapping[str, Reading],
     name: str,
     remark: str,
@@ -55,7 +55,7 @@ def group_of(layer: str, reading: Reading) -> str:
 
 
 def draw_grid(
-    photograph: Photograph, readings: Mapping[str, Reading], name: str, stretch: bool
+    photograph: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
     """The image, followed by one map per layer."""
     pictures = [draw_image(photograph, (name, size_of(photograph)))]
@@ -69,7 +69,7 @@ def draw_grid(
 
 
 def draw_rows(
-    photograph: Photograph, readings: Mapping[str, Reading], name: str, stretch: bool
+    photograph: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
     """One row per layer: the image and the maps of the layer."""
     columns = 1 + max(len(reading.maps) for reading in readings.values())
@@ -94,14 +94,14 @@ def short(layer: str) -> str:
     return re.sub(r'(\.attention|\.mixer)+$', '', inside)
 
 
-def without_query(photograph: Photograph) -> Photograph:
+def without_query(photograph: InputImage) -> InputImage:
     return replace(photograph, canvas=replace(photograph.canvas, query=None))
 
 
-def stride_of(photograph: Photograph, reading: Reading) -> str:
+def stride_of(photograph: InputImage, reading: Reading) -> str:
     return f'stride {photograph.canvas.stride(reading.grid)}'
 
 
-def size_of(photograph: Photograph) -> str:
+def size_of(photograph: InputImage) -> str:
     height, width = photograph.pixels.shape[:2]
     return f'{width} x {height} pixels'

@@ -18,20 +18,17 @@ from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone
 from mmeffvit.backbones.base import MIN_SIDE
-from mmeffvit.checkpoints.models import read_model
-from mmeffvit.checkpoints.sources import fetch
-from mmeffvit.checks.run import check_checkpoint
+from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
-from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import eval_dataset, name_of, settings_of
 from mmeffvit.config.load import is_config
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.images import read_image
-from mmeffvit.zoo.hub import is_folder, open_model
-from mmeffvit.zoo.weights import weights_of
+from mmeffvit.zoo.opener import Source, find_source, is_folder, open_model
 
 from .grid import Canvas
-from .overlay import Photograph
+from .overlay import InputImage
 
 Size = tuple[int, int]
 RANDOM = 'random weights'
@@ -56,7 +53,7 @@ class Subject:
 
     def photograph(
         self, path: Path, query: tuple[float, float] | None
-    ) -> tuple[Photograph, Tensor]:
+    ) -> tuple[InputImage, Tensor]:
         """Read an image; the query point is in its original pixels.
 
         Raises:
@@ -75,7 +72,7 @@ class Subject:
             x, y = query
             scaled = (x * content[1] / pixels.shape[1], y * content[0] / pixels.shape[0])
             canvas = replace(canvas, query=scaled)
-        return Photograph(pixels, canvas, content), inputs
+        return InputImage(pixels, canvas, content), inputs
 
 
 @contextmanager
@@ -92,36 +89,46 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
         UserError: If the target or the checkpoint cannot be used.
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be found or read.
     """
-    config, own = open_model(target) if is_config(target) or is_folder(target) else (None, None)
-    with isolated('mmengine' if config is None else config.default_scope):
-        if config is None:
+    if not is_config(target) and not is_folder(target):
+        with isolated('mmengine'):
             yield backbone_subject(target, checkpoint, size)
-        else:
-            yield config_subject(config, checkpoint or own or released_weights(target), size)
+        return
+    source = find_source(target)
+    if 'model' not in source.config:
+        raise UserError(f'{source.config.filename} has no model')
+    weights = open_if_any(source, checkpoint)
+    with isolated(source.config.default_scope):
+        yield config_subject(source, weights, size)
 
 
-def released_weights(config: str) -> str | None:
-    """The address of a config's released weights, if there are any."""
+def open_if_any(source: Source, checkpoint: str | None) -> Checkpoint | None:
+    """The weights of a source; None for random ones, which the caller is told of."""
     try:
-        return weights_of(config)
-    except UserError:  # random weights, which the caller is told of
+        return source.open_weights(checkpoint)
+    except CheckpointError:
+        raise
+    except UserError:
         return None
 
 
-def config_subject(config: Config, checkpoint: str | None, size: Size | None) -> Subject:
+def config_subject(source: Source, weights: Checkpoint | None, size: Size | None) -> Subject:
     """The model of a config, with its test pipeline.
 
+    A file with the whole model must fit it exactly; any other is loaded as released weights of the
+    backbone, with remapped keys.
+
     Raises:
-        UserError: If it has no model, or the model cannot be built.
+        UserError: If the model cannot be built.
+        CheckpointError: If the weights do not fit.
     """
-    if 'model' not in config:
-        raise UserError(f'{config.filename} has no model')
-    model = build_model(own_model_config(config))
-    remark = load_into(model, checkpoint)
+    whole = weights is not None and any(key.startswith('backbone.') for key in weights.weights)
+    model = open_model(source, weights if whole else None, check=False).model
+    if weights is not None and not whole:
+        load_backbone(model.backbone, weights)
     model.to(get_device()).eval()
-    pipeline = make_pipeline(config, size)
+    pipeline = make_pipeline(source.config, size)
     prepare = partial(prepare_by_pipeline, pipeline=pipeline, model=model)
-    return Subject(model, prepare, model.extract_feat, remark)
+    return Subject(model, prepare, model.extract_feat, remark_on(weights))
 
 
 def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
@@ -135,38 +142,30 @@ def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> 
         raise UserError(
             f'{target} is not a backbone of mmeffvit; attention of other models is not supported'
         )
-    remark = load_into(model, checkpoint)
+    weights = None if checkpoint is None else open_checkpoint(checkpoint)
+    if weights is not None:
+        load_backbone(model, weights)
     model.to(get_device()).eval()
-    return Subject(model, partial(prepare_plainly, model=model, size=size), model, remark)
+    prepare = partial(prepare_plainly, model=model, size=size)
+    return Subject(model, prepare, model, remark_on(weights))
 
 
-def load_into(model: nn.Module, checkpoint: str | None) -> str:
-    """Load a checkpoint, and return a description of the weights.
-
-    A checkpoint of a run contains the whole model and must fit it exactly; any other is loaded as
-    released weights of the backbone, with remapped keys.
+def load_backbone(backbone: nn.Module, weights: Checkpoint) -> None:
+    """Load released weights into a backbone.
 
     Raises:
-        UserError: If it is a checkpoint of another model.
-        mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit.
+        UserError: If it is not one of ours.
     """
-    if checkpoint is None:
-        return RANDOM
-    path = fetch(checkpoint)
-    backbone = model if isinstance(model, Backbone) else model.backbone
-    if backbone is not model:
-        content = read_model(path)
-        state = content.get('state_dict', content) if isinstance(content, dict) else {}
-        if any(key.removeprefix('module.').startswith('backbone.') for key in state):
-            check_checkpoint(model, content, checkpoint, None)  # loads strictly
-            return f'weights: {path.name}'
     if not isinstance(backbone, Backbone):
         raise UserError(
-            f'{checkpoint} is not a checkpoint of a run with this config, and released weights of '
+            f'{weights} is not a checkpoint of a run with this config, and released weights of '
             f'{type(backbone).__name__} are not supported'
         )
-    backbone.load_pretrained(path)
-    return f'weights: {path.name}'
+    backbone.load_pretrained(weights)
+
+
+def remark_on(weights: Checkpoint | None) -> str:
+    return RANDOM if weights is None else f'weights: {weights.path.name}'
 
 
 def make_pipeline(config: Config, size: Size | None) -> Compose:

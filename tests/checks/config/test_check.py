@@ -2,8 +2,6 @@
 
 import random
 import re
-import runpy
-import sys
 from pathlib import Path
 
 import mmdet
@@ -20,9 +18,11 @@ from mmeffvit.checks.config.check import check_config, stop_at_faults
 from mmeffvit.checks.config.findings import Kind
 from mmeffvit.config.datasets import input_multiples
 from mmeffvit.config.load import load_config, require_scope
-from mmeffvit.engine.launch import RunOptions, build_runner, train
+from mmeffvit.engine.launcher import build_runner
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT, run_command_here, run_python
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -320,44 +320,24 @@ FAST = ['train_cfg.max_epochs=1', 'train_dataloader.batch_size=4', 'model.backbo
 WRONG = 'model.roi_head.mask_roi_extractor.featmap_strides=[8,16,32,64]'
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    """Run a tool as a user does, but in this process; returns its exit code."""
-    monkeypatch.syspath_prepend(ROOT / 'tools')
-
-    def run(name: str, *arguments: object) -> int:
-        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        try:
-            runpy.run_path(str(ROOT / 'tools' / f'{name}.py'), run_name='__main__')
-        except SystemExit as stop:
-            return stop.code
-        return 0
-
-    return run
+def test_the_command_exits_with_0_without_faults_1_with_faults_and_2_for_a_missing_config():
+    assert run_command_here('check', SHAPES, '--no-data').returncode == 0
+    run = run_command_here('check', SHAPES, '--no-data', '--cfg-options', WRONG)
+    assert run.returncode == 1
+    assert 'fault: roi_head.mask_roi_extractor' in run.stdout
+    assert run.stdout.strip().splitlines()[-1].startswith(f'{SHAPES}: 1 fault, checked in')
+    assert run_command_here('check', 'no.py').returncode == 2
 
 
-def test_the_tool_exits_with_0_without_faults_1_with_faults_and_2_for_a_missing_config(
-    tool, capsys
-):
-    assert tool('check_config', SHAPES) == 0
-    assert tool('check_config', SHAPES, '--cfg-options', WRONG) == 1
-    printed = capsys.readouterr().out
-    assert 'fault: roi_head.mask_roi_extractor' in printed
-    assert printed.splitlines()[-1].startswith(f'{SHAPES}: 1 fault, checked in')
-    assert tool('check_config', 'no.py') == 2
-
-
-def test_training_stops_at_a_fault_unless_the_check_is_disabled(
-    tool, shapes, tmp_path, monkeypatch, capsys
-):
+def test_training_stops_at_a_fault_unless_the_check_is_disabled(shapes, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(Runner, 'train', lambda runner: started.append(runner))
     options = ['--work-dir', tmp_path, '--cfg-options', f'data_root={shapes}/', WRONG, *FAST]
-    assert tool('train', SHAPES, *options) == 2
+    run = run_command_here('train', SHAPES, *options)
+    assert run.returncode == 2
     assert started == []
-    message = capsys.readouterr().err
-    assert 'has 1 fault (--no-check trains anyway): roi_head.mask_roi' in message
-    assert tool('train', SHAPES, '--no-check', *options) == 0
+    assert 'has 1 fault (--no-check trains anyway): roi_head.mask_roi' in run.stdout
+    assert run_command_here('train', SHAPES, '--no-check', *options).returncode == 0
     assert len(started) == 1
 
 

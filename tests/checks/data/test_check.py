@@ -11,21 +11,22 @@ import pytest
 from mmengine.config import Config
 from PIL import Image
 
-from mmeffvit.checks.data import report as kinds
 from mmeffvit.checks.data.check import check_dataset
-from mmeffvit.checks.data.images import Sample
-from mmeffvit.checks.data.report import NOTE, Kind, Report
 from mmeffvit.checks.data.segmentation import LabelMapping
 from mmeffvit.checks.run import check_data
 from mmeffvit.config.load import load_config, require_scope
+from mmeffvit.data import faults
+from mmeffvit.data.faults import NOTE, Fault, Report
+from mmeffvit.data.files import Sample
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_size
-from tests.conftest import ROOT, run_tool_here
+from tests.conftest import ROOT, run_command_here
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
 ADE = CONFIGS / 'semfpn_shvit_s4_ade20k.py'
 TRAIN = 'annotations/instances_train2017.json'
+VAL = 'annotations/instances_val2017.json'
 ALL = Sample(None)
 
 
@@ -35,7 +36,7 @@ def loaded(config: Path, data_root: Path, **options: object) -> Config:
     return config
 
 
-def faults_in(reports: list[Report]) -> set[Kind]:
+def faults_in(reports: list[Report]) -> set[Fault]:
     return {kind for report in reports for kind in report.faults}
 
 
@@ -56,6 +57,25 @@ def test_intact_data_have_no_faults(shapes, ade_shapes):
         reports = check_dataset(loaded(config, folder), sample=ALL)
         assert not faults_in(reports), [str(report) for report in reports]
         assert [report.name for report in reports] == ['train', 'val, test']
+
+
+def test_data_of_a_config_that_inherits_from_mmdet_are_checked(shapes, tmp_path):
+    path = tmp_path / 'inherited.py'
+    meta = "dict(classes=('circle', 'square', 'triangle', 'star'))"
+    data = f'dict(dataset=dict(data_root={str(shapes)!r}, metainfo={meta}))'
+    path.write_text(f"""
+_base_ = 'mmdet::retinanet/retinanet_r50_fpn_1x_coco.py'
+train_dataloader = val_dataloader = test_dataloader = {data}
+val_evaluator = test_evaluator = dict(ann_file={str(shapes / VAL)!r})
+""")
+    config = load_config(path)
+    require_scope(config)
+    reports = check_dataset(config, sample=ALL)
+    assert not faults_in(reports), [str(report) for report in reports]
+    assert [row[0] for row in reports[0].table[1:]] == ['circle', 'square', 'triangle', 'star']
+    config.train_dataloader.dataset.type = 'Nothing'
+    with pytest.raises(UserError, match='Nothing is not in the mmdet::dataset registry'):
+        check_dataset(config, sample=ALL)
 
 
 def test_the_table_counts_images_and_annotations_of_every_class(shapes):
@@ -108,89 +128,89 @@ def make_pipe(path: Path) -> None:
 
 IMAGE = 'train2017/000000.png'
 DAMAGE = {
-    'image missing': (kinds.IMAGE_MISSING, lambda folder: (folder / IMAGE).unlink()),
-    'image truncated': (kinds.IMAGE_BROKEN, lambda folder: truncate(folder / IMAGE)),
-    'image empty': (kinds.IMAGE_BROKEN, lambda folder: (folder / IMAGE).write_bytes(b'')),
+    'image missing': (faults.IMAGE_MISSING, lambda folder: (folder / IMAGE).unlink()),
+    'image truncated': (faults.IMAGE_BROKEN, lambda folder: truncate(folder / IMAGE)),
+    'image empty': (faults.IMAGE_BROKEN, lambda folder: (folder / IMAGE).write_bytes(b'')),
     'image of another size': (
-        kinds.IMAGE_SIZE,
+        faults.SIZE_DIFFERS,
         lambda folder: Image.new('RGB', (32, 64)).save(folder / IMAGE),
     ),
-    'box outside': (kinds.BOX_OUTSIDE, first('annotations', bbox=[50, 50, 30, 10])),
-    'box left of it': (kinds.BOX_OUTSIDE, first('annotations', bbox=[-9, 0, 5, 5])),
-    'box without area': (kinds.BOX_EMPTY, first('annotations', bbox=[5, 5, 0, 10])),
-    'box with negative width': (kinds.BOX_EMPTY, first('annotations', bbox=[9, 9, -4, 5])),
-    'box not a number': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=[1, 2, 3])),
-    'category of no class': (kinds.CATEGORY_UNKNOWN, first('annotations', category_id=99)),
-    'image of no file': (kinds.IMAGE_UNKNOWN, first('annotations', image_id=999)),
-    'class missing': (kinds.CLASS_MISSING, first('categories', name='heart')),
-    'classes in another order': (kinds.CLASS_ORDER, edit(swap_categories)),
-    'class named twice': (kinds.CATEGORY_DUPLICATE, edit(name_again)),
-    'image id twice': (kinds.IMAGE_DUPLICATE, repeat('images')),
-    'annotation id twice': (kinds.ANNOTATION_DUPLICATE, repeat('annotations')),
-    'category id twice': (kinds.CATEGORY_DUPLICATE, repeat('categories')),
-    'no height': (kinds.RECORD_INCOMPLETE, first('images', height=None)),
+    'box outside': (faults.BOX_OUTSIDE, first('annotations', bbox=[50, 50, 30, 10])),
+    'box left of it': (faults.BOX_OUTSIDE, first('annotations', bbox=[-9, 0, 5, 5])),
+    'box without area': (faults.BOX_EMPTY, first('annotations', bbox=[5, 5, 0, 10])),
+    'box with negative width': (faults.BOX_EMPTY, first('annotations', bbox=[9, 9, -4, 5])),
+    'box not a number': (faults.RECORD_BROKEN, first('annotations', bbox=[1, 2, 3])),
+    'category of no class': (faults.CATEGORY_UNKNOWN, first('annotations', category_id=99)),
+    'image of no file': (faults.IMAGE_UNKNOWN, first('annotations', image_id=999)),
+    'class missing': (faults.CLASS_MISSING, first('categories', name='heart')),
+    'classes in another order': (faults.CLASS_ORDER, edit(swap_categories)),
+    'class named twice': (faults.CATEGORY_DUPLICATE, edit(name_again)),
+    'image id twice': (faults.IMAGE_DUPLICATE, repeat('images')),
+    'annotation id twice': (faults.ANNOTATION_DUPLICATE, repeat('annotations')),
+    'category id twice': (faults.CATEGORY_DUPLICATE, repeat('categories')),
+    'no height': (faults.RECORD_BROKEN, first('images', height=None)),
     'polygon of two points': (
-        kinds.MASK_SHORT,
+        faults.MASK_SHORT,
         first('annotations', segmentation=[[1, 1, 2, 2]]),
     ),
     'polygon far away': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=[[1, 1, 1e9, 1, 1e9, 1e9]]),
     ),
     'polygon with a NaN coordinate': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=[[1, 1, float('nan'), 1, 9, 9]]),
     ),
-    'box far away': (kinds.BOX_FAR, first('annotations', bbox=[0, 0, 1e9, 9])),
+    'box far away': (faults.BOX_FAR, first('annotations', bbox=[0, 0, 1e9, 9])),
     'box of infinite width': (
-        kinds.RECORD_INCOMPLETE,
+        faults.RECORD_BROKEN,
         first('annotations', bbox=[0, 0, float('inf'), 9]),
     ),
-    'box of strings': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=['0', '0', '9', '9'])),
-    'box beyond float': (kinds.RECORD_INCOMPLETE, first('annotations', bbox=[0, 0, 10**400, 9])),
-    'id below zero': (kinds.RECORD_INCOMPLETE, first('annotations', id=-1)),
-    'id beyond float': (kinds.RECORD_INCOMPLETE, first('annotations', id=2**60)),
-    'id that is a fraction': (kinds.RECORD_INCOMPLETE, first('annotations', id=1.5)),
-    'crowd of another type': (kinds.RECORD_INCOMPLETE, first('annotations', iscrowd='no')),
+    'box of strings': (faults.RECORD_BROKEN, first('annotations', bbox=['0', '0', '9', '9'])),
+    'box beyond float': (faults.RECORD_BROKEN, first('annotations', bbox=[0, 0, 10**400, 9])),
+    'id below zero': (faults.RECORD_BROKEN, first('annotations', id=-1)),
+    'id beyond float': (faults.RECORD_BROKEN, first('annotations', id=2**60)),
+    'id that is a fraction': (faults.RECORD_BROKEN, first('annotations', id=1.5)),
+    'crowd of another type': (faults.RECORD_BROKEN, first('annotations', iscrowd='no')),
     'run lengths beyond the image': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts=[0, 10**9])),
     ),
     'compressed run lengths beyond the image': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts='0oooooo0')),
     ),
     'compressed run lengths truncated': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts='0PP')),
     ),
-    'image that is a pipe': (kinds.IMAGE_IRREGULAR, lambda folder: make_pipe(folder / IMAGE)),
+    'image that is a pipe': (faults.IMAGE_IRREGULAR, lambda folder: make_pipe(folder / IMAGE)),
     'annotation file nested too deeply': (
-        kinds.FILE_UNREADABLE,
+        faults.FILE_BROKEN,
         lambda folder: (folder / TRAIN).write_text('[' * 100_000),
     ),
     'annotation file that is a pipe': (
-        kinds.FILE_UNREADABLE,
+        faults.FILE_BROKEN,
         lambda folder: make_pipe(folder / TRAIN),
     ),
-    'no mask': (kinds.MASK_BROKEN, first('annotations', segmentation=[])),
+    'no mask': (faults.MASK_BROKEN, first('annotations', segmentation=[])),
     'run lengths too short': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64], counts=[5, 6])),
     ),
     'run lengths missing': (
-        kinds.MASK_BROKEN,
+        faults.MASK_BROKEN,
         first('annotations', segmentation=dict(size=[64, 64])),
     ),
     'mask of another size': (
-        kinds.MASK_SIZE,
+        faults.MASK_SIZE,
         first('annotations', segmentation=dict(size=[32, 64], counts=[32 * 64])),
     ),
-    'no annotation file': (kinds.PATH_MISSING, lambda folder: (folder / TRAIN).unlink()),
-    'no image folder': (kinds.PATH_MISSING, lambda folder: shutil.rmtree(folder / 'train2017')),
-    'annotation file cut': (kinds.FILE_UNREADABLE, lambda folder: truncate(folder / TRAIN)),
+    'no annotation file': (faults.PATH_MISSING, lambda folder: (folder / TRAIN).unlink()),
+    'no image folder': (faults.PATH_MISSING, lambda folder: shutil.rmtree(folder / 'train2017')),
+    'annotation file cut': (faults.FILE_BROKEN, lambda folder: truncate(folder / TRAIN)),
     'annotation file without lists': (
-        kinds.FILE_UNREADABLE,
+        faults.FILE_BROKEN,
         lambda folder: (folder / TRAIN).write_text('[]'),
     ),
 }
@@ -204,8 +224,7 @@ def test_damage_is_found_counted_and_reported(kind, damage, copy):
     assert train.counts[kind] == 1
     assert not val.faults
     text = str(train)
-    assert f'FAULT: 1 {kind.what}: {train.examples[kind][0]}' in text
-    assert f'fix: {kind.fix}' in text
+    assert f'FAULT: 1 {kind.what}\n      {train.places[kind][0]}\n    fix: {kind.fix}' in text
 
 
 def test_what_may_be_intended_is_a_note(copy):
@@ -220,14 +239,14 @@ def test_what_may_be_intended_is_a_note(copy):
     train, _ = check_dataset(config, sample=ALL)
     assert not train.faults
     found = set(train.counts)
-    assert found == {kinds.WITHOUT_ANNOTATION, kinds.ANNOTATION_ID_ZERO, kinds.CLASS_IGNORED}
+    assert found == {faults.WITHOUT_OBJECTS, faults.ANNOTATION_ID_ZERO, faults.CLASS_IGNORED}
     assert all(kind.tolerated == NOTE for kind in found)
 
 
 def test_few_empty_boxes_are_a_note_as_in_coco_itself():
     report = Report('train', 'CocoDataset', num_records=860001)
     for number in range(800):
-        report.add(kinds.BOX_EMPTY, number)
+        report.add(faults.BOX_EMPTY, number)
     assert not report.faults
     assert 'note: 800 boxes' in str(report)
 
@@ -246,8 +265,8 @@ def test_an_evaluator_with_another_file_is_a_fault(copy):
     config.val_evaluator.ann_file = str(copy / TRAIN)
     config.test_evaluator.ann_file = 'gone.json'
     reports = {report.name: report for report in check_dataset(config, ('val', 'test'))}
-    assert reports['val'].faults == [kinds.OTHER_FILE]
-    assert reports['test'].faults == [kinds.PATH_MISSING]
+    assert reports['val'].faults == [faults.OTHER_FILE]
+    assert reports['test'].faults == [faults.PATH_MISSING]
 
 
 def test_data_sets_inside_wrappers_are_checked(copy):
@@ -258,7 +277,7 @@ def test_data_sets_inside_wrappers_are_checked(copy):
     config.train_dataloader.dataset = dict(type='RepeatDataset', times=2, dataset=inner)
     (report,) = check_dataset(config, ('train',))
     assert report.name == 'train 1 of 2, train 2 of 2'
-    assert report.faults == [kinds.IMAGE_MISSING]
+    assert report.faults == [faults.IMAGE_MISSING]
 
 
 def paint(value: int) -> Callable[[Path], object]:
@@ -281,13 +300,13 @@ def color(path: Path) -> None:
 LABELS = 'annotations/training/ADE_train_00000001.png'
 PICTURE = 'images/training/ADE_train_00000001.jpg'
 LABEL_DAMAGE = {
-    'value': (kinds.LABELS_VALUE, LABELS, paint(151)),
-    'size': (kinds.LABELS_SIZE, LABELS, turn),
-    'color': (kinds.LABELS_COLOR, LABELS, color),
-    'truncated': (kinds.LABELS_BROKEN, LABELS, truncate),
-    'missing': (kinds.LABELS_MISSING, LABELS, Path.unlink),
-    'image truncated': (kinds.IMAGE_BROKEN, PICTURE, truncate),
-    'image missing': (kinds.LABELS_UNUSED, PICTURE, Path.unlink),
+    'value': (faults.MAP_VALUE, LABELS, paint(151)),
+    'size': (faults.MAP_SIZE, LABELS, turn),
+    'color': (faults.MAP_COLOR, LABELS, color),
+    'truncated': (faults.MAP_BROKEN, LABELS, truncate),
+    'missing': (faults.MAP_MISSING, LABELS, Path.unlink),
+    'image truncated': (faults.IMAGE_BROKEN, PICTURE, truncate),
+    'image missing': (faults.MAP_UNUSED, PICTURE, Path.unlink),
 }
 
 
@@ -297,7 +316,7 @@ def test_damage_of_label_maps_is_found(kind, name, damage, ade_copy):
     train, val = check_dataset(loaded(ADE, ade_copy), sample=ALL)
     assert train.faults == [kind], str(train)
     assert train.counts[kind] == 1
-    assert Path(name).stem in train.examples[kind][0]
+    assert Path(name).stem in train.places[kind][0]
     assert not val.faults
 
 
@@ -307,9 +326,9 @@ def test_duplicate_and_missing_names_in_a_list_are_found(ade_copy):
     config = loaded(ADE, ade_copy, **{'train_dataloader.dataset.ann_file': 'train.txt'})
     (train,) = check_dataset(config, ('train',))
     assert set(train.faults) == {
-        kinds.LISTED_DUPLICATE,
-        kinds.IMAGE_MISSING,
-        kinds.LABELS_MISSING,
+        faults.IMAGE_LISTED_TWICE,
+        faults.IMAGE_MISSING,
+        faults.MAP_MISSING,
     }
 
 
@@ -351,14 +370,14 @@ VOC = """<annotation><size><width>64</width><height>64</height></size>
 <object><name>dog</name><bndbox><xmin>4</xmin><ymin>5</ymin><xmax>40</xmax><ymax>50</ymax></bndbox>
 </object></annotation>"""
 VOC_DAMAGE = {
-    'cut': (kinds.FILE_UNREADABLE, VOC[:-20], 'line 3'),
-    'gone': (kinds.FILE_UNREADABLE, None, 'does not exist'),
-    'no corner': (kinds.RECORD_INCOMPLETE, VOC.replace('xmin', 'left'), 'xmin None'),
-    'no box': (kinds.RECORD_INCOMPLETE, VOC.replace('bndbox', 'box'), 'bndbox'),
-    'no number': (kinds.RECORD_INCOMPLETE, VOC.replace('40', 'x'), "xmax 'x'"),
-    'far away': (kinds.BOX_FAR, VOC.replace('50', '100000'), 'dog'),
-    'outside': (kinds.BOX_OUTSIDE, VOC.replace('50', '70'), 'dog'),
-    'huge': (kinds.RECORD_INCOMPLETE, VOC.replace('64', '99999'), 'height 99999'),
+    'cut': (faults.FILE_BROKEN, VOC[:-20], 'line 3'),
+    'gone': (faults.FILE_BROKEN, None, 'does not exist'),
+    'no corner': (faults.RECORD_BROKEN, VOC.replace('xmin', 'left'), 'xmin None'),
+    'no box': (faults.RECORD_BROKEN, VOC.replace('bndbox', 'box'), 'bndbox'),
+    'no number': (faults.RECORD_BROKEN, VOC.replace('40', 'x'), "xmax 'x'"),
+    'far away': (faults.BOX_FAR, VOC.replace('50', '100000'), 'dog'),
+    'outside': (faults.BOX_OUTSIDE, VOC.replace('50', '70'), 'dog'),
+    'huge': (faults.RECORD_BROKEN, VOC.replace('64', '99999'), 'height 99999'),
 }
 
 
@@ -388,8 +407,8 @@ def test_annotations_of_pascal_voc_are_checked(kind, text, named, tmp_path):
     path.unlink() if text is None else path.write_text(text)
     (report,) = check_dataset(config, ('train',), sample=ALL)
     assert report.faults == [kind], str(report)
-    assert named in report.examples[kind][0]
-    assert str(path) in report.examples[kind][0]
+    assert named in report.places[kind][0]
+    assert str(path) in report.places[kind][0]
     if kind.stops:
         with pytest.raises(UserError, match=r'1\.xml'):
             check_data(config, ('train',))
@@ -398,11 +417,13 @@ def test_annotations_of_pascal_voc_are_checked(kind, text, named, tmp_path):
 @pytest.mark.slow
 def test_the_tool_prints_a_fix_and_exits_with_1(copy):
     (copy / IMAGE).unlink()
-    run = run_tool_here('check_dataset', SHAPES, '--all', '--cfg-options', f'data_root={copy}/')
+    run = run_command_here(
+        'check', SHAPES, '--no-model', '--all', '--cfg-options', f'data_root={copy}/'
+    )
     assert run.returncode == 1, run.stdout
     assert 'FAULT: 1 missing images' in run.stdout
     assert '000000.png' in run.stdout
     assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: 1 missing images')
-    run = run_tool_here('check_dataset', 'no.py')
+    run = run_command_here('check', 'no.py')
     assert run.returncode == 2
     assert "error: config 'no.py' does not exist" in run.stdout

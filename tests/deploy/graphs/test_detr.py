@@ -156,7 +156,7 @@ def test_the_positional_encoding_equals_mmdets(model):
         ({'model.bbox_head.loss_cls': dict(type='CrossEntropyLoss', _delete_=True)}, 'use_sigmoid'),
     ],
 )
-def test_an_unsupported_model_is_refused(options, message):
+def test_an_unsupported_model_is_rejected(options, message):
     config = load(LEAF)
     config.merge_from_dict({**TINY, **options})
     with pytest.raises(UserError, match=message):

@@ -14,7 +14,7 @@ from mmeffvit.deploy.graphs import ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
 from mmeffvit.deploy.graphs.dense import rows
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.masks import paste_mask
+from mmeffvit.deploy.predictor.predictor import paste_mask
 
 
 def random_boxes(number: int, images: int = 2) -> torch.Tensor:
@@ -50,7 +50,7 @@ class Rows(nn.Module):
 
 
 def test_the_coordinates_of_a_box_are_four_at_any_image_size():
-    """As an expression of the image size, OpenVINO's NMS would refuse them."""
+    """As an expression of the image size, OpenVINO's NMS would reject them."""
     axes = dict.fromkeys((0, 2, 3), Dim.DYNAMIC)
     program = torch.export.export(Rows(), (torch.rand(2, 3, 96, 128),), dynamic_shapes=(axes,))
     (result,) = next(node for node in program.graph.nodes if node.op == 'output').args[0]
@@ -60,7 +60,7 @@ def test_the_coordinates_of_a_box_are_four_at_any_image_size():
     assert not isinstance(shape[1], int)
 
 
-def test_unsupported_nms_is_refused():
+def test_unsupported_nms_is_rejected():
     with pytest.raises(ValueError, match='soft_nms'):
         ops.batched_nms(
             random_boxes(2), torch.rand(2, 2), torch.zeros(2, 2), dict(type='soft_nms'), 5
@@ -89,12 +89,11 @@ def test_empty_boxes_are_dropped_where_mmdet_drops_them():
 def test_pools_as_matrix_products_equal_adaptive_pools(cells, size):
     x = torch.randn(2, 4, *size)
     expected = F.adaptive_avg_pool2d(x, cells)
-    torch.testing.assert_close(AnySizeAdaptiveAvgPool2d(cells)(x), expected)
+    torch.testing.assert_close(AnySizeAdaptiveAvgPool2d(nn.AdaptiveAvgPool2d(cells))(x), expected)
 
 
-def test_upsampling_by_a_fraction_is_refused():
-    layer = AnySizeUpsample()
-    layer.size, layer.scale_factor = None, 1.5
+def test_upsampling_by_a_fraction_is_rejected():
+    layer = AnySizeUpsample(nn.Upsample(scale_factor=1.5))
     with pytest.raises(ValueError, match='only integers'):
         layer(torch.zeros(1, 1, 4, 4))
 

@@ -156,7 +156,7 @@ def test_regions_are_assigned_to_levels_as_in_mmdet(finest_scale):
     torch.testing.assert_close(extract(extractor, features, regions), extractor(features, regions))
 
 
-def test_an_unsupported_component_is_refused(model):
+def test_an_unsupported_component_is_rejected(model):
     roi_head = copy.deepcopy(model.roi_head)
     other = argparse.Namespace(roi_head=roi_head)
     check(other)

@@ -13,7 +13,7 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.int8.litert import LiteRTQuantizer, int8_litert
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.runtimes.litert import census, to_litert
+from mmeffvit.deploy.runtimes.litert import count_operators, to_litert
 from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
@@ -46,7 +46,7 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
         assert said['agreement'][f'{name}: signal-to-noise ratio, dB'] > 25
     assert report.chosen.attempt.quantized > 15
     assert out.stat().st_size < 0.75 * float_file.stat().st_size
-    assert set(census(out).operators) >= {'QUANTIZE', 'DEQUANTIZE'}
+    assert set(count_operators(out).operators) >= {'QUANTIZE', 'DEQUANTIZE'}
     assert LiteRT(out)(tiny.images().numpy())['stride_8'].dtype == np.float32
     with pytest.raises(UserError, match=r'no node to quantize is called conv'):
         quantize(float_file, tmp_path, out, exclude=['conv'])
@@ -93,7 +93,7 @@ def test_channels_without_weights_keep_their_bias_and_only_products_of_silu_are_
     content, count = int8_litert(out.read_bytes(), [images.numpy()])
     assert count == 1
     assert int8_operators(content) == ['CONV_2D', 'LOGISTIC', 'MUL', 'QUANTIZE']
-    assert census(out).operators['MUL'] == 2
+    assert count_operators(out).operators['MUL'] == 2
     out.write_bytes(content)
     with torch.no_grad():
         (expected,) = graph(images)

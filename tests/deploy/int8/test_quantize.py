@@ -16,11 +16,12 @@ from mmeffvit.deploy.int8.openvino import (
 )
 from mmeffvit.deploy.int8.quantize import NOTE, agrees, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
-from mmeffvit.deploy.predictor.pictures import find_images, reader_of
+from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.onnx import run_onnx
-from tests.conftest import run_tool
+from tests.conftest import run_command
 from tests.deploy import tiny
 
 onnx = pytest.importorskip('onnx')
@@ -59,7 +60,7 @@ def int8_nodes(model) -> list:
 
 def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(tmp_path, folder):
     out = tmp_path / 'int8.onnx'
-    result = run_tool(
+    result = run_command(
         'quantize', tiny.onnx_file(), folder, out, '--samples', 4, '--exclude', 'none',
         '--size', *tiny.SIZE, '--allow-slower',
     )  # fmt: skip
@@ -216,7 +217,7 @@ def test_features_of_objects_and_coordinates_stay_in_float(openvino_route):
     assert last_layers(model) == ['second']
 
 
-def test_a_folder_without_images_and_one_with_a_single_image_are_refused(tmp_path, folder):
+def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_path, folder):
     (tmp_path / 'notes.txt').write_text('nothing to see')
     with pytest.raises(UserError, match='has no image'):
         quantize(tiny.onnx_file(), tmp_path, tmp_path / 'out.onnx')

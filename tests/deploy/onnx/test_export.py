@@ -203,6 +203,6 @@ def test_a_file_with_a_changed_weight_is_detected(tmp_path):
         check_agreement(errors, 'photograph.jpg')
 
 
-def test_a_model_without_a_graph_is_refused_with_the_heads_that_have_one():
+def test_a_model_without_a_graph_is_rejected_with_the_heads_that_have_one():
     with pytest.raises(UserError, match='RetinaHead'):
         make_graph(torch.nn.Linear(1, 1))

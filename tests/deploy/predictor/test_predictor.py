@@ -3,6 +3,7 @@
 import os
 import re
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmeffvit.deploy import OnnxPredictor
+from mmeffvit import ExportedPredictor
 from mmeffvit.deploy.onnx.metadata import resize_of
 from mmeffvit.deploy.predictor.resizing import resize
 from mmeffvit.errors import UserError
+from mmeffvit.inference.results import Detections, LabelMap
 from mmeffvit.utils.images import read_image
 from tests.conftest import ROOT, run_python
 from tests.deploy import models
@@ -46,16 +48,15 @@ def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path
 
 
 @pytest.fixture(scope='module')
-def predictors() -> dict[str, OnnxPredictor]:
+def predictors() -> dict[str, ExportedPredictor]:
     names = (DETECTOR, SEGMENTOR)
-    return {name: OnnxPredictor(models.file_for_any_size(name), threads=1) for name in names}
+    return {name: ExportedPredictor(models.file_for_any_size(name), threads=1) for name in names}
 
 
 def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
     from mmdet.structures import DetDataSample
 
-    found = predictors[DETECTOR](picture, out_dir=tmp_path, pred_score_thr=0.1, return_vis=True)
-    (prediction,) = found['predictions']
+    found = predictors[DETECTOR](picture, out_dir=tmp_path)
     image = cv2.imread(str(picture))
     size = (800, 1067)  # 72 x 96 scaled to (1333, 800)
     resized = cv2.resize(image, size[::-1])
@@ -68,16 +69,21 @@ def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
             dict(inputs=[inputs], data_samples=[DetDataSample(metainfo=meta)])
         )
     expected = expected.pred_instances
-    assert len(prediction['scores']) == len(expected) > 0
-    np.testing.assert_allclose(prediction['scores'], expected.scores, atol=1e-4)
+    assert isinstance(found, Detections)
+    assert (found.path, found.frame) == (picture, None)
+    assert len(found) == len(expected) > 0
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
     # objects with equal scores may be in another order
-    boxes = np.asarray(prediction['bboxes'])[:, None] - expected.bboxes.numpy()
+    boxes = found.boxes[:, None] - expected.bboxes.numpy()
     nearest = np.abs(boxes).max(axis=2)
     assert max(nearest.min(axis=0).max(), nearest.min(axis=1).max()) < 0.05
-    drawn = cv2.imread(str(tmp_path / 'vis' / 'noise.jpg'))
+    assert found.names == ['abcde'[label] for label in found.labels]
+    drawn = cv2.imread(str(tmp_path / 'noise.png'))
     assert drawn.shape == image.shape
-    (shown,) = found['visualization']
-    assert np.abs(shown[..., ::-1].astype(int) - image).max() > 50  # something was drawn
+    assert np.array_equal(drawn, predictors[DETECTOR].draw(image, found))
+    assert np.abs(drawn.astype(int) - image).max() > 50  # something was drawn
+    few = predictors[DETECTOR](image, score_thr=float(found.scores[0]))
+    assert 1 <= len(few) < len(found)
 
 
 def test_a_label_map_has_the_size_of_the_picture_and_folders_and_arrays_do(
@@ -85,17 +91,18 @@ def test_a_label_map_has_the_size_of_the_picture_and_folders_and_arrays_do(
 ):
     predictor = predictors[SEGMENTOR]
     image = cv2.imread(str(picture))
-    from_folder = predictor(picture.parent, batch_size=2)['predictions']
-    from_arrays = predictor([image, image[:, ::-1].copy()])['predictions']
-    assert [p['label_map'].shape for p in (*from_folder, *from_arrays)] == [(72, 96)] * 3
-    assert np.array_equal(from_folder[0]['label_map'], from_arrays[0]['label_map'])
-    assert not np.array_equal(from_arrays[0]['label_map'], from_arrays[1]['label_map'])
+    from_folder = predictor(picture.parent, batch_size=2)
+    from_arrays = predictor([image, image[:, ::-1].copy()])
+    assert all(isinstance(found, LabelMap) for found in (*from_folder, *from_arrays))
+    assert [found.labels.shape for found in (*from_folder, *from_arrays)] == [(72, 96)] * 3
+    assert np.array_equal(from_folder[0].labels, from_arrays[0].labels)
+    assert not np.array_equal(from_arrays[0].labels, from_arrays[1].labels)
     assert predictor.draw(image, from_folder[0]).shape == image.shape
 
 
 def test_invalid_inputs_are_reported(predictors, tmp_path):
     with pytest.raises(UserError, match='does not exist'):
-        OnnxPredictor(tmp_path / 'none.onnx')
+        ExportedPredictor(tmp_path / 'none.onnx')
     with pytest.raises(UserError, match='uint8'):
         predictors[DETECTOR](np.zeros((10, 10), np.uint8))
     (tmp_path / 'broken.jpg').write_bytes(b'no image')
@@ -130,26 +137,46 @@ def test_images_are_resized_as_the_pipeline_of_the_config_does(config_name, shap
         assert ours.content == results['img_shape'][:2]
 
 
-def test_files_run_where_neither_torch_nor_mmengine_is_installed(predictors, picture):
-    files = {name: models.file_for_any_size(name) for name in (DETECTOR, SEGMENTOR)}
+ALLOWED = {'numpy', 'cv2', 'PIL', 'onnxruntime', 'mmeffvit', '__main__'}  # and what these import
+
+
+def test_files_run_where_only_onnxruntime_numpy_opencv_and_pillow_are_installed(
+    predictors, picture, tmp_path
+):
+    files = [str(models.file_for_any_size(name)) for name in (DETECTOR, SEGMENTOR)]
     code = f"""
-import sys
-for package in ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'onnx', 'onnxscript', 'openvino'):
-    sys.modules[package] = None  # as if it was not installed
+import cv2, onnxruntime, PIL.Image, PIL.ImageDraw, PIL.ImageFont, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        package = name.partition('.')[0]
+        if package not in {ALLOWED | set(sys.stdlib_module_names)!r}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=package)
+
+sys.meta_path.insert(0, Absent())
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: find(name, *more) if name in {ALLOWED!r} else None
 import mmeffvit
-from mmeffvit.deploy import OnnxPredictor
-(found,) = OnnxPredictor({str(files[DETECTOR])!r})({str(picture)!r})['predictions']
-(labels,) = OnnxPredictor({str(files[SEGMENTOR])!r})({str(picture)!r})['predictions']
-print(len(found['scores']), float(found['scores'].sum()), int(labels['label_map'].sum()))
+for path in {files!r}:
+    found = mmeffvit.ExportedPredictor(path)({str(picture)!r}, out_dir={str(tmp_path)!r})
+    print(type(found).__name__, int(found.labels.sum()))
+assert not {{'torch', 'mmengine', 'mmcv', 'rich', 'matplotlib', 'onnx'}} & set(sys.modules)
 """
     result = run_python('-c', code)
     assert result.returncode == 0, result.stdout
-    count, scores, total = map(float, result.stdout.split()[-3:])
-    (found,) = predictors[DETECTOR](str(picture))['predictions']
-    (labels,) = predictors[SEGMENTOR](str(picture))['predictions']
-    assert count == len(found['scores']) > 0
-    assert scores == pytest.approx(float(found['scores'].sum()))
-    assert total == labels['label_map'].sum()
+    expected = [predictors[name](picture) for name in (DETECTOR, SEGMENTOR)]
+    assert result.stdout.split()[-4:] == [
+        'Detections', str(expected[0].labels.sum()), 'LabelMap', str(expected[1].labels.sum())
+    ]  # fmt: skip
+    assert len(expected[0]) > 0
+    assert (tmp_path / 'noise.png').is_file()
+
+
+def test_the_old_name_is_the_same_class():
+    from mmeffvit.deploy import OnnxPredictor
+
+    assert OnnxPredictor is ExportedPredictor
 
 
 NAMES = ('a/1.png', 'b/1.png', '2.png', '2.jpg', '2.jpg.png')
@@ -164,26 +191,21 @@ def test_every_input_has_a_picture_of_its_own(predictors, picture, tmp_path):
     paths = [folder / name for name in NAMES]
     for number, inputs in enumerate((folder, paths, [*paths, paths[0], image, image])):
         out = tmp_path / str(number)
-        found = predictors[SEGMENTOR](inputs, out_dir=out)['predictions']
+        found = predictors[SEGMENTOR](inputs, out_dir=out)
         written = [path for path in out.rglob('*') if path.is_file()]
         assert len(written) == len(found), written
         assert len(found) == (len(NAMES) if number < 2 else len(NAMES) + 3)
         if number < 2:
-            assert {path.parent.name for path in written} == {'vis', 'a', 'b'}
+            assert {path.parent.name for path in written} == {str(number), 'a', 'b'}
 
 
-def test_links_in_a_loop_and_pipes_in_a_folder_are_ignored_and_counted(
-    predictors, picture, tmp_path, capsys
-):
+def test_links_in_a_loop_and_pipes_in_a_folder_are_reported(predictors, picture, tmp_path):
     (tmp_path / 'good.png').write_bytes(picture.read_bytes())
     (tmp_path / 'loop.png').symlink_to('loop.png')
     os.mkfifo(tmp_path / 'pipe.jpg')
-    found = predictors[SEGMENTOR](tmp_path)['predictions']
-    assert len(found) == 1
-    printed = capsys.readouterr().err
-    assert 'ignored 2 of 3 images' in printed
-    assert 'loop.png' in printed
-    with pytest.raises(UserError, match=r'pipe\.jpg.*not a regular file'):
+    with pytest.raises(UserError, match=r'loop\.png: not a regular file.*pipe\.jpg: not a regular'):
+        predictors[SEGMENTOR](tmp_path)
+    with pytest.raises(UserError, match='no image or video'):
         predictors[SEGMENTOR](tmp_path / 'pipe.jpg')
 
 
@@ -202,7 +224,7 @@ def png_of(width: int, height: int) -> bytes:
     return b'\x89PNG\r\n\x1a\n' + parts
 
 
-def test_images_that_unpack_to_gigabytes_are_refused(predictors, tmp_path):
+def test_images_that_unpack_to_gigabytes_are_rejected(predictors, tmp_path):
     (tmp_path / 'bomb.png').write_bytes(png_of(20_000, 20_000))
     with pytest.raises(UserError, match=r'bomb\.png.*decompression bomb'):
         predictors[SEGMENTOR](tmp_path / 'bomb.png')
@@ -212,11 +234,18 @@ def test_images_that_unpack_to_gigabytes_are_refused(predictors, tmp_path):
 
 METADATA = {
     'resize': ['{', '5', '[' * 99_999, '{"scale": 5}', '{"scale": [0, 0]}', '{"scale": [1e9, 1]}',
-               '{"interpolation": "magic"}', '{"divisor": 0}', '{"pad": "x"}', '{"backend": []}'],
-    'classes': ['{', '5', '[1, 2]'],
-    'palette': ['[[300, 0, 0]]', '"x"', '[[1], [2, 3]]'],
-    'mean': ['"x"', '[1, 2]', '[NaN, 0, 0]'],
-    'mask_threshold': ['"x"', 'NaN'],
+               '{"interpolation": "magic"}', '{"divisor": 0}', '{"pad": "x"}', '{"backend": []}',
+               '{"keep_ratio": 1}', '{"pad_value": 1e999}', '{"pad_value": [1, 2]}'],
+    'classes': ['{', '5', '[1, 2]', r'["a\ud800"]', r'["\u001b[2J"]', r'["a\nb"]', '[""]',
+                f'["{"x" * 9999}"]', ' ' * (2**24 + 1)],
+    'palette': ['[[300, 0, 0]]', '"x"', '[[1], [2, 3]]', f'[[{"9" * 400}, 0, 0]]'],
+    'mean': ['"x"', '[1, 2]', '[NaN, 0, 0]', f'[{"9" * 400}, 0, 0]', f'[{"9" * 6000}, 0, 0]'],
+    'mask_threshold': ['"x"', 'NaN', '2', f'{"9" * 400}', 'x'],
+    'iou_threshold': ['-1', 'Infinity', 'true'],
+    'label_offset': ['2', '0.5'],
+    'category_ids': ['[1]', '[-1, 2, 3, 4, 5]', '["1"]'],
+    'network_colors': ['GBR', '"RGB"'],
+    'task': ['dance'],
 }  # fmt: skip
 
 
@@ -230,7 +259,7 @@ def test_invalid_metadata_is_reported(key, text, tmp_path):
     onnx.helper.set_model_props(model, {**kept, key: text})
     onnx.save(model, tmp_path / 'model.onnx')
     with pytest.raises(UserError, match=key):
-        OnnxPredictor(tmp_path / 'model.onnx')
+        ExportedPredictor(tmp_path / 'model.onnx')
 
 
 def test_the_spelling_of_old_files_is_read(tmp_path):
@@ -240,12 +269,12 @@ def test_the_spelling_of_old_files_is_read(tmp_path):
     props.update(network_colours='BGR', input_colours='RGB', mean='[1, 2, 3]')
     onnx.helper.set_model_props(model, props)
     onnx.save(model, tmp_path / 'model.onnx')
-    assert list(OnnxPredictor(tmp_path / 'model.onnx').fill) == [1, 2, 3]  # not reversed
+    assert list(ExportedPredictor(tmp_path / 'model.onnx').fill) == [1, 2, 3]  # not reversed
 
 
 @pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])
 def test_a_file_that_is_not_a_model_is_reported(content, tmp_path):
     (tmp_path / 'model.onnx').write_bytes(content)
     with pytest.raises(UserError, match=r'model\.onnx cannot be read as a model') as caught:
-        OnnxPredictor(tmp_path / 'model.onnx')
+        ExportedPredictor(tmp_path / 'model.onnx')
     assert '\n' not in str(caught.value)

@@ -110,7 +110,7 @@ def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
     assert params == {'labels': list(models.CLASSES), 'colors': ['#0080ff'] * 5}
 
 
-def test_float16_is_emulated_and_an_overflow_is_refused(tmp_path):
+def test_float16_is_emulated_and_an_overflow_is_rejected(tmp_path):
     pytest.importorskip('coremltools')
     graph = tiny.graph(MOBILEVITV2)
     report = write(graph, tmp_path / 'm.mlpackage', ExportOptions(tiny.SIZE), half=True)
@@ -146,7 +146,7 @@ class SixAxes(nn.Module):
 
 
 @pytest.mark.parametrize('batch', [1, 2])
-def test_six_axes_that_cannot_be_reduced_to_five_are_refused(batch):
+def test_six_axes_that_cannot_be_reduced_to_five_are_rejected(batch):
     program = export_fixed(SixAxes(), tiny.images(batch), 'a test')
     with pytest.raises(UserError, match=r'aten\.(view|softmax).*at most 5 axes'):
         lower_rank(program)

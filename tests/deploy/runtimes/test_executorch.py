@@ -76,7 +76,7 @@ class Suppressed(Selecting):
         return (torch.ops.mmeffvit.nms_mask(boxes, scores, 0.5, 5),)
 
 
-def test_nms_is_refused_with_a_message_and_can_be_disabled():
+def test_nms_is_rejected_with_a_message_and_can_be_disabled():
     pytest.importorskip('mmcv')
     import mmeffvit.deploy.graphs.ops  # noqa: F401
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.runtimes.litert import GPU_OPERATORS, census, to_litert
+from mmeffvit.deploy.runtimes.litert import GPU_OPERATORS, count_operators, to_litert
 from mmeffvit.deploy.runtimes.litert_file import LABELS, LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import post_process
@@ -29,7 +29,7 @@ class Unsupported(nn.Module):
         return (torch.linalg.svdvals(images),)
 
 
-class Refused(nn.Module):
+class Rejected(nn.Module):
     output_names = ('map', 'best')
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -64,8 +64,8 @@ def test_a_detector_ends_in_boxes_and_scores_and_its_objects_agree(detector):
 
 def test_a_gpu_delegate_takes_every_operator(detector):
     out, _, said = detector
-    counted = census(out)
-    assert counted.refused == {}
+    counted = count_operators(out)
+    assert counted.rejected == {}
     assert set(counted.operators) <= GPU_OPERATORS
     assert counted.operators['CONV_2D'] > 40
     assert f'a GPU delegate takes {sum(counted.operators.values())} of' in said
@@ -99,9 +99,9 @@ def test_the_documented_post_processing_finds_the_objects_of_the_graph(detector)
     assert labels.tolist() == expected[2][kept].tolist()
 
 
-def test_refused_operators_are_counted_by_name(tmp_path):
+def test_rejected_operators_are_counted_by_name(tmp_path):
     pytest.importorskip('litert_torch')
-    said = str(to_litert(Refused(), tiny.images(), tmp_path / 'model.tflite', {}))
+    said = str(to_litert(Rejected(), tiny.images(), tmp_path / 'model.tflite', {}))
     assert 'SORT' in said or 'TOPK' in said
     assert re.search(r'others: .*with 5 axes', said), said
 

@@ -12,17 +12,17 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-from numpy.typing import NDArray
 from torch import nn
 
-from mmeffvit.deploy import OnnxPredictor
+from mmeffvit import ExportedPredictor
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.onnx.metadata import config_metadata
+from mmeffvit.deploy.predictor.metadata import NO_RESIZE
 from mmeffvit.deploy.predictor.resizing import resize
-from mmeffvit.deploy.predictor.validation import NO_RESIZE
 from mmeffvit.deploy.web import page, runtime
 from mmeffvit.errors import UserError
+from mmeffvit.inference.results import Detections
 from tests.configs.models import load
 from tests.conftest import run_command_here
 from tests.deploy import models
@@ -103,27 +103,27 @@ def write(runtime_files, tmp_path, monkeypatch) -> Callable[[Path], Path]:
     return write
 
 
-def assert_same_objects(found: list[dict[str, Any]], expected: dict[str, NDArray]) -> None:
+def assert_same_objects(found: list[dict[str, Any]], expected: Detections) -> None:
     """Same number, and each has its counterpart of the same class; scores 1e-3, IoU 0.99."""
-    assert len(found) == len(expected['scores']) > 0
+    assert len(found) == len(expected.scores) > 0
     left = list(range(len(found)))
-    for i, (label, score) in enumerate(zip(expected['labels'], expected['scores'], strict=True)):
+    for i, (label, score) in enumerate(zip(expected.labels, expected.scores, strict=True)):
         match = next(
             j
             for j in left
             if found[j]['label'] == label
             and abs(found[j]['score'] - score) < 1e-3
-            and np.abs(np.subtract(found[j]['box'], expected['bboxes'][i])).max() < 0.05
+            and np.abs(np.subtract(found[j]['box'], expected.boxes[i])).max() < 0.05
         )
         left.remove(match)
-        if 'masks' in expected:
-            pasted = np.zeros_like(expected['masks'][i])
+        if expected.masks is not None:
+            pasted = np.zeros_like(expected.masks[i])
             mask = found[match]['mask']
             region = np.array(mask['inside'], dtype=bool).reshape(mask['height'], mask['width'])
             end = mask['top'] + mask['height'], mask['left'] + mask['width']
             pasted[mask['top'] : end[0], mask['left'] : end[1]] = region
-            union = (pasted | expected['masks'][i]).sum()
-            assert (pasted & expected['masks'][i]).sum() >= 0.99 * union
+            union = (pasted | expected.masks[i]).sum()
+            assert (pasted & expected.masks[i]).sum() >= 0.99 * union
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_objects_are_those_of_the_predictor_and_hostile_names_are_texts(
     tab, write, picture, tmp_path
 ):
     model = export(DETECTOR, models.tiny(DETECTOR), tmp_path / '<i>model.onnx', HOSTILE)
-    (expected,) = OnnxPredictor(model)(picture)['predictions']
+    expected = ExportedPredictor(model)(picture)
     with serve(write(model)) as address:
         assert tab.open(address) == 'ready'
         found = tab.choose(picture)
@@ -143,8 +143,8 @@ def test_objects_are_those_of_the_predictor_and_hostile_names_are_texts(
             return document.body.innerText;
         })()""")
         rows = tab.evaluate("document.querySelectorAll('#results li').length")
-        assert rows == len(expected['scores'])
-        assert all(HOSTILE[label] in text for label in set(expected['labels']))
+        assert rows == len(expected.scores)
+        assert all(HOSTILE[label] in text for label in set(expected.labels))
         assert text.startswith('<i>model.onnx')
         assert tab.evaluate("document.querySelectorAll('body script, img, i').length") == 0
         assert tab.evaluate('window.hacked') is None
@@ -156,8 +156,8 @@ def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
     tab, write, picture, tmp_path
 ):
     model = export('maskrcnn_swiftformer_xs_shapes', two_stage.tiny(), tmp_path / 'model.onnx')
-    (expected,) = OnnxPredictor(model)(picture)['predictions']
-    assert expected['masks'].any()
+    expected = ExportedPredictor(model)(picture)
+    assert expected.masks.any()
     with serve(write(model)) as address:
         assert tab.open(address) == 'ready'
         assert_same_objects(tab.choose(picture)['prediction']['objects'], expected)
@@ -196,14 +196,14 @@ def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
 @pytest.mark.slow
 def test_a_label_map_is_that_of_the_predictor(tab, write, picture, tmp_path):
     model = export(SEGMENTOR, models.tiny(SEGMENTOR), tmp_path / 'model.onnx')
-    (expected,) = OnnxPredictor(model)(picture)['predictions']
+    expected = ExportedPredictor(model)(picture)
     with serve(write(model)) as address:
         assert tab.open(address) == 'ready'
         found = tab.choose(picture)
         assert tab.evaluate("document.getElementById('threshold-row').hidden")
-    labels = np.reshape(found['prediction']['labelMap'], expected['label_map'].shape)
+    labels = np.reshape(found['prediction']['labelMap'], expected.labels.shape)
     assert len(np.unique(labels)) > 1
-    assert (labels != expected['label_map']).mean() < 1e-3
+    assert (labels != expected.labels).mean() < 1e-3
 
 
 def test_without_a_secure_context_the_page_says_so_and_offers_to_take_a_picture(
@@ -230,6 +230,19 @@ def test_another_runtime_than_the_recorded_one_is_not_run(tab, write, tmp_path):
     with serve(folder) as address:
         assert tab.open(address) == 'failed'
         assert 'the runtime cannot be loaded' in tab.evaluate('document.body.innerText')
+
+
+def test_without_its_cdn_the_page_names_the_option_that_bundles_the_runtime(tmp_path):
+    if not find_chromium():
+        pytest.skip('Chromium is not installed: apt-get install chromium')
+    out = tmp_path / 'page'
+    page.write_page(red_file(tmp_path / 'model.onnx'), out)
+    options = ('--host-resolver-rules=MAP cdn.jsdelivr.net 127.0.0.1:9',)
+    with serve(out) as address, open_tab(tmp_path / 'profile', options) as tab:
+        assert tab.open(address) == 'failed'
+        text = tab.evaluate('document.body.innerText')
+    assert 'cannot be loaded from https://cdn.jsdelivr.net' in text
+    assert 'mmeffvit web MODEL OUT_DIR --bundle' in text
 
 
 def make_certificate(path: Path) -> Path:
@@ -326,7 +339,7 @@ def test_the_page_loads_the_pinned_runtime_and_nothing_else_from_elsewhere(tmp_p
         assert path.read_text().count('https://') == (path.name == 'index.html'), path
 
 
-def test_another_archive_than_the_recorded_one_is_refused(runtime_files, tmp_path, monkeypatch):
+def test_another_archive_than_the_recorded_one_is_rejected(runtime_files, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime, 'ARCHIVE', 'sha512-AAAA')
     out = tmp_path / 'page'
     with pytest.raises(UserError, match=r'has the hash sha512-q0y.*, not sha512-AAAA'):
@@ -392,7 +405,7 @@ def test_a_file_that_a_browser_cannot_run_is_one_message(shape, how, words, tmp_
     assert not (tmp_path / 'page').exists()
 
 
-def test_other_files_are_refused(tmp_path):
+def test_other_files_are_rejected(tmp_path):
     out, features = tmp_path / 'page', red_file(tmp_path / 'features.onnx', task='features')
     with pytest.raises(UserError, match='--backbone-only'):
         page.write_page(features, out)

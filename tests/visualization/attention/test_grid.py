@@ -30,7 +30,7 @@ def test_the_cell_of_the_query_point_is_counted_row_by_row():
 
 
 @pytest.mark.parametrize('query', [(190, 0), (0, 100), (-1, 0)])
-def test_a_query_point_outside_is_refused(query):
+def test_a_query_point_outside_is_rejected(query):
     with pytest.raises(ValueError, match=r'x in \[0, 190\) and y in \[0, 100\)'):
         Canvas(100, 190, query)
 

@@ -200,7 +200,7 @@ def test_hooks_are_gone_after_an_error():
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_train_mode_and_batches_are_refused():
+def test_train_mode_and_batches_are_rejected():
     layer, x = SeparableSelfAttention(8), torch.zeros(2, 8, 4, 4)
     with pytest.raises(ValueError, match='train mode'), record_attention(layer, Canvas(32, 32)):
         layer(x)

@@ -1,8 +1,5 @@
 """Attention of models on image files: sheets, arrays and error messages."""
 
-import runpy
-import sys
-
 import cv2
 import numpy as np
 import pytest
@@ -12,10 +9,10 @@ from mmeffvit.backbones import SHViT
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.errors import UserError
 from mmeffvit.visualization.attention import Canvas, record_attention
-from mmeffvit.visualization.attention.overlay import Photograph, digits, draw_map, limits_of
+from mmeffvit.visualization.attention.overlay import InputImage, digits, draw_map, limits_of
 from mmeffvit.visualization.attention.run import visualize_attention
 from mmeffvit.visualization.attention.subject import open_subject
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_command_here
 
 RTMDET = str(ROOT / 'configs' / 'rtmdet_swiftformer_xs.py')
 SEGFORMER = str(ROOT / 'configs' / 'segformer_mobilevitv2_050_ade20k.py')
@@ -170,12 +167,12 @@ def test_an_image_that_is_too_small_is_named(tmp_path):
 def test_colors_grow_with_the_values_and_the_query_point_is_ringed():
     values = np.array([[0.0, 1.0, 2.0, 3.0]], np.float32)
     white = np.full((64, 256, 3), 255, np.uint8)
-    photograph = Photograph(white, Canvas(64, 256), (64, 256))
+    photograph = InputImage(white, Canvas(64, 256), (64, 256))
     panel = draw_map(photograph, values, ('layer', 'stride 64'), limits_of(values))
     row = panel[30 + 10, [20, 80, 140, 200]].astype(int)  # a pixel in each cell
     luminance = row @ [0.299, 0.587, 0.114]
     assert (np.diff(luminance) > 10).all()
-    marked = Photograph(white, Canvas(64, 256, (160, 32)), (64, 256))
+    marked = InputImage(white, Canvas(64, 256, (160, 32)), (64, 256))
     other = draw_map(marked, values, ('layer', 'stride 64'), limits_of(values))
     changed = np.argwhere((panel != other).any(axis=2))
     center = changed.mean(axis=0)
@@ -197,22 +194,10 @@ def test_the_ends_of_a_scale_are_printed_with_enough_digits():
     assert digits((1, 1)) == 3
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    """The tool in this process: importing torch, mmdet and mmseg again would take seconds."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, 'argv', ['visualize_attention.py', *map(str, arguments)])
-        runpy.run_path(str(ROOT / 'tools' / 'visualize_attention.py'), run_name='__main__')
-
-    monkeypatch.syspath_prepend(str(ROOT / 'tools'))
-    return run
-
-
-def test_the_tool_passes_its_arguments(image, tmp_path, tool):
-    tool(
-        'SwiftFormer:xs', image, '--out', tmp_path, '--size', 64, 96, '--query', 90, 59,
-        '--layers', 'stages.3', 'stages.1', '--stretch',
+def test_the_command_passes_its_arguments(image, tmp_path):
+    run_command_here(
+        'attention', 'SwiftFormer:xs', image, '--out', tmp_path, '--size', 64, 96,
+        '--query', 90, 59, '--layers', 'stages.3', 'stages.1', '--stretch',
     )  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ['odd.additive.png', 'odd.npz']
     arrays = dict(np.load(tmp_path / 'odd.npz'))
@@ -220,11 +205,10 @@ def test_the_tool_passes_its_arguments(image, tmp_path, tool):
     assert sum(name.endswith('/weights') for name in arrays) == 2
 
 
-def test_the_tool_reports_a_mistake_in_one_message(image, tmp_path, tool, capsys):
-    with pytest.raises(SystemExit) as ended:
-        tool('SwiftFormer:xs', image, '--out', tmp_path, '--checkpoint', 'gone.pth')
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith('error: ')
-    assert 'gone.pth' in said
+def test_the_command_reports_a_user_error_in_one_message(image, tmp_path):
+    arguments = ('SwiftFormer:xs', image, '--out', tmp_path, '--checkpoint', 'gone.pth')
+    run = run_command_here('attention', *arguments)
+    assert run.returncode == 2
+    assert run.stdout.startswith('error: ')
+    assert 'gone.pth' in run.stdout
     assert not list(tmp_path.iterdir())

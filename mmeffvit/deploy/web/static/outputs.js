@@ -24,6 +24,8 @@ export function readOutputs(outputs, resized, size, page) {
       const mask = outputs.masks.data.subarray(i * side * side, (i + 1) * side * side);
       found.mask = pasteMask(mask, side, box, size, page.mask_threshold);
     }
+    const [height, width] = size;
+    found.box = box.map((value, side) => Math.min(Math.max(value, 0), side % 2 ? height : width));
     objects.push(found);
   }
   return {objects};
@@ -47,7 +49,7 @@ function nearest(before, after) {
   return Int32Array.from({length: after}, (_, i) => Math.min(Math.floor(i * scale), before - 1));
 }
 
-/** Resize the mask of a box bilinearly to the pixels it covers; see predictor/masks.py. */
+/** Resize the mask of a box bilinearly to the pixels it covers; see paste_mask in predictor.py. */
 export function pasteMask(mask, side, box, [height, width], threshold) {
   const [left, top, right, bottom] = box;
   const columns = interpolation(left, right, width, side);

@@ -8,6 +8,7 @@ import {planar, resize} from './resizing.js';
 import {readOutputs} from './outputs.js';
 
 const NAMES = {webgpu: 'WebGPU', wasm: 'WASM'};
+const OFFLINE = 'A page of `mmeffvit web MODEL OUT_DIR --bundle` has the runtime in its folder';
 const MEBIBYTE = 2 ** 20;
 
 let page;
@@ -67,10 +68,14 @@ async function importChecked(script) {
 }
 
 async function download({address, integrity}, what) {
-  const response = await fetch(new URL(address, self.location), {integrity}).catch((error) => {
-    throw new Error(`${what} cannot be loaded from ${address}: ${error.message}`);
-  });
-  if (!response.ok) throw new Error(`${address}: ${response.status} ${response.statusText}`);
+  const cure = address.startsWith('https:') ? `. ${OFFLINE}` : '';
+  const fail = (reason) => {
+    throw new Error(`${what} cannot be loaded from ${address}: ${reason}${cure}`);
+  };
+  const response = await fetch(new URL(address, self.location), {integrity}).catch((error) =>
+    fail(error.message),
+  );
+  if (!response.ok) fail(`${response.status} ${response.statusText}`);
   const size = Number(response.headers.get('Content-Length')) / MEBIBYTE;
   if (size >= 1) postMessage({text: `Loading ${what} (${size.toFixed(0)} MiB)`});
   return response.arrayBuffer();

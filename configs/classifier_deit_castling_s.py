@@ -1,0 +1,8 @@
+"""DeiT-S with Castling's linear-angular attention, 300 epochs on ImageNet-1k: table 2.
+
+The masked softmax that Castling-ViT adds during training is on; the paper does not speak of it.
+"""
+
+_base_ = './classifier_deit_s.py'
+
+model = dict(backbone=dict(attention=dict(type='castling', auxiliary=True)))

@@ -1,0 +1,8 @@
+"""EfficientFormerV2-S0 on ImageNet-1k, 300 epochs, the baseline of Mobile-Attention (ICML 2024).
+
+The released weights are those of 450 epochs.
+"""
+
+_base_ = './classifier_efficientformerv2_mobiatt_s0.py'
+
+model = dict(backbone=dict(attention='local_global'))

@@ -1,0 +1,5 @@
+"""SHViT-S3 with no attention, row 2 of table 6 of arXiv:2401.16456."""
+
+_base_ = './classifier_shvit_s3.py'
+
+model = dict(backbone=dict(attention='none'))

@@ -1,0 +1,153 @@
+"""What weights with our keys are of: the head, the family and its variant."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .rename import recognize, rename
+
+
+@dataclass(frozen=True)
+class Head:
+    """How a head is recognized by our keys.
+
+    Args:
+        name: As configs begin.
+        marker: Pattern that a key of this head alone matches.
+        per_class: Pattern of the tensors that depend on the number of classes.
+        counted: One of these tensors, with ``anchors * (classes + others)`` rows.
+        anchors: That predict each class.
+        others: Rows of an anchor that are no class.
+    """
+
+    name: str
+    marker: str
+    per_class: str
+    counted: str
+    anchors: int = 1
+    others: int = 0
+
+
+SEGMENTS = dict(
+    per_class=r'^(decode|auxiliary)_head\.conv_seg\.', counted='decode_head.conv_seg.bias'
+)
+HEADS = (
+    Head('ssdlite', r'^bbox_head\.predictors\.', r'^bbox_head\.predictors\.\d\.\d\.(weight|bias)$',
+         'bbox_head.predictors.5.0.bias', anchors=4, others=5),
+    Head('retinanet', r'^bbox_head\.retina_cls\.', r'^bbox_head\.retina_cls\.',
+         'bbox_head.retina_cls.bias', anchors=9),
+    Head('maskrcnn', r'^roi_head\.mask_head\.',
+         r'^roi_head\.(bbox_head\.fc_(cls|reg)|mask_head\.conv_logits)\.',
+         'roi_head.mask_head.conv_logits.bias'),
+    Head('pspnet', r'^decode_head\.pools\.', **SEGMENTS),
+    Head('deeplabv3', r'^decode_head\.image_pool\.', **SEGMENTS),
+    Head('semfpn', r'^decode_head\.scale_heads\.', **SEGMENTS),
+    Head('classifier', r'^head\.classifier\.', r'^head\.(classifier|distilled)\.fc\.',
+         'head.classifier.fc.bias'),
+)  # fmt: skip
+CLASSIFIER = HEADS[-1]
+# suffixes of configs by the number of classes
+DATASETS = {80: '', 1000: '', 150: '_ade20k', 21: '_voc12'}
+COUNTERS = r'\.num_batches_tracked$'  # some releases leave them out: no effect at a fixed momentum
+
+
+def families() -> Mapping[str, type[nn.Module]]:
+    """Every family, which declares its variants and the layouts of its releases."""
+    from mmeffvit import registry  # it imports the backbones, and these this package
+
+    return registry.families()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant of a family, compared with the weights of a backbone.
+
+    Args:
+        family: The name of the backbone's class.
+        arch: The name of the variant.
+        layout: Of the weights.
+        absent: Keys that the weights lack, or that the variant lacks.
+        reshaped: Keys whose tensors have another shape.
+    """
+
+    family: str
+    arch: str
+    layout: str
+    absent: tuple[str, ...]
+    reshaped: tuple[str, ...]
+
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        return self.absent + self.reshaped
+
+
+def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
+    """The variant of a family whose tensors are most like those of a backbone.
+
+    Args:
+        tensors: In any layout of the families, without prefixes.
+
+    Returns:
+        The first one that fits; else the one with the fewest misfits; None of no family.
+    """
+    best: Variant | None = None
+    for family in families().values():
+        layout = recognize(tensors, family.layouts)
+        if layout is None:
+            continue
+        state = {new: tensors[old] for old, new in rename(tensors, layout.table)[0].items()}
+        for arch in family.variants:
+            with torch.device('meta'):
+                target = family(arch).state_dict()
+            absent = [key for key in target if key not in state and not may_lack(key)]
+            absent += [key for key in state if key not in target]
+            both = (key for key in state if key in target)
+            reshaped = [key for key in both if not same_size(state[key], target[key])]
+            names = family.__name__, arch, layout.name
+            found = Variant(*names, tuple(absent), tuple(reshaped))
+            if best is None or len(found.misfits) < len(best.misfits):
+                best = found
+            if not found.misfits:
+                return found
+    return best
+
+
+def may_lack(key: str) -> bool:
+    """Whether a release may lack a tensor of a backbone."""
+    return key.startswith('output_norms.') or bool(re.search(COUNTERS, key))
+
+
+def same_size(tensor: Tensor, other: Tensor) -> bool:
+    """Whether the shapes agree but for ones.
+
+    A linear layer's (C, D) is a 1x1 convolution's (C, D, 1, 1).
+    """
+    dense, other_dense = ([side for side in t.shape if side != 1] for t in (tensor, other))
+    return dense == other_dense
+
+
+def head_of(weights: Mapping[str, Tensor]) -> Head | None:
+    """The head that tensors with our keys have, if it is one of a released model."""
+    return next((h for h in HEADS if any(re.search(h.marker, key) for key in weights)), None)
+
+
+def describe(weights: Mapping[str, Tensor]) -> str:
+    """The name of the config whose model has these weights, as far as keys and sizes tell.
+
+    Args:
+        weights: Of a whole model, by our keys.
+    """
+    head = head_of(weights)
+    found = [head.name if head else 'a model without a head of a release']
+    inside = {key: value for key, value in weights.items() if key.startswith('backbone.')}
+    variant = nearest_variant({k.removeprefix('backbone.'): v for k, v in inside.items()})
+    if variant is not None:
+        # what is missing or left over may have been damaged, sizes not
+        found.append(f'{variant.family.lower()}_{"odd" if variant.reshaped else variant.arch}')
+    if head is None or head.counted not in weights:
+        return '_'.join(found)
+    classes = len(weights[head.counted]) // head.anchors - head.others
+    return '_'.join(found) + DATASETS.get(classes, f' with {classes} classes')

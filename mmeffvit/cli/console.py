@@ -1,0 +1,174 @@
+"""What a training run shows: one live line per epoch, then its metrics beside the best."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from mmengine.dist import get_world_size
+from mmengine.hooks import Hook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+from rich.console import Console
+from rich.status import Status
+
+from mmeffvit.engine.metrics import in_percent
+from mmeffvit.utils.text import duration
+
+MEASURED = 20  # steps, before the time of the run is estimated
+REFRESH = 0.5  # seconds between updates of the live line
+WINDOW = 20  # steps that the shown loss is averaged over
+MAX_LINES = 20  # lines of a run that counts iterations and does not validate
+
+
+@contextmanager
+def run_console(verbose: bool) -> Iterator[list[Hook]]:
+    """The hooks that show a run; none if mmengine's log is shown or in another process."""
+    if verbose or int(os.environ.get('RANK', 0)):
+        yield []
+        return
+    console = RunConsole()
+    try:
+        yield [console]
+    finally:
+        console.hide()
+
+
+def summary(metrics: Mapping[str, float], name: str) -> str:
+    """One line with the metrics that papers report, or with all where there are none."""
+    values = [f'{key} {value} %' for key, value in in_percent(metrics).items()]
+    return f'{name}: ' + ', '.join(values or [f'{key} {metrics[key]:.4g}' for key in metrics])
+
+
+class RunConsole(Hook):
+    """Print a line per epoch, or per validation where a run counts iterations.
+
+    A terminal has a live line below, with the loss, images per second and the time left.
+
+    Args:
+        stream: Receives the lines; None takes the current standard output.
+    """
+
+    priority = 'LOWEST'  # after the metrics and the losses have been recorded
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
+        self.live: Status | None = None
+        self.row = ''
+        self.best: dict[str, float] = {}
+
+    def before_train(self, runner: Runner) -> None:
+        self.by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        self.first, self.row_images = runner.iter, 0
+        self.started = self.row_started = self.shown = time.monotonic()
+        self.validated = 0.0  # seconds
+        self.print(f'log: {runner.log_dir}')
+        if self.console.is_terminal:
+            self.live = self.console.status('starting')
+            self.live.start()
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: Any = None,
+        outputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        size = len(data_batch['inputs']) if isinstance(data_batch, Mapping) else 0
+        self.row_images += size * get_world_size()
+        done = runner.iter + 1 - self.first  # the loop counts this step after its hooks
+        if done == MEASURED and runner.max_iters > self.first + MEASURED:
+            left = duration(self.seconds_left(runner, done))
+            self.print(f'about {left} to go, without validation')
+        now = time.monotonic()
+        if self.live is not None and now - self.shown >= REFRESH:
+            self.shown = now
+            self.live.update(f'{self.describe(runner, done)}, {self.time_left(runner, done)}')
+        if not self.by_epoch and self.is_line_due(runner):
+            self.finish_row(runner, done)
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        if self.by_epoch:
+            self.finish_row(runner, runner.iter - self.first)
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        self.val_started = time.monotonic()
+        if not self.by_epoch:
+            self.finish_row(runner, runner.iter - self.first)
+
+    def after_val_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None
+    ) -> None:
+        if self.live is not None:
+            self.live.update(f'validating, {batch_idx + 1}/{len(runner.val_dataloader)}')
+
+    def after_test_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None
+    ) -> None:
+        if self.live is None and self.console.is_terminal:
+            self.live = self.console.status('testing')
+            self.live.start()
+        if self.live is not None:
+            self.live.update(f'testing, {batch_idx + 1}/{len(runner.test_dataloader)}')
+
+    def after_test_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        self.hide()
+
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        self.validated += time.monotonic() - self.val_started
+        for name, value in in_percent(metrics or {}).items():
+            self.best[name] = max(value, self.best.get(name, value))
+            self.row += f'  {name} {value} (best {self.best[name]})'
+        self.flush()
+
+    def after_train(self, runner: Runner) -> None:
+        self.flush()
+        self.hide()
+
+    def finish_row(self, runner: Runner, done: int) -> None:
+        """Complete the line, which waits for a validation."""
+        self.flush()
+        self.row = self.describe(runner, done)
+        self.row_images, self.row_started = 0, time.monotonic()
+
+    def describe(self, runner: Runner, done: int) -> str:
+        """Progress, loss and images per second since the last line."""
+        if self.by_epoch:
+            # within an epoch, the loop has counted the finished ones only
+            epoch = -(-(self.first + done) // len(runner.train_dataloader))
+            progress = f'epoch {epoch:>{len(str(runner.max_epochs))}}/{runner.max_epochs}'
+        else:
+            width = len(str(runner.max_iters))
+            progress = f'step {self.first + done:>{width}}/{runner.max_iters}'
+        history = runner.message_hub.log_scalars.get('train/loss')
+        loss = f'  loss {history.mean(WINDOW):.4g}' if history is not None else ''
+        rate = self.row_images / max(time.monotonic() - self.row_started, 1e-6)
+        return f'{progress}{loss}  {rate:.3g} images/s'
+
+    def seconds_left(self, runner: Runner, done: int) -> float:
+        spent = time.monotonic() - self.started - self.validated
+        return spent / done * (runner.max_iters - self.first - done)
+
+    def time_left(self, runner: Runner, done: int) -> str:
+        return f'{duration(self.seconds_left(runner, done))} left'
+
+    def is_line_due(self, runner: Runner) -> bool:
+        """Whether a run that counts iterations prints a line here although it does not validate."""
+        if runner.val_loop is not None:
+            return False
+        return (runner.iter + 1) % max(1, runner.max_iters // MAX_LINES) == 0
+
+    def flush(self) -> None:
+        if self.row:
+            self.print(self.row)
+        self.row = ''
+
+    def print(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
+    def hide(self) -> None:
+        """Remove the live line."""
+        if self.live is not None:
+            self.live.stop()
+        self.live = None

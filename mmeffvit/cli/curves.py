@@ -1,0 +1,31 @@
+"""Draw losses, learning rate and validation metrics of work dirs into one PNG."""
+
+from argparse import ArgumentParser
+from functools import partial
+from pathlib import Path
+
+from mmeffvit.visualization.curves import plot_curves
+
+from .arguments import new_parser, output_file, run_command
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(__doc__, 'curves work_dirs/maskrcnn_swiftformer_l1')
+    add = parser.add_argument
+    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are overlaid')
+    add(
+        '--out',
+        type=output_file,
+        metavar='FILE.png',
+        help='default: curves.png in the first work dir',
+    )
+    return parser
+
+
+def run(work_dirs: list[Path], out: Path | None) -> None:
+    out = out or work_dirs[0] / 'curves.png'
+    plot_curves(work_dirs, out)
+    print(out)
+
+
+main = partial(run_command, make_parser, run)

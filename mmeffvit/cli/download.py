@@ -1,0 +1,52 @@
+"""Download released weights into a folder, for a machine without a network.
+
+There, set MMEFFVIT_WEIGHTS to a copy of the folder: weights are taken from it.
+"""
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from mmeffvit.checkpoints.download import FOLDER
+from mmeffvit.checkpoints.sources import copy_into
+from mmeffvit.zoo import find_model, list_models
+from mmeffvit.zoo.weights import weights_of
+
+from .arguments import new_parser, output_folder, run_command
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(__doc__, "download 'ssdlite_*' shvit_s4 --to weights")
+    add = parser.add_argument
+    add(
+        'names',
+        nargs='+',
+        metavar='NAME',
+        help='a model, a quoted pattern of names, or an address: http(s)://... or '
+        'hf://OWNER/REPOSITORY[/FILE]; `mmeffvit models --released` lists models',
+    )
+    add('--to', type=output_folder, required=True, metavar='DIR', help='output folder')
+    return parser
+
+
+def run(names: Sequence[str], to: Path) -> None:
+    for address in dict.fromkeys(address for name in names for address in addresses(name)):
+        print(copy_into(to, address))
+    print(f'on the other machine: {FOLDER}=DIR, with a copy of {to} as DIR')
+
+
+def addresses(name: str) -> list[str]:
+    """The addresses of the weights behind an argument.
+
+    Raises:
+        UserError: If there is no such model, or its weights are not released.
+    """
+    if '://' in name:
+        return [name]
+    is_pattern = {'*', '?', '['} & set(name)
+    models = list_models(name, pretrained=True) if is_pattern else []
+    return [find_model(model).weights or weights_of(model) for model in models or [name]]
+
+
+main = partial(run_command, make_parser, run)

@@ -1,0 +1,69 @@
+"""Values that a written config reads from a file beside it, and texts that it can hold itself.
+
+Names of classes, folders and files are data of anybody's. mmengine substitutes ``{{...}}`` in the
+text of a config before it runs it, so they never stand in one as they are.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.reading import read_json
+
+FORMATTED = 500_000  # characters; yapf takes 10 seconds a million
+
+
+def read_beside(file: str, *names: str) -> list[Any]:
+    """Read values from a JSON file in the folder of the config that calls this.
+
+    Args:
+        file: Name of the file.
+        names: Keys of its object.
+
+    Returns:
+        The values in the order of the names, with lists as tuples.
+
+    Raises:
+        UserError: If the file cannot be read, or lacks a value.
+    """
+    path = Path(sys._getframe(1).f_code.co_filename).with_name(file)
+    values = read_json(path)
+    absent = [name for name in names if not isinstance(values, dict) or name not in values]
+    if absent:
+        raise UserError(f'{path} has no {", ".join(absent)}: write it again with `mmeffvit train`')
+    return [tuple(v) if isinstance(v := values[name], list) else v for name in names]
+
+
+def literal(value: Any) -> str:
+    """The Python literal of a value, in which mmengine finds nothing to substitute."""
+    return unsubstituted(repr(value))
+
+
+def unsubstituted(code: str) -> str:
+    """The same Python code with ``{{``, which only strings have, spelled as an escape sequence."""
+    return code.replace('{{', '{\\x7b')
+
+
+class LiteralConfig(Config):
+    """A config whose text, once dumped, is read back as the same values.
+
+    mmengine's runner writes the text into the work dir and into checkpoints, and mmengine
+    substitutes environment variables in what it reads.
+    """
+
+    @classmethod
+    def of(cls, config: Config) -> 'LiteralConfig':
+        """The same config."""
+        literal = cls.__new__(cls)
+        literal.__setstate__(config.__getstate__())
+        return literal
+
+    @property
+    def pretty_text(self) -> str:
+        """The config as Python code, formatted unless that would take long."""
+        if len(str(self._cfg_dict)) > FORMATTED:
+            self.__dict__['_format_python_code'] = False
+        return unsubstituted(super().pretty_text)

@@ -1,0 +1,132 @@
+"""Comparison of annotations with their images, and with what training needs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mmeffvit.utils.images import ImageFacts, Unreadable, inspect
+from mmeffvit.utils.progress import in_threads
+
+from . import faults
+from .coco_file import SLACK, is_number, within
+from .faults import Fault
+from .label_maps import check_label_map
+from .records import DataSet, Object, Picture, Size
+
+MIN_SIDE = 1.0  # pixels; mmdet ignores smaller boxes
+
+
+def check(data: DataSet, *, needs_masks: bool = False) -> None:
+    """Look at every image and every object; what is broken is reported and taken out.
+
+    Args:
+        data: The data set; its pictures get their sizes.
+        needs_masks: Whether objects without a mask are a fault.
+    """
+    for split, pictures in data.splits.items():
+        facts = in_threads(look_at, [p.path for p in pictures], f'{split}: images')
+        pairs = list(zip(pictures, facts, strict=True))
+        data.splits[split] = [p for p, found in pairs if check_picture(p, found, data, needs_masks)]
+    check_overlap(data)
+    seen = data.count('train')
+    for label, name in enumerate(data.classes):
+        if not data.has_label_maps and not seen[label]:
+            data.findings.add(faults.CLASS_EMPTY, repr(name))
+
+
+def look_at(path: Path) -> ImageFacts | Unreadable:
+    try:
+        return inspect(path)
+    except Unreadable as fault:
+        return fault
+
+
+def check_picture(
+    picture: Picture, facts: ImageFacts | Unreadable, data: DataSet, needs_masks: bool
+) -> bool:
+    """Whether a picture can be trained on, after its broken objects are taken out."""
+    if fault := image_fault(picture, facts):
+        kind, text = fault
+        data.findings.add(kind, text)
+        return False
+    assert isinstance(facts, ImageFacts)
+    picture.size, picture.digest = facts.size, facts.digest
+    if facts.is_rotated and picture.recorded is None:
+        data.findings.add(faults.EXIF_UPRIGHT, picture.path)
+    if data.has_label_maps:
+        return check_label_map(picture, data)
+    for item in picture.objects:
+        item.scale(facts.size)
+    before = len(picture.objects)
+    picture.objects = [
+        item for item in picture.objects if check_object(item, facts.size, data, needs_masks)
+    ]
+    picture.num_broken += before - len(picture.objects)
+    if not picture.objects and not picture.num_broken:
+        data.findings.add(faults.WITHOUT_OBJECTS, picture.path)
+    return True
+
+
+def image_fault(picture: Picture, facts: ImageFacts | Unreadable) -> tuple[Fault, str] | None:
+    path = str(picture.path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return faults.NAME_BROKEN, path
+    if isinstance(facts, Unreadable):
+        return faults.IMAGE_BROKEN, str(facts)
+    if facts.bits > 8:
+        return faults.IMAGE_DEEP, path
+    if facts.mode == 'CMYK':
+        return faults.IMAGE_CMYK, path
+    if picture.recorded in (None, facts.size):
+        return None
+    sizes = f'{path} is {in_words(facts.size)}, annotated as {in_words(picture.recorded)}'
+    if picture.recorded != facts.size[::-1]:
+        return faults.SIZE_DIFFERS, sizes
+    return faults.IMAGE_ROTATED if facts.is_rotated else faults.SIZE_SWAPPED, sizes
+
+
+def in_words(size: Size) -> str:
+    return f'{size[1]} x {size[0]}'
+
+
+def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> bool:
+    """Whether an object can be trained on; it is clipped to its image."""
+    left, top, width, height = item.box
+    image = dict(height=size[0], width=size[1])
+    corners = (left, top, left + width, top + height)
+    shown = ', '.join(f'{value:.1f}' for value in corners)
+    where = f'{item.where}: {shown} in {in_words(size)} pixels'
+    polygons = item.mask if isinstance(item.mask, list) else []
+    checks: tuple[tuple[Fault, Callable[[], bool]], ...] = (
+        (faults.RECORD_BROKEN, lambda: not all(map(is_number, corners))),
+        (faults.BOX_EMPTY, lambda: min(width, height) < MIN_SIDE),
+        (
+            faults.BOX_OUTSIDE,
+            lambda: not all(within(p, image, SLACK) for p in (corners, *polygons)),
+        ),
+        (faults.MASK_ABSENT, lambda: needs_masks and not item.mask),
+    )
+    for fault, is_so in checks:
+        if is_so():
+            data.findings.add(fault, where)
+            return False
+    left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
+    top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
+    item.box = (left, top, right - left, bottom - top)
+    return True
+
+
+def check_overlap(data: DataSet) -> None:
+    """Take images out of validation and test that are trained on, by their content."""
+    trained = {picture.digest: picture.path for picture in data.splits.get('train', ())}
+    for split in ('val', 'test'):
+        kept = []
+        for picture in data.splits.get(split, ()):
+            if picture.digest in trained:
+                text = f'{picture.path} ({split}) is {trained[picture.digest]} (train)'
+                data.findings.add(faults.OVERLAP, text)
+            else:
+                kept.append(picture)
+        if split in data.splits:
+            data.splits[split] = kept

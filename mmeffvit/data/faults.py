@@ -1,0 +1,328 @@
+"""What can be wrong with a data set, with the fix of each, and what was found."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import align
+
+EXAMPLES = 3  # kept of every fault in the data sets of a config, which can be large
+SHOWN = 5  # findings printed per fault of a user's data set; a file has all
+NOTE = math.inf
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A type of fault or note.
+
+    Args:
+        what: What is counted, in plural.
+        fix: What the user can do.
+        left_out: What ``--skip-broken`` leaves out; empty if nothing can be.
+        tolerated: Fraction of all records up to which it is only a note; ``NOTE`` for always.
+        stops: Whether a single one can stop or crash a run, so that a run is not started.
+    """
+
+    what: str
+    fix: str
+    left_out: str = ''
+    tolerated: float = 0.0
+    stops: bool = False
+
+
+Add = Callable[[Fault, object], None]  # reports a fault and its place
+
+UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
+WRITE = 'fix the program that wrote them'
+PREFIX = 'copy them to where they are looked for, or correct their names or data_prefix'
+OBJECTS, IMAGES = 'objects', 'images'
+
+# files
+PATH_MISSING = Fault('missing paths of the config', 'docs/datasets.md shows the layout')
+OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
+FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
+NOT_UTF8 = Fault(
+    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
+)
+LINK_BROKEN = Fault(
+    'annotation files that are links to nothing',
+    'fetch them, `git annex get .` or `dvc pull`, or remove the links',
+    IMAGES,
+)
+LABELS_SHARED = Fault(
+    'annotations that several images share, whose names differ in the type alone',
+    'rename the images, each with annotations of its own',
+    IMAGES,
+)
+FAILS_TO_LOAD = Fault('data sets that mmdet or mmseg cannot load', 'see its message')
+EMPTY = Fault('data sets without images', PREFIX, stops=True)
+BYTE_ORDER_MARK = Fault(
+    'files that begin with a byte order mark, read without it',
+    'save them as UTF-8 without BOM for other programs',
+    tolerated=NOTE,
+)
+LINE_ENDS = Fault(
+    "files with Windows' line ends, read as others",
+    'nothing; other programs may want `dos2unix`',
+    tolerated=NOTE,
+)
+
+# records
+RECORD_BROKEN = Fault(
+    'records with a missing field, a wrong type or a value out of bounds',
+    WRITE,
+    OBJECTS,
+    stops=True,
+)
+LINE_BROKEN = Fault(
+    'lines that are not a class number and a box of 4 or a polygon of 6 or more numbers',
+    'write `class x y width height` or `class x1 y1 x2 y2 x3 y3 ...`',
+    OBJECTS,
+)
+IMAGE_DUPLICATE = Fault('duplicate image ids', WRITE, stops=True)
+ANNOTATION_DUPLICATE = Fault('duplicate annotation ids', WRITE, stops=True)
+ANNOTATION_ID_ZERO = Fault(
+    'annotations with id 0, which the COCO metric reads as "no match"',
+    'start at 1',
+    tolerated=NOTE,
+)
+CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
+IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
+CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS)
+
+# classes
+CLASS_RANGE = Fault(
+    'class numbers without a name',
+    'number classes from 0 in the order of `names` in data.yaml, or add the missing names',
+    OBJECTS,
+)
+CLASS_MISSING = Fault(
+    'classes of the config without a category in the file',
+    'set metainfo=dict(classes=...) of the data set to names in the file',
+)
+CLASS_ORDER = Fault(
+    'classes in a different order than in the file, so that names are mixed up',
+    'use the order of the file in metainfo=dict(classes=...)',
+)
+CLASS_IGNORED = Fault(
+    'annotations ignored, since the config does not have their class',
+    'add the class to metainfo=dict(classes=...) if it is needed',
+    tolerated=NOTE,
+)
+CLASS_EMPTY = Fault(
+    'classes without annotations, which cannot be learned',
+    'annotate some, or remove the class',
+    tolerated=NOTE,
+)
+
+# boxes and masks
+BOX_PIXELS = Fault(
+    'boxes in pixels, where YOLO has fractions of the image',
+    'divide x and width by the width of the image, y and height by its height',
+    OBJECTS,
+)
+BOX_OUTSIDE = Fault(
+    'boxes or polygons that reach outside of their image',
+    'clip them to it; if all are wrong, the annotations are of other images or of another size',
+    OBJECTS,
+)
+BOX_FAR = Fault('boxes that exceed their image by more than its size', WRITE, OBJECTS, stops=True)
+BOX_EMPTY = Fault(  # COCO 2017 itself has a few, and mmdet ignores them
+    'boxes with zero area or a side below one pixel', 'remove or redraw them', OBJECTS, 1e-3
+)
+MASK_BROKEN = Fault('masks that cannot be decoded', 'export them again', OBJECTS, stops=True)
+MASK_SHORT = Fault(
+    'polygons with less than three points, which mmdet ignores', 'remove or redraw them', OBJECTS
+)
+MASK_SIZE = Fault(
+    'masks with a different size than their image', 'export them again', OBJECTS, stops=True
+)
+MASK_ABSENT = Fault(
+    'objects without a mask, which this model is trained on',
+    'draw their outline, or choose a model that is trained on boxes',
+    OBJECTS,
+)
+WITHOUT_OBJECTS = Fault(
+    'images without objects', 'nothing, if they show background only', tolerated=NOTE
+)
+
+# images
+IMAGE_MISSING = Fault('missing images', PREFIX, IMAGES)
+IMAGE_OUTSIDE = Fault(
+    'images that are not in the folder of the data set',
+    'copy them into it and name them relative to it, or give the folder that has all of them',
+    IMAGES,
+)
+IMAGE_AMBIGUOUS = Fault(
+    'names that images in several sub-folders have',
+    'name the sub-folder in the annotation, or rename the images',
+    IMAGES,
+)
+IMAGE_LISTED_TWICE = Fault(
+    'images listed more than once', 'join their annotations, or remove the repetitions', IMAGES
+)
+IMAGE_IRREGULAR = Fault(
+    'images that are not regular files, but folders, pipes or devices',
+    'remove them',
+    IMAGES,
+    stops=True,
+)
+IMAGE_BROKEN = Fault('truncated or unreadable images', UNPACK, IMAGES)
+IMAGE_DEEP = Fault(
+    'images of 16 bits a channel, of which training would see the upper 8',
+    'scale their values and save them with 8 bits',
+    IMAGES,
+)
+IMAGE_CMYK = Fault(
+    'images in CMYK, whose colors every program shows differently', 'save them in RGB', IMAGES
+)
+IMAGE_ROTATED = Fault(
+    'images that EXIF rotates, annotated as they were before',
+    'rotate the pixels and remove the tag, `exiftran -ai`, then annotate them again, or exchange '
+    'width and height and turn the boxes',
+    IMAGES,
+)
+EXIF_UPRIGHT = Fault(
+    'images that EXIF rotates; their annotations are taken for those of the upright image',
+    'look whether they fit: `mmeffvit browse CONFIG`',
+    tolerated=NOTE,
+)
+SIZE_SWAPPED = Fault(
+    'images whose width and height are exchanged in the annotations',
+    'exchange them back; look at the boxes too: `mmeffvit browse CONFIG`',
+    IMAGES,
+)
+SIZE_DIFFERS = Fault(
+    'images with a different size than annotated',
+    'annotate the images that are there, or copy those that were annotated',
+    IMAGES,
+)
+NAME_BROKEN = Fault('file names that are not UTF-8', 'rename the files', IMAGES)
+OVERLAP = Fault(
+    'images that are in training and in validation, so that validation says nothing',
+    'remove them from one of the two',
+    'images of the validation',
+)
+
+# label maps
+MAP_MISSING = Fault('images without a label map', 'draw one, or remove the image', IMAGES)
+MAP_UNUSED = Fault('label maps without an image, which are not used', PREFIX)
+MAP_BROKEN = Fault('truncated or unreadable label maps', UNPACK, IMAGES)
+MAP_SIZE = Fault(
+    'label maps with a different size than their image',
+    'export them in the size of the image, without interpolation',
+    IMAGES,
+)
+MAP_COLOR = Fault(
+    'label maps with several channels', 'write one channel with the class of every pixel', IMAGES
+)
+MAP_VALUE = Fault(
+    'label maps with values or colors that are not classes',
+    'add them to the table of classes, or compare them with metainfo and reduce_zero_label; a JPEG '
+    'or a resized map has blended ones: export it again',
+    IMAGES,
+)
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """The faults and notes of a data set.
+
+    Args:
+        kept: Number of places kept of every fault; None keeps all.
+        counts: Number of findings by fault.
+        places: File and line, or what else names the place, by fault.
+    """
+
+    kept: int | None = None
+    counts: Counter[Fault] = field(default_factory=Counter)
+    places: dict[Fault, list[str]] = field(default_factory=dict)
+
+    def add(self, fault: Fault, place: object) -> None:
+        self.counts[fault] += 1
+        places = self.places.setdefault(fault, [])
+        if self.kept is None or len(places) < self.kept:
+            # a name may contain unprintable characters
+            text = str(place).encode(errors='backslashreplace').decode()
+            places.append(' '.join(text.split()))
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The types that are faults, not notes."""
+        return [fault for fault in self.counts if fault.tolerated != NOTE]
+
+    def describe(self, shown: int | None = SHOWN) -> str:
+        """A paragraph for every type, faults last, with its first places; None shows all."""
+        lines = []
+        for fault in sorted(self.counts, key=lambda fault: fault in self.faults):
+            places, count = self.places[fault][:shown], self.counts[fault]
+            word = 'FAULT' if fault in self.faults else 'note'
+            lines.append(f'{word}: {count:,} {fault.what}')
+            lines += [f'    {place}' for place in places]
+            lines += [f'    and {count - len(places):,} more'] if count > len(places) else []
+            lines.append(f'  fix: {fault.fix}')
+        return '\n'.join(lines)
+
+    def stop(self, *, skip_broken: bool = False) -> str:
+        """Reject to continue with faults.
+
+        Args:
+            skip_broken: Continue without what is broken, where that is possible.
+
+        Returns:
+            What is left out, with its number; empty if nothing is.
+
+        Raises:
+            UserError: If there are faults that are not skipped.
+        """
+        fixed = [fault for fault in self.faults if not fault.left_out]
+        if self.faults and (fixed or not skip_broken):
+            named = (f'{self.counts[fault]:,} {fault.what}' for fault in fixed or self.faults)
+            rest = 'these cannot be skipped' if fixed else '--skip-broken continues without them'
+            raise UserError(f'the data set has faults, see above: {"; ".join(named)}; {rest}')
+        return ', '.join(f'{self.counts[f]:,} {f.left_out} ({f.what})' for f in self.faults)
+
+
+@dataclass
+class Report(Findings):
+    """The findings in one data set of a config, or in one file.
+
+    Args:
+        name: The splits that use it, such as 'train' or 'val, test'.
+        source: The class of the data set and what it reads.
+        num_records: Number of records, the base of ``Fault.tolerated``.
+        facts: Lines on what was read.
+        table: Rows of counts per class, starting with the heading.
+    """
+
+    name: str = ''
+    source: str = ''
+    num_records: int = 0
+    facts: list[str] = field(default_factory=list)
+    table: list[Sequence[str]] = field(default_factory=list)
+    kept: int | None = field(default=EXAMPLES, kw_only=True)
+
+    @property
+    def faults(self) -> list[Fault]:
+        return [f for f, n in self.counts.items() if n > f.tolerated * max(1, self.num_records)]
+
+    def stop_run(self, others: Sequence[Fault] = ()) -> None:
+        """Raise an error for faults that would stop a run, or for ``others``.
+
+        Raises:
+            UserError: If there are any; the message has the first examples.
+        """
+        for fault, count in self.counts.items():
+            if fault.stops or fault in others:
+                rest = ' ...' if count > EXAMPLES else ''
+                raise UserError(
+                    f'{self.name} data: {self.source}: {count:,} {fault.what}: '
+                    f'{"; ".join(self.places[fault])}{rest}. Fix: {fault.fix}; '
+                    '`mmeffvit check CONFIG` lists all faults'
+                )
+
+    def __str__(self) -> str:
+        lines = [f'{self.name}: {self.source}', *self.facts, *align(self.table)]
+        return '\n  '.join([*lines, *self.describe().splitlines()])

@@ -1,0 +1,152 @@
+"""Files of a data set: text in several encodings, images by name, and which of them are opened."""
+
+import codecs
+import os
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import is_image, is_regular
+from mmeffvit.utils.reading import read_file
+
+from . import faults
+from .faults import Fault, Findings
+from .records import named_split
+
+T = TypeVar('T')
+
+
+def read_text(path: Path, findings: Findings) -> str | None:
+    """The text of a file, without a byte order mark; None, and a finding, if it has none."""
+    try:
+        content = read_file(path)
+    except UserError as error:
+        findings.add(faults.FILE_BROKEN, error)
+        return None
+    if content.startswith(codecs.BOM_UTF8):
+        findings.add(faults.BYTE_ORDER_MARK, path)
+    if b'\r\n' in content:
+        findings.add(faults.LINE_ENDS, path)
+    try:
+        return content.decode('utf-8-sig')
+    except UnicodeDecodeError as error:
+        line = content.count(b'\n', 0, error.start) + 1
+        findings.add(faults.NOT_UTF8, f'{path}, line {line}')
+        return None
+
+
+def images_below(folder: Path) -> list[Path]:
+    """All images in a folder and its sub-folders, sorted; hidden folders are not entered."""
+    found = []
+    seen: set[str] = set()  # links may lead around in a circle
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith('.'))
+        real = os.path.realpath(parent)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        paths = (Path(parent, name) for name in names if not name.startswith('.'))
+        found += filter(is_image, paths)
+    return sorted(found)
+
+
+class ImageFinder:
+    """Finds images by the names that annotations have for them.
+
+    Args:
+        root: The data set; its sub-folders are searched where a name is nowhere else.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.normpath(root))
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Path]]:
+        found = defaultdict(list)
+        for path in images_below(self.root):
+            for key in {path.name, path.stem}:
+                found[key].append(path)
+        return found
+
+    def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
+        """The image of a name: none, one, or several that it may be.
+
+        Args:
+            name: With or without ending, perhaps with sub-folders.
+            folders: Where it should be; the first that has it wins.
+            split: That it is in: images in folders of others are not it.
+        """
+        name = name.replace('\\', '/')
+        for folder in folders:
+            # without `..`, which may lead out of the data set
+            path = Path(os.path.normpath(folder / name))
+            if path.is_relative_to(self.root) and is_regular(path):
+                return [path]
+        found = [
+            path
+            for path in self._by_name.get(name.rpartition('/')[2], [])
+            if split is None or named_split(path.parent, self.root) in (None, split)
+        ]
+        nearer = [path for path in found if path.as_posix().endswith(f'/{name}')]
+        return nearer or found
+
+    def fault(self, name: str, found: list[Path]) -> Fault:
+        """What is wrong with a name that :meth:`find` has not one image for."""
+        if found:
+            return faults.IMAGE_AMBIGUOUS
+        path = PurePosixPath(name.replace('\\', '/'))
+        return (
+            faults.IMAGE_OUTSIDE
+            if path.is_absolute() or '..' in path.parts
+            else faults.IMAGE_MISSING
+        )
+
+
+def read_list(path: Path, findings: Findings) -> Iterator[str]:
+    """The lines of a text file that are not empty."""
+    for line in (read_text(path, findings) or '').splitlines():
+        if line.strip():
+            yield line.strip()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Selection of the files to open.
+
+    Args:
+        num_images: Number of images per data set; None for all.
+        seed: Random seed of the selection.
+    """
+
+    num_images: int | None = 50
+    seed: int = 0
+
+    def choose(self, items: Sequence[T]) -> list[T]:
+        """The selected items, in their original order."""
+        if self.num_images is None or self.num_images >= len(items):
+            return list(items)
+        chosen = random.Random(self.seed).sample(range(len(items)), self.num_images)
+        return [items[i] for i in sorted(chosen)]
+
+
+def make_lookup() -> Callable[[str | Path], bool | None]:
+    """A function that checks whether files exist, listing every folder only once.
+
+    It returns True for a regular file, False for anything else of that name, and None if nothing
+    exists.
+    """
+
+    @cache
+    def names(folder: str) -> dict[str, bool]:
+        if not os.path.isdir(folder):
+            return {}
+        with os.scandir(folder) as entries:
+            return {entry.name: is_regular(entry.path) for entry in entries}
+
+    return lambda path: names(os.path.dirname(path) or '.').get(os.path.basename(path))

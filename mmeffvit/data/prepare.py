@@ -1,0 +1,149 @@
+"""From a folder of a user's to what mmdet or mmseg reads."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import align, check_names, listed
+
+from . import coco, masks, voc, yolo
+from .check import check
+from .faults import Findings
+from .records import DataSet
+from .split import FRACTION, split_off
+from .write import Split, write_coco, write_label_maps
+
+FORMATS = {'coco': coco, 'yolo': yolo, 'voc': voc, 'masks': masks}
+# where a folder is in two formats: a segmentor takes label maps before boxes
+ORDER = {False: ('coco', 'yolo', 'voc', 'masks'), True: ('masks', 'coco', 'yolo', 'voc')}
+LAYOUTS = (
+    'a folder in COCO form (annotations/*.json with images/, or _annotations.coco.json beside '
+    'them), YOLO form (data.yaml with names, train and val, images/ and labels/), Pascal VOC form '
+    '(.xml files with their images), or for segmentors images/ and masks/ with a map for each'
+)
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """How a data set is read.
+
+    Args:
+        format: One of ``FORMATS``; None recognizes it.
+        for_segmentor: Write label maps rather than boxes and masks in COCO format.
+        needs_masks: Objects without a mask are faults.
+        skip_broken: Leave out what is broken, and the images with it.
+        keep_partly_broken: With ``skip_broken``, keep images of which some objects are left.
+        seed: Of a validation split that is made.
+        fraction: Share of the images in it.
+    """
+
+    format: str | None = None
+    for_segmentor: bool = False
+    needs_masks: bool = False
+    skip_broken: bool = False
+    keep_partly_broken: bool = False
+    seed: int = 0
+    fraction: float = FRACTION
+
+
+def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, dict[str, Split]]:
+    """Read a data set, look at every image and annotation, and write its index.
+
+    Args:
+        path: A folder or a file; nothing in it is changed.
+        out: Gets the index, and ``faults.txt`` with all that is broken.
+        options: See :class:`PrepareOptions`.
+
+    Returns:
+        The data set, and its splits as written.
+
+    Raises:
+        UserError: If the format is not known, or the data set has faults that are not skipped.
+    """
+    if not 0 < options.fraction < 1:
+        raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
+    data = read(path, options)
+    logger.info(f'{data.root}: {data.format}, {len(data.classes)} classes')
+    check(data, needs_masks=options.needs_masks)
+    write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
+    if data.findings.counts:
+        logger.info(f'{data.findings.describe()}\nall of these: {out / "faults.txt"}')
+    left_out = data.findings.stop(skip_broken=options.skip_broken)
+    if left_out:
+        more = leave_out_broken(data, options.keep_partly_broken)
+        logger.info(f'left out: {left_out}{more}')
+    if not any(data.splits.values()) or not (data.has_label_maps or any(data.objects('train'))):
+        raise UserError(f'{data.root}: no object in any training image, nothing can be learned')
+    data.splits = {name: part for name, part in data.splits.items() if part or name == 'train'}
+    split_off(data, options.seed, options.fraction)
+    written = (write_label_maps if options.for_segmentor else write_coco)(data, out)
+    logger.info('\n'.join(summary(data)))
+    return data, written
+
+
+def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
+    """Leave out the images of broken annotations: without these they would teach background.
+
+    Args:
+        data: The data set, changed in place.
+        keep_partly_broken: Keep images that have other objects.
+
+    Returns:
+        How many, in words; empty if there are none.
+    """
+    number = 0
+    for split, pictures in data.splits.items():
+        kept = [p for p in pictures if not p.num_broken or (keep_partly_broken and p.objects)]
+        number += len(pictures) - len(kept)
+        data.splits[split] = kept
+    whole = ' without other objects' if keep_partly_broken else ''
+    return f'; images with broken objects{whole}: {number:,}' if number else ''
+
+
+def read(path: Path, options: PrepareOptions) -> DataSet:
+    """Read a data set in the format that it is in.
+
+    Raises:
+        UserError: If it is in none.
+    """
+    path = path.resolve() if '..' in path.parts else path.absolute()
+    if not path.exists():
+        raise UserError(f'{str(path)!r} does not exist')
+    for name in [options.format] if options.format else ORDER[options.for_segmentor]:
+        module: ModuleType = FORMATS[name]
+        if found := module.find(path):
+            data = module.read(found, Findings())
+            check_classes(data)
+            return data
+    wanted = f'not in the form of {options.format}' if options.format else 'in no known form'
+    raise UserError(f'{path} is {wanted}; give {LAYOUTS}')
+
+
+def check_classes(data: DataSet) -> None:
+    """Check the names of the classes.
+
+    Raises:
+        UserError: If one is no printable text, or two are the same.
+    """
+    check_names(data.classes, str(data.root))
+    twice = [name for name, count in Counter(data.classes).items() if count > 1]
+    if twice:
+        raise UserError(f'{data.root}: classes of the same name: {listed(map(repr, twice))}')
+
+
+def summary(data: DataSet) -> Sequence[str]:
+    """Images and objects of every split and class."""
+    made = data.made_split
+    note = f' (made with seed {made["seed"]}, {made["fraction"]:.0%})' if made else ''
+    names = {name: name + (note if name == 'val' else '') for name in data.splits}
+    rows = [('images', *(f'{len(part):,}' for part in data.splits.values()))]
+    counts = {name: data.count(name) for name in data.splits}
+    if not data.has_label_maps:
+        for label, name in enumerate(data.classes):
+            rows.append((name, *(f'{counts[split][label]:,}' for split in data.splits)))
+    return align([('', *names.values()), *rows])

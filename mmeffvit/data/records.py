@@ -1,0 +1,128 @@
+"""A data set in memory, whatever format it was read from."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .faults import Findings
+
+Size = tuple[int, int]  # height and width in pixels
+
+# names of folders and files, and the split they stand for
+SPLIT_NAMES = {
+    'train': 'train', 'training': 'train', 'train2017': 'train',
+    'val': 'val', 'valid': 'val', 'validation': 'val', 'val2017': 'val',
+    'test': 'test', 'testing': 'test', 'test2017': 'test',
+}  # fmt: skip
+
+
+@dataclass
+class Object:
+    """One annotated object.
+
+    Args:
+        label: Its class, an index into the classes of the data set.
+        box: Left, top, width and height.
+        where: File and line, or file and number, for messages.
+        mask: Polygons as lists of x and y, or a run-length encoding as in COCO; None without.
+        is_relative: Coordinates are normalized by the width and height of the image.
+        is_crowd: As in COCO: a group that is not one object.
+    """
+
+    label: int
+    box: tuple[float, float, float, float]
+    where: str
+    mask: Any = None
+    is_relative: bool = False
+    is_crowd: bool = False
+
+    def scale(self, size: Size) -> None:
+        """Make normalized coordinates pixels."""
+        if not self.is_relative:
+            return
+        height, width = size
+        left, top, wide, high = self.box
+        self.box = (left * width, top * height, wide * width, high * height)
+        if self.mask is not None:
+            factors = (width, height)
+            self.mask = [[v * factors[i % 2] for i, v in enumerate(p)] for p in self.mask]
+        self.is_relative = False
+
+
+@dataclass
+class Picture:
+    """One image with its annotations.
+
+    Args:
+        path: The image.
+        objects: What is annotated in it.
+        recorded: Size according to the annotations, if they have one.
+        label_map: File with the class of every pixel, if the data set has them.
+        size: Upright size, once the image was looked at.
+        digest: Hash of the file, once the image was looked at.
+        num_broken: Number of its annotations that were left out, since they are broken.
+    """
+
+    path: Path
+    objects: list[Object] = field(default_factory=list)
+    recorded: Size | None = None
+    label_map: Path | None = None
+    size: Size | None = None
+    digest: bytes = b''
+    num_broken: int = 0
+
+
+@dataclass
+class DataSet:
+    """What was found.
+
+    Args:
+        format: Its name, for messages.
+        root: The folder that was given.
+        classes: Their names.
+        splits: Images of 'train', 'val' and 'test'; those that exist.
+        findings: What is broken.
+        colors: Class by value or by RGB color of the label maps, if it has them.
+        made_split: Seed and fraction of a validation split that was made; empty if it was there.
+    """
+
+    format: str
+    root: Path
+    classes: list[str]
+    splits: dict[str, list[Picture]]
+    findings: Findings
+    colors: dict[Any, int] = field(default_factory=dict)
+    made_split: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def has_label_maps(self) -> bool:
+        return bool(self.colors)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether every object has a mask."""
+        masks = [item.mask for item in self.objects()]
+        return bool(masks) and None not in masks
+
+    def objects(self, *splits: str) -> Iterator[Object]:
+        """The objects of some splits; of all if none are named."""
+        for name in splits or self.splits:
+            for picture in self.splits[name]:
+                yield from picture.objects
+
+    def count(self, split: str) -> Counter[int]:
+        """Objects of a split by class."""
+        return Counter(item.label for item in self.objects(split))
+
+
+def split_of(path: Path, root: Path) -> str:
+    """The split that a folder on the way from ``root`` to ``path`` is named for; else 'train'."""
+    return named_split(path, root) or 'train'
+
+
+def named_split(path: Path, root: Path) -> str | None:
+    parts = path.relative_to(root).parts if path.is_relative_to(root) else path.parts
+    found = [SPLIT_NAMES[part.lower()] for part in parts if part.lower() in SPLIT_NAMES]
+    return found[-1] if found else None

@@ -1,0 +1,64 @@
+"""A validation split where a data set has none: seeded, with its share of every class."""
+
+import random
+from collections import Counter, defaultdict
+
+from mmeffvit.errors import UserError
+
+from .records import DataSet, Picture
+
+FRACTION = 0.2
+MAX_IMAGES = 5000  # as COCO has: more cost time and hardly change a metric
+
+
+def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
+    """Make ``data.splits['val']``, unless there is one; the test split serves if there is one.
+
+    Classes are taken care of from the rarest on, so that each has its share in both.
+
+    Args:
+        data: The data set, changed in place.
+        seed: Of the choice.
+        fraction: Share of the images that are held out.
+
+    Raises:
+        UserError: If there are less than two images.
+    """
+    if not data.splits.get('val') and data.splits.get('test'):
+        data.splits['val'] = data.splits.pop('test')
+        return
+    if data.splits.get('val'):
+        return
+    pictures = sorted(data.splits['train'], key=lambda picture: picture.path)
+    if len(pictures) < 2:
+        raise UserError(f'{data.root} has {len(pictures)} images; training needs two or more')
+    random.Random(seed).shuffle(pictures)
+    number = min(max(1, round(fraction * len(pictures))), MAX_IMAGES)
+    chosen = choose(pictures, number, fraction)
+    data.splits['train'] = [p for i, p in enumerate(pictures) if i not in chosen]
+    data.splits['val'] = [p for i, p in enumerate(pictures) if i in chosen]
+    for name in ('train', 'val'):
+        data.splits[name].sort(key=lambda picture: picture.path)
+    data.made_split = dict(seed=seed, fraction=fraction)
+
+
+def choose(pictures: list[Picture], number: int, fraction: float) -> set[int]:
+    """Which pictures are held out."""
+    labels = [{item.label for item in picture.objects} for picture in pictures]
+    having: dict[int, list[int]] = defaultdict(list)  # numbers of the pictures with a class
+    for i, found in enumerate(labels):
+        for label in found:
+            having[label].append(i)
+    chosen: set[int] = set()
+    held: Counter[int] = Counter()
+    for label, places in sorted(having.items(), key=lambda pair: (len(pair[1]), pair[0])):
+        for i in places:
+            if len(chosen) == number or held[label] >= round(fraction * len(places)):
+                break
+            if i not in chosen:
+                chosen.add(i)
+                held.update(labels[i])
+    rest = (i for i in range(len(pictures)) if i not in chosen)
+    while len(chosen) < number:
+        chosen.add(next(rest))
+    return chosen

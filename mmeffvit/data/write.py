@@ -1,0 +1,171 @@
+"""What mmdet and mmseg read, made from a data set in memory; its images stay where they are."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
+from mmeffvit.utils.images import write_image
+from mmeffvit.utils.progress import progress
+
+from .coco_file import run_lengths
+from .label_maps import MAX_CLASSES, read_label_map
+from .records import DataSet, Object, Picture
+
+BACKGROUND = 'background'
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split as it was written.
+
+    Args:
+        annotations: COCO's JSON, or the pairs of images and label maps.
+        images: The folder that these names are relative to.
+        count: Images.
+    """
+
+    annotations: Path
+    images: Path
+    count: int
+
+
+def write_coco(data: DataSet, folder: Path) -> dict[str, Split]:
+    """Write ``train.json`` and ``val.json`` in COCO format.
+
+    Args:
+        data: The data set, with boxes or masks.
+        folder: Gets the files.
+
+    Raises:
+        UserError: If the data set has label maps.
+    """
+    if data.has_label_maps:
+        raise UserError(f'{data.root} has label maps, which only segmentors are trained on')
+    written = {}
+    for split, pictures in data.splits.items():
+        images = common_folder(pictures)
+        content = dict(
+            info=describe(data),  # required by pycocotools
+            images=[
+                dict(id=i, file_name=relative(p.path, images), height=p.size[0], width=p.size[1])
+                for i, p in enumerate(pictures, 1)
+            ],
+            annotations=[],
+            categories=[dict(id=i, name=name) for i, name in enumerate(data.classes, 1)],
+        )
+        for number, picture in enumerate(pictures, 1):
+            for item in picture.objects:
+                row = dict(id=len(content['annotations']) + 1, image_id=number)
+                content['annotations'].append({**row, **to_coco(item)})
+        path = folder / f'{split}.json'
+        write_file(path, json.dumps(content))
+        written[split] = Split(path, images, len(pictures))
+    return written
+
+
+def describe(data: DataSet) -> dict:
+    made = {'validation split': data.made_split} if data.made_split else {}
+    return dict(description=f'{data.format} in {data.root}', **made)
+
+
+def to_coco(item: Object) -> dict:
+    row = dict(
+        category_id=item.label + 1,
+        bbox=[round(value, 3) for value in item.box],
+        area=round(area_of(item), 3),
+        iscrowd=int(item.is_crowd),
+    )
+    return row if item.mask is None else dict(row, segmentation=item.mask)
+
+
+def area_of(item: Object) -> float:
+    """Pixels of the mask, else of the box."""
+    if isinstance(item.mask, dict):
+        return float(sum(run_lengths(item.mask['counts'])[1::2]))
+    if item.mask:
+        return sum(abs(polygon_area(polygon)) for polygon in item.mask)
+    return item.box[2] * item.box[3]
+
+
+def polygon_area(polygon: list[float]) -> float:
+    x, y = np.reshape(polygon, (-1, 2)).T
+    return float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2
+
+
+def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
+    """Write ``SPLIT/NUMBER.png`` with the classes of every image, and ``SPLIT.json``.
+
+    That file has the pairs of images and label maps, see
+    :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the data set.
+    Masks of objects are drawn over a class 0, background, where they overlap the later ones.
+
+    Args:
+        data: The data set, with label maps or with masks.
+        folder: Gets the files.
+
+    Raises:
+        UserError: If the data set has boxes only.
+    """
+    if not data.has_label_maps and not data.has_masks:
+        raise UserError(
+            f'{data.root} has boxes without masks, and a segmentor needs masks: choose a detector, '
+            'such as --model rtmdet_swiftformer_xs'
+        )
+    if len(classes_of_maps(data)) > MAX_CLASSES:
+        raise UserError(f'{data.root} has {len(data.classes)} classes; {MAX_CLASSES} can be')
+    written = {}
+    for split, pictures in data.splits.items():
+        images = common_folder(pictures)
+        pairs = []
+        numbered = enumerate(pictures, 1)
+        for number, picture in progress(numbered, f'{split}: label maps', len(pictures)):
+            name = f'{split}/{number:06d}.png'
+            write_image(folder / name, draw(picture, data))
+            pairs.append((relative(picture.path, images), name))
+        write_file(folder / f'{split}.json', json.dumps(pairs, indent=0))
+        written[split] = Split(folder / f'{split}.json', images, len(pictures))
+    write_file(folder / 'about.json', json.dumps(describe(data), indent=2))
+    return written
+
+
+def classes_of_maps(data: DataSet) -> list[str]:
+    """The classes in written label maps."""
+    return data.classes if data.has_label_maps else [BACKGROUND, *data.classes]
+
+
+def draw(picture: Picture, data: DataSet) -> NDArray:
+    """Classes by pixel: (H, W) uint8."""
+    if data.has_label_maps:
+        return read_label_map(picture.label_map, data.colors)[0]
+    labels = np.zeros(picture.size, np.uint8)
+    for item in picture.objects:
+        labels[to_mask(item, picture.size)] = item.label + 1
+    return labels
+
+
+def to_mask(item: Object, size: tuple[int, int]) -> NDArray:
+    """The pixels of an object: ``size`` bool."""
+    mask = np.zeros(size, np.uint8)
+    if isinstance(item.mask, dict):  # runs down the columns, background first
+        runs = run_lengths(item.mask['counts'])
+        values = np.arange(len(runs)) % 2
+        return np.repeat(values, runs).reshape(size, order='F').astype(bool)
+    for polygon in item.mask:
+        cv2.fillPoly(mask, [np.round(np.reshape(polygon, (-1, 1, 2))).astype(np.int32)], 1)
+    return mask.astype(bool)
+
+
+def common_folder(pictures: list[Picture]) -> Path:
+    """The folder that all pictures are in or below."""
+    return Path(os.path.commonpath([picture.path.absolute().parent for picture in pictures]))
+
+
+def relative(path: Path, folder: Path) -> str:
+    return path.absolute().relative_to(folder).as_posix()

@@ -1,0 +1,284 @@
+"""YOLO's format: data.yaml, and a text file for every image with one object in a line."""
+
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
+
+from . import faults
+from .faults import Findings
+from .files import ImageFinder, images_below, read_list, read_text
+from .records import DataSet, Object, Picture
+
+LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # C is ten times faster
+MAX_DEPTH = 20  # of lists in lists
+NAME = 'YOLO'
+SUFFIXES = ('.yaml', '.yml')
+KEYS = dict(train='train', val='val', valid='val', test='test')
+NOT_LABELS = ('classes', 'train', 'val', 'valid', 'test', 'README')  # text files beside labels
+PIXELS = 2.0  # a number above it is no fraction that was rounded or cut off
+NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
+
+
+def find(path: Path) -> Path | None:
+    """The YAML file of a data set; None if it is of another format.
+
+    Raises:
+        UserError: If there are labels but no YAML file, or several.
+    """
+    if path.is_file():
+        return path if path.suffix.lower() in SUFFIXES else None
+    if (path / 'data.yaml').is_file():
+        return path / 'data.yaml'
+    found = [p for p in sorted(path.glob('*')) if p.suffix.lower() in SUFFIXES]
+    found = [p for p in found if 'names' in (load(p) or {})]
+    if len(found) > 1:
+        raise UserError(f'{path} has several data sets: name one of {listed(found)}')
+    if not found and has_labels(path):
+        raise UserError(f'{path} has labels as YOLO has them, but no names: write {NEEDS}')
+    return found[0] if found else None
+
+
+def load(path: Path) -> Any:
+    """The content of a YAML file; None if it is not one, has aliases, or no names and values."""
+    text = read_text(path, Findings()) or ''
+    try:
+        if not is_plain(text):
+            return None
+        content = yaml.load(text, LOADER)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError):  # dates, digits
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def is_plain(text: str) -> bool:
+    """Whether YAML has no aliases, by which a few lines expand to any size, and is not deep."""
+    depth = 0
+    for event in yaml.parse(text, LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            return False
+    return True
+
+
+def has_labels(folder: Path) -> bool:
+    """Whether a folder named labels has text files."""
+    labels = [p for p in (folder / 'labels', *folder.glob('*/labels')) if p.is_dir()]
+    return any(next(place.rglob('*.txt'), None) for place in labels)
+
+
+def read(path: Path, findings: Findings) -> DataSet:
+    """Read a data set.
+
+    Args:
+        path: The YAML file.
+        findings: Receives what is broken.
+
+    Raises:
+        UserError: If the YAML file has no names or no images.
+    """
+    content = load(path)
+    if content is None:
+        raise UserError(f'{path} is not a YAML file in UTF-8 without aliases; YOLO has {NEEDS}')
+    check_places(content, path)
+    classes = read_names(content, path)
+    splits: dict[str, list[Picture]] = {}
+    used: set[Path] = set()
+    for key, split in KEYS.items():
+        if content.get(key):
+            paths = images_of(content[key], content.get('path'), path, findings)
+            splits[split] = read_pictures(paths, len(classes), findings)
+            used.update(map(labels_of, paths))
+    if not splits.get('train'):
+        raise UserError(f'{path} has no images to train on; YOLO has {NEEDS}')
+    find_orphans(used, path.parent, findings)
+    return DataSet(NAME, path.parent, classes, splits, findings)
+
+
+def check_places(content: dict, path: Path) -> None:
+    """Check the paths in a YAML file.
+
+    Raises:
+        UserError: If one is not text, or for a split a list of texts.
+    """
+    for key in ('path', *KEYS):
+        value = content.get(key)
+        texts = value if isinstance(value, list) and key != 'path' else [value]
+        if value is not None and not all(isinstance(text, str) for text in texts):
+            raise UserError(f'{path}: `{key}` is {value!r:.80}, not a path; YOLO has {NEEDS}')
+
+
+def read_names(content: dict, path: Path) -> list[str]:
+    """The names of the classes, in a list or by number.
+
+    Raises:
+        UserError: If there are none, or not as many as ``nc`` says.
+    """
+    names = content.get('names')
+    if isinstance(names, dict):
+        wanted = list(range(len(names)))
+        if sorted(names, key=str) != sorted(wanted, key=str):
+            raise UserError(f'{path}: `names` has numbers {listed(names):.200}; number from 0')
+        names = [names[i] for i in wanted]
+    if not isinstance(names, list) or not names:
+        raise UserError(f'{path} names no classes; YOLO has {NEEDS}')
+    if content.get('nc') not in (None, len(names)):
+        raise UserError(
+            f'{path}: `nc` is {content["nc"]!r:.40}, but `names` has {len(names)}: correct it'
+        )
+    wrong = [name for name in names if type(name) not in (str, int)]
+    if wrong:  # YAML reads yes, null and 2024-01-01 as other values
+        raise UserError(f'{path}: `names` has {wrong[0]!r:.40}, which is no text: put it in quotes')
+    return [str(name) for name in names]
+
+
+def images_of(value: Any, base: Any, path: Path, findings: Findings) -> list[Path]:
+    """The images of a split: of a folder, of a list in a text file, or of several of these."""
+    places = value if isinstance(value, list) else [value]
+    roots = [path.parent, *([path.parent / str(base)] if base else [])]
+    found: list[Path] = []
+    for place in places:
+        found += images_at(locate(str(place), roots, path), roots, findings)
+    return found
+
+
+def locate(place: str, roots: list[Path], path: Path) -> Path:
+    """What a path of a YAML file means; exporters write many that are wrong by a folder.
+
+    Raises:
+        UserError: If nothing is there.
+    """
+    tried = [root / place for root in reversed(roots)]
+    tried += [path.parent / place.lstrip('./')]  # Roboflow's `../train/images` is beside the file
+    for candidate in tried:
+        if os.path.exists(candidate):
+            return candidate
+    places = listed(dict.fromkeys(tried))
+    raise UserError(
+        f'{path}: {place!r:.200} does not exist, looked for {places:.500}: write it relative to '
+        'the file'
+    )
+
+
+def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
+    """The images of a folder, or of a list, whose lines may not lead out of the data set."""
+    if place.is_dir():
+        return images_below(place)
+    if place.suffix.lower() != '.txt':
+        return [place]
+    found = []
+    for line in read_list(place, findings):
+        image = Path(os.path.normpath(place.parent / line))
+        if any(image.is_relative_to(os.path.normpath(root)) for root in roots):
+            found.append(image)
+        else:
+            findings.add(faults.IMAGE_OUTSIDE, f'{place}: {line:.200}')
+    return found
+
+
+def read_pictures(paths: list[Path], num_classes: int, findings: Findings) -> list[Picture]:
+    """The images with their objects; those that share a file of labels are left out."""
+    pictures = []
+    by_labels: dict[Path, list[Path]] = defaultdict(list)
+    for path, count in Counter(paths).items():
+        by_labels[labels_of(path)].append(path)
+        if count > 1:
+            findings.add(faults.IMAGE_LISTED_TWICE, path)
+    for labels, images in by_labels.items():
+        if not os.path.exists(labels):
+            if link := dangling(labels):
+                findings.add(faults.LINK_BROKEN, f'{labels}: {link} leads to nothing')
+            else:
+                pictures += map(Picture, images)
+        elif len(images) > 1:
+            findings.add(faults.LABELS_SHARED, f'{labels}: {listed(images)}')
+        elif (text := read_text(labels, findings)) is not None:
+            objects = list(read_objects(text, labels, num_classes, findings))
+            found = [item for item in objects if item is not None]
+            pictures.append(Picture(images[0], found, num_broken=len(objects) - len(found)))
+    return pictures
+
+
+def dangling(path: Path) -> Path | None:
+    """The part of a path that is a link to nothing, as of annexed files that were not fetched."""
+    parts = (path, *path.parents)
+    return next((p for p in parts if os.path.islink(p) and not os.path.exists(p)), None)
+
+
+def labels_of(path: Path) -> Path:
+    """The text file of an image: in ``labels`` where the image is in ``images``, else beside it."""
+    parts = list(path.parts)
+    if 'images' in parts[:-1]:
+        parts[len(parts) - 1 - parts[::-1].index('images')] = 'labels'
+    return Path(*parts).with_suffix('.txt')
+
+
+def read_objects(
+    text: str, path: Path, num_classes: int, findings: Findings
+) -> Iterator[Object | None]:
+    """The object of every line; None, and a finding, for one that is broken."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f'{path}, line {number}'
+        try:
+            label, *values = map(float, line.split())
+        except ValueError:
+            label, values = math.nan, []
+        fault = None
+        if not label.is_integer() or not is_shape(values):
+            fault, text = faults.LINE_BROKEN, f'{line:.60}'
+        elif not 0 <= label < num_classes:
+            fault, text = faults.CLASS_RANGE, f'{label:.0f}'[:20] + f', of {num_classes} names'
+        elif max(values) > PIXELS:
+            fault, text = faults.BOX_PIXELS, f'{line:.60}'
+        if fault is not None:
+            findings.add(fault, f'{where}: {text}')
+        yield None if fault else to_object(int(label), values, where)
+
+
+def is_shape(values: list[float]) -> bool:
+    """Whether it is a box, or a polygon of three or more points."""
+    count = len(values)
+    return (count == 4 or (count >= 6 and count % 2 == 0)) and all(map(math.isfinite, values))
+
+
+def to_object(label: int, values: list[float], where: str) -> Object:
+    if len(values) == 4:
+        x, y, width, height = values
+        box = (x - width / 2, y - height / 2, width, height)
+        return Object(label, box, where, is_relative=True)
+    left, top = min(values[0::2]), min(values[1::2])
+    box = (left, top, max(values[0::2]) - left, max(values[1::2]) - top)
+    return Object(label, box, where, mask=[values], is_relative=True)
+
+
+def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
+    """Report label files besides the used ones: of no image, or of no certain one."""
+    finder = ImageFinder(root)
+    for folder in sorted({labels_root(path) for path in used}):
+        for path in sorted(folder.rglob('*.txt')):
+            if path in used or path.stem in NOT_LABELS:
+                continue
+            images = finder.find(path.stem, ())
+            if len(images) > 1:
+                findings.add(faults.IMAGE_AMBIGUOUS, f'{path}: {listed(images)}')
+            elif not images:
+                findings.add(faults.IMAGE_MISSING, f'the image of {path}')
+            elif labels_of(images[0]) != path:
+                findings.add(
+                    faults.IMAGE_MISSING, f'{path}: its image should not be at {images[0]}'
+                )
+
+
+def labels_root(path: Path) -> Path:
+    """The folder ``labels`` above a label file, else its own."""
+    return next((p for p in path.parents if p.name == 'labels'), path.parent)

@@ -1,0 +1,79 @@
+"""The launcher, the process group, and the runner."""
+
+import os
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.model import BaseTTAModel, is_model_wrapper
+from mmengine.registry import RUNNERS
+from mmengine.runner import Runner
+from torch import nn
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.interrupts import deferred
+
+from .metrics import PercentHook
+from .user_errors import building
+
+LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
+
+
+def prepare_launcher(config: Config, launcher: str) -> None:
+    """Check how the processes were started; on a machine without accelerators use gloo.
+
+    The runner starts its process group itself, but only where there is an accelerator.
+    """
+    if launcher == 'pytorch' and 'RANK' not in os.environ:
+        raise UserError(
+            '--launcher pytorch needs processes started by torchrun: '
+            '`torchrun --nproc_per_node N -m mmeffvit train CONFIG --launcher pytorch`'
+        )
+    if get_device() != 'cpu':
+        return
+    if launcher != 'pytorch':
+        raise UserError(
+            f'--launcher {launcher} needs accelerators and there are none here; start CPU '
+            'processes with torchrun and --launcher pytorch'
+        )
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group('gloo')
+    wrapper = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
+    wrapper['find_unused_parameters'] = config.get('find_unused_parameters', False)
+    config.setdefault('model_wrapper_cfg', wrapper)
+
+
+def leave_process_group() -> None:
+    """Wait for the other processes and destroy the group: leaving early would break the others."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+
+
+class WholeCheckpointsRunner(Runner):
+    """mmengine's runner; a signal waits until a checkpoint is written."""
+
+    def save_checkpoint(self, *arguments: Any, **options: Any) -> None:
+        with deferred():
+            super().save_checkpoint(*arguments, **options)
+
+
+def build_runner(config: Config) -> Runner:
+    """Build the runner.
+
+    Raises:
+        UserError: If a name is not registered or an argument does not fit its class.
+    """
+    with building(config):
+        build = RUNNERS.build if 'runner_type' in config else WholeCheckpointsRunner.from_cfg
+        runner = build(config)
+    runner.register_hook(PercentHook())
+    return runner
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model inside wrappers for distributed training or test-time augmentation."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model

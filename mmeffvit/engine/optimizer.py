@@ -1,0 +1,96 @@
+"""One optimizer step over few large groups of parameters instead of one group per parameter."""
+
+import logging
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import torch
+from mmengine.logging import print_log
+from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
+from torch import nn
+from torch.optim import Optimizer
+
+from mmeffvit.registry import OPTIM_WRAPPER_CONSTRUCTORS
+
+
+@OPTIM_WRAPPER_CONSTRUCTORS.register_module()
+class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
+    """mmengine's constructor of optimizer wrappers, with a fused step over merged groups.
+
+    With ``paramwise_cfg``, mmengine makes a group of every parameter, and the optimizer starts its
+    kernels for each of them. Here, the groups whose settings are equal are merged while a step is
+    taken. Between steps they are mmengine's, so learning-rate schedules, checkpoints and logs are
+    the same with and without this constructor, and a run can be resumed in both directions.
+
+    Use it in any config of mmengine::
+
+        optim_wrapper = dict(constructor='mmeffvit.MergedOptimWrapperConstructor', ...)
+
+    The optimizer is fused (one kernel per group) unless its settings say ``fused`` or ``foreach``,
+    or its type or the device of the parameters does not support it.
+
+    Args:
+        optim_wrapper_cfg: Settings of the wrapper and of its optimizer, as for mmengine's.
+        paramwise_cfg: Settings by parameter, as for mmengine's.
+    """
+
+    def __call__(self, model: nn.Module) -> OptimWrapper:
+        wrapper = self.build_fused(model) or super().__call__(model)
+        merge_in_steps(wrapper.optimizer)
+        return wrapper
+
+    def build_fused(self, model: nn.Module) -> OptimWrapper | None:
+        """The wrapper with a fused optimizer; None if that is not wanted or not supported."""
+        settings = self.optimizer_cfg
+        if not supports_fused(settings['type']) or {'fused', 'foreach'} & settings.keys():
+            return None
+        self.optimizer_cfg = {**settings, 'fused': True}
+        try:
+            return super().__call__(model)
+        except RuntimeError as error:  # torch says which parameters it does not support
+            print_log(f'the optimizer is not fused: {error}', 'current', logging.INFO)
+            return None
+        finally:
+            self.optimizer_cfg = settings
+
+
+def supports_fused(kind: str | type) -> bool:
+    """Whether an optimizer is one of torch's with a fused step."""
+    cls = getattr(torch.optim, kind, None) if isinstance(kind, str) else kind
+    return cls in (torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, torch.optim.Adagrad)
+
+
+def merge_in_steps(optimizer: Optimizer) -> None:
+    """Merge the groups of equal settings of ``optimizer`` for the time of each of its steps."""
+    own: list[list[dict[str, Any]]] = []
+
+    def merge(optimizer: Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
+        # a step that raised has left its merged groups
+        groups = own.pop() if own else optimizer.param_groups
+        own[:] = [groups]
+        optimizer.param_groups = merged(groups)
+
+    def restore(optimizer: Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
+        optimizer.param_groups = own.pop()
+
+    optimizer.register_step_pre_hook(merge)
+    optimizer.register_step_post_hook(restore)
+
+
+def merged(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Groups with distinct settings, in the order of their first parameters."""
+    distinct: dict[Hashable, dict[str, Any]] = {}
+    for group in groups:
+        settings = group.copy()
+        parameters = settings.pop('params')
+        key = tuple(settings.items())  # a tensor as learning rate is equal to itself only
+        try:
+            found = distinct.get(key)
+        except TypeError:  # a config may have lists
+            key = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in key)
+            found = distinct.get(key)
+        if found is None:
+            distinct[key] = {**settings, 'params': [*parameters]}
+        else:
+            found['params'] += parameters
+    return list(distinct.values())

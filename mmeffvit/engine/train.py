@@ -1,0 +1,228 @@
+"""Training, safe to interrupt."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from mmengine.config import Config
+from mmengine.hooks import CheckpointHook
+from mmengine.logging import print_log
+from mmengine.runner import Runner
+
+from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
+from mmeffvit.checkpoints.checkpoint import require_run
+from mmeffvit.checkpoints.load import wrong_kinds
+from mmeffvit.checks.config.check import stop_at_faults
+from mmeffvit.checks.run import check_classes, check_data, load_checked
+from mmeffvit.config.build import without_weights
+from mmeffvit.config.load import ALL
+from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import listed
+from mmeffvit.zoo.opener import Source, find_source
+from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
+
+from .checkpoint_backend import BACKEND
+from .checkpoint_loader import handed_over
+from .hooks import ResumableRandomnessHook
+from .launcher import build_runner, leave_process_group, unwrap
+from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
+from .resume import check_resumable, resumable
+from .user_errors import (
+    building,
+    check_optimizer,
+    complete_annotations,
+    name_unreadable,
+    run,
+)
+
+LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
+
+
+def train(
+    config_path: str,
+    options: RunOptions,
+    *,
+    amp: bool = False,
+    resume: str | None = None,
+    auto_scale_lr: bool = False,
+    check: bool = True,
+) -> Runner:
+    """Train as specified by a config of mmdet, mmseg or mmpretrain.
+
+    Args:
+        config_path: The config file, or a saved model or a run to start from.
+        options: See :class:`RunOptions`.
+        amp: Mixed precision, on an accelerator.
+        resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
+        auto_scale_lr: Scale the learning rate with the total batch size.
+        check: Look for faults of the config first, see :mod:`mmeffvit.checks.config.check`.
+
+    Returns:
+        The runner, after training.
+
+    Raises:
+        UserError: If the config, the data, the checkpoint or the environment cannot work.
+        mmeffvit.checkpoints.CheckpointError: If a checkpoint cannot be read.
+    """
+    source = find_source(config_path, options.cfg_options, ALL)
+    config = source.config
+    prepare(config, options)
+    work_dir = check_output(config.work_dir, folder=True)
+    check_data(config, ('train', 'val'))
+    if amp:
+        use_mixed_precision(config)
+    if auto_scale_lr:
+        enable_lr_scaling(config)
+    start = find_start(source, resume)
+    if start is not None and (start.release or start is source.own):
+        # it replaces all but a teacher's: none of them is fetched
+        without_weights(config.model, teachers=False)
+    # processes that outlive an epoch would keep random states that no resumed run has
+    config.train_dataloader.persistent_workers = False
+    with owned(work_dir), options.output(config.work_dir):
+        with handed_over(*teachers_of(config)):
+            runner = build_runner(config)
+        for hook in options.hooks:
+            runner.register_hook(hook)
+        if check:
+            stop_at_faults(config)  # after the runner has started the process group
+        make_interruptible(runner)
+        model = unwrap(runner.model)
+        check_optimizer(config)
+        with building(config):
+            loops = dict(train=runner.train_loop, val=runner.val_loop)
+        fit_log_window(runner)
+        for split, loop in loops.items():
+            if loop is not None:
+                check_classes(model, loop.dataloader.dataset, split)
+                name_unreadable(loop.dataloader.dataset)
+        if runner.val_loop is not None:
+            complete_annotations(runner.val_loop.evaluator)
+        first = [check_start(runner, start, config)] if start is not None else []
+        with resumable(work_dir), handed_over(*first):
+            run(runner, runner.train, config)
+        leave_process_group()
+    return runner
+
+
+def find_start(source: Source, resume: str | None) -> Checkpoint | None:
+    """The checkpoint that training starts from, which the config is set to.
+
+    Args:
+        source: The config, and the weights that lie with it.
+        resume: See :func:`train`.
+
+    Raises:
+        UserError: If the work dir has checkpoints and none can be resumed, or there is nothing to
+            resume in the given one.
+        CheckpointError: If it cannot be read.
+    """
+    config = source.config
+    wanted = resume or (config.get('resume') and (config.get('load_from') or 'auto'))
+    start = open_resumed(config, wanted) if wanted else None
+    config.resume = start is not None
+    if start is None:
+        start = open_checkpoint(config.load_from) if config.get('load_from') else source.own
+    config.load_from = start.source if start is not None else None
+    return start
+
+
+def open_resumed(config: Config, resume: str) -> Checkpoint | None:
+    """The checkpoint of the run to resume, whose seed the config takes; None to start a new run.
+
+    Raises:
+        UserError: See :func:`find_start`.
+    """
+    work_dir = Path(config.work_dir)
+    start = latest_checkpoint(work_dir) if resume == 'auto' else open_checkpoint(resume)
+    if start is None and saved_checkpoints(work_dir):
+        raise UserError(
+            f'no checkpoint in {work_dir} can be resumed: move them away, or choose another '
+            '--work-dir; a new run would overwrite them'
+        )
+    if start is None:
+        logger.info(f'no checkpoint to resume in {work_dir}: starting from the beginning')
+        return None
+    if start.release:
+        raise UserError(
+            f'{start} is a released model, not a checkpoint of a run: there is nothing to resume. '
+            f'Start from it with --cfg-options load_from={start}'
+        )
+    require_run(start)
+    seed = start.meta.get('seed')
+    if config.randomness.get('seed') is None and seed is not None:
+        config.randomness['seed'] = seed  # the order of the data follows from it
+    return start
+
+
+def teachers_of(config: Config) -> list[Checkpoint]:
+    """The weights of a teacher that mmdet loads."""
+    name = config.model.get('teacher_ckpt')
+    is_ours = str(config.model.get('type')).startswith('mmeffvit.')  # it reads them itself
+    return [] if name is None or is_ours else [open_checkpoint(name)]
+
+
+def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint:
+    """Compare the checkpoint that training starts from with the model, and to resume all of it.
+
+    Returns:
+        The checkpoint for mmengine: of a released model, the tensors that fit.
+
+    Raises:
+        CheckpointError: If weights are of another kind, or the run cannot be resumed from it.
+        UserError: If the run to resume was one of another model or of other classes.
+    """
+    model = unwrap(runner.model)
+    if config.resume:
+        load_checked(model, start, runner.train_dataloader.dataset, 'train')
+        check_resumable(runner, start)
+        return start
+    if start.release:  # of other sizes, mmengine would load it in part
+        report = load_into(model, start, new_classes=True)
+        print_log(str(report), logger='current')
+        logger.info(str(report))
+        state = model.state_dict()
+        return replace(start, weights={key: state[key].clone() for key in report.loaded})
+    wrong = wrong_kinds(start.weights, model.state_dict())
+    if wrong:
+        raise CheckpointError(f'{start} does not fit the model: {listed(wrong, 4)}')
+    return start
+
+
+@contextmanager
+def owned(work_dir: Path) -> Iterator[None]:
+    """Lock the work dir against other runs, and remove partial files of killed runs."""
+    if int(os.environ.get('RANK', 0)):  # the first process holds it for all
+        yield
+        return
+    with locked(work_dir, 'a training run'):
+        remove_partial(work_dir)
+        yield
+
+
+def make_interruptible(runner: Runner) -> None:
+    """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
+
+    This changes the runner, not its config: the config saved in the work dir stays the user's.
+    """
+    runner.register_hook(ResumableRandomnessHook())
+    for hook in runner.hooks:
+        if not isinstance(hook, CheckpointHook):
+            continue
+        if not hook.backend_args and '://' not in str(hook.out_dir):
+            hook.backend_args = dict(backend=BACKEND)
+        if hook.max_keep_ckpts == 1:
+            logger.warning(
+                'max_keep_ckpts=1 would delete the last checkpoint before saving: keeping 2'
+            )
+            hook.max_keep_ckpts = 2
+
+
+def fit_log_window(runner: Runner) -> None:
+    """Average the logged losses of short runs over fewer iterations: curves would be flat."""
+    window = runner.log_processor.window_size
+    runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))

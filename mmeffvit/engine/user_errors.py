@@ -1,0 +1,161 @@
+"""One-line user errors in place of exceptions of mmengine, mmdet and mmseg."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from traceback import walk_tb
+from typing import Any, TypeVar
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.evaluator import Evaluator
+from mmengine.hooks import Hook
+from mmengine.registry import OPTIMIZERS
+from mmengine.runner import Runner
+
+from mmeffvit.config.build import explain_error
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
+from mmeffvit.utils.text import reason, without_formulas
+
+T = TypeVar('T')
+
+LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
+FILES = ('img_path', 'seg_map_path')  # keys of an item
+KEPT = (UserError, FileNotFoundError)  # their messages are clear
+
+
+@contextmanager
+def building(config: Config) -> Iterator[None]:
+    """Report exceptions while objects are built from a config as errors of the config.
+
+    Raises:
+        UserError: In place of any other exception.
+    """
+    try:
+        yield
+    except KEPT:
+        raise
+    except Exception as error:  # classes in the config may raise anything
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
+
+
+def check_optimizer(config: Config) -> None:
+    """Check that the optimizer is registered: mmengine's own error does not name it.
+
+    Raises:
+        UserError: If there is none of that name.
+    """
+    optimizer = (config.get('optim_wrapper') or {}).get('optimizer')
+    name = optimizer.get('type') if isinstance(optimizer, dict) else None
+    if isinstance(name, str) and OPTIMIZERS.get(name) is None:
+        scope = config.get('default_scope')
+        with building(config):
+            raise KeyError(f'{name} is not in the {scope}::optimizer registry')
+
+
+class Started(Hook):
+    """Records that the run has started."""
+
+    def __init__(self) -> None:
+        self.value = False
+
+    def before_run(self, runner: Runner) -> None:
+        self.value = True
+
+
+def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
+    """Call ``runner.train`` or ``runner.test``.
+
+    Raises:
+        UserError: If an object of the config cannot be built, or a data file cannot be read.
+    """
+    started = Started()
+    runner.register_hook(started)
+    try:
+        with without_formulas():
+            return job()
+    except KEPT as error:
+        lines = str(error).strip().splitlines()
+        if isinstance(error, UserError) and lines[0].startswith('Caught UserError in DataLoader'):
+            raise UserError(lines[-1].partition(': ')[2]) from error
+        raise
+    except Exception as error:
+        if started.value:
+            raise
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
+
+
+def name_unreadable(dataset: Any) -> None:
+    """Have the data sets in ``dataset`` name a file that their pipelines cannot use."""
+    for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
+        if inner is not None:
+            name_unreadable(inner)
+    if isinstance(dataset, BaseDataset):
+        dataset.prepare_data = partial(prepare, dataset)
+
+
+def prepare(dataset: BaseDataset, index: int) -> Any:
+    """An item of a data set.
+
+    Raises:
+        UserError: If a file cannot be used: the libraries' errors do not name it.
+    """
+    info = dataset.get_data_info(index)
+    check_files(info)
+    try:
+        return type(dataset).prepare_data(dataset, index)
+    except KEPT:
+        raise
+    except Exception as error:  # whatever decoders and transforms raise
+        frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
+        inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
+        path = info.get('seg_map_path' if '_load_seg_map' in inside else 'img_path')
+        raise UserError(
+            f'{path} or its annotation cannot be {"read" if inside else "prepared"} '
+            f'({reason(error)}): `mmeffvit check CONFIG --all` finds all such files'
+        ) from error
+
+
+def check_files(info: Mapping[str, Any]) -> None:
+    """Look at the image and the label map of an item, as far as their headers go.
+
+    Raises:
+        UserError: If one is a pipe or a device, which would be waited for, or they differ in size,
+            which a crop can hide.
+    """
+    paths = [path for path in map(info.get, FILES) if path and os.path.lexists(path)]
+    for path in paths:
+        if not is_regular(path):
+            raise UserError(f'{path} cannot be read: {IRREGULAR}')
+    sizes = list(map(header_size, paths)) if len(paths) > 1 else [None]
+    if None not in sizes and len(set(sizes)) > 1:
+        raise UserError(
+            f'{paths[0]} and its label map {paths[1]} differ in size: {sizes[0]} and {sizes[1]}, '
+            'height and width in pixels'
+        )
+
+
+def complete_annotations(evaluator: Evaluator) -> None:
+    """Add the fields to COCO annotations that pycocotools requires and many tools do not write.
+
+    These are ``info``, and ``iscrowd`` of every annotation.
+    """
+    for metric in evaluator.metrics:
+        truth = getattr(metric, '_coco_api', None)
+        if isinstance(getattr(truth, 'dataset', None), dict):
+            truth.dataset.setdefault('info', {})
+            for annotation in truth.dataset.get('annotations', ()):
+                annotation['iscrowd'] = annotation.get('iscrowd') or 0
+
+
+def restrict_annotations(evaluator: Evaluator, dataset: Any) -> None:
+    """Have COCO's metrics count the objects of the images in ``dataset`` only.
+
+    They would count those of the other images in the annotation file as missed.
+    """
+    ids = [dataset.get_data_info(i).get('img_id') for i in range(len(dataset))]
+    for metric in evaluator.metrics:
+        if getattr(metric, '_coco_api', None) is not None:
+            metric.img_ids = ids

@@ -1,0 +1,85 @@
+"""Draw predictions into an image, with OpenCV and Pillow only."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from .results import Detections, LabelMap, Result
+
+OPACITY = 0.5  # of masks and label maps over the image
+MIN_COLORS = 256  # of a random palette: labels without a name have a color, too
+FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has ASCII only
+
+
+def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.3) -> NDArray:
+    """Draw a prediction into a copy of its image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR.
+
+    Args:
+        image: The image.
+        result: Its detections or label map.
+        palette: (colors, 3), RGB by label.
+        score_thr: Lowest score of a detection that is drawn.
+    """
+    canvas = np.ascontiguousarray(image.clip(0, 255).astype(np.uint8))
+    if isinstance(result, LabelMap):
+        colors = np.ascontiguousarray(palette[result.labels % len(palette)][..., ::-1])
+        return cv2.addWeighted(canvas, 1 - OPACITY, colors, OPACITY, 0)
+    return draw_detections(canvas, result.above(score_thr), palette)
+
+
+def draw_detections(canvas: NDArray, found: Detections, palette: NDArray) -> NDArray:
+    """Draw boxes, names, scores and masks, the best on top: (H, W, 3) uint8 BGR -> the same."""
+    colors = palette[found.labels % len(palette)]  # RGB
+    line = max(round(max(canvas.shape[:2]) / 400), 1)
+    order = range(len(found))[::-1]
+    for i in order:
+        if found.masks is not None:
+            inside = found.masks[i]
+            mixed = canvas[inside] * (1 - OPACITY) + colors[i][::-1] * OPACITY
+            canvas[inside] = mixed.astype(np.uint8)
+        left, top, right, bottom = (round(float(value)) for value in found.boxes[i])
+        cv2.rectangle(canvas, (left, top), (right, bottom), colors[i][::-1].tolist(), line)
+    if not len(found):
+        return canvas
+    picture = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
+    pen, font = ImageDraw.Draw(picture), load_font(max(11 * line, 12))
+    for i in order:
+        text = f'{found.names[i]} {found.scores[i]:.2f}'
+        write(pen, text, found.boxes[i][:2], tuple(colors[i].tolist()), font)
+    return np.ascontiguousarray(np.asarray(picture)[..., ::-1])
+
+
+def write(
+    pen: ImageDraw.ImageDraw, text: str, corner: NDArray, color: tuple[int, ...], font: Any
+) -> None:
+    """Write text on a colored background, above the corner or below it if there is no space."""
+    _, _, width, height = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
+    left = min(max(round(float(corner[0])), 0), max(pen.im.size[0] - width, 0))
+    top = round(float(corner[1]))
+    top = top - height if top >= height else top
+    pen.rectangle((left, top, left + width, top + height), fill=color)
+    ink = (0, 0, 0) if sum(color) > 382 else (255, 255, 255)
+    pen.text((left + 1, top), text, fill=ink, font=font)
+
+
+@cache
+def load_font(size: int) -> Any:
+    """The font of matplotlib, which has Latin, Greek and Cyrillic letters, or Pillow's own."""
+    found = find_spec('matplotlib')
+    path = Path(found.origin).parent / FONT if found and found.origin else Path(FONT)
+    return ImageFont.truetype(path, size) if path.is_file() else ImageFont.load_default(size)
+
+
+def make_palette(colors: Sequence[Sequence[int]] | str | None, num_classes: int) -> NDArray:
+    """Colors as (N, 3) uint8 RGB; random ones if there are none, or only the name of a palette."""
+    if colors and not isinstance(colors, str):
+        return np.array(colors, dtype=np.uint8).reshape(-1, 3)
+    size = (max(num_classes, MIN_COLORS), 3)
+    return np.random.default_rng(0).integers(32, 256, size).astype(np.uint8)

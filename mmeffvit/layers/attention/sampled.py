@@ -1,0 +1,103 @@
+"""Separable self-attention on a part of the tokens, to save MACs."""
+
+import torch
+from torch import Tensor, nn
+
+from .patches import from_tokens, to_tokens
+
+SAMPLINGS = ('uniform', 'random', 'top')
+
+
+def choose_tokens(norms: Tensor, count: int, sampling: str) -> Tensor:
+    """Indices of ``count`` tokens on axis 1, in ascending order.
+
+    Args:
+        norms: The norms of the tokens, (B, T, ...).
+        count: Number of tokens to choose.
+        sampling: 'uniform' at equal distances, 'random', or 'top' by the norm.
+
+    Shape:
+        (B, T, ...) -> (B, count, ...).
+    """
+    if sampling == 'uniform':
+        index = torch.arange(count, device=norms.device) * norms.shape[1] // count
+        index = index.view(-1, *(1,) * (norms.ndim - 2))
+        return index.expand(norms.shape[0], -1, *norms.shape[2:])
+    scores = torch.rand_like(norms) if sampling == 'random' else norms
+    return scores.topk(count, dim=1).indices.sort(dim=1).values
+
+
+class SampledSelfAttention(nn.Module):
+    """Separable self-attention with pixel and patch sampling: appendix E of arXiv:2206.02680.
+
+    :class:`SeparableSelfAttention`, with the same weights, among m of the P pixels of each patch,
+    or pixels of n of the N patches, or both. Its MACs fall in proportion. Each patch has
+    its own m pixels, and the norm of a patch is that of all its pixels.
+
+    The paper does not say what tokens that are left out get: here their output is zero, so a
+    residual connection leaves them unchanged.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        patch_size: Side of a patch in feature pixels; P is its square.
+        pixels: m, from 1 to P; None for P.
+        patches: n / N, above 0 and at most 1; n is rounded, and at least 1.
+        sampling: 'uniform' takes tokens at equal distances, 'random' random ones in train mode and
+            uniform ones in eval mode, 'top' those with the largest L2 norms.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), with H and W multiples of ``patch_size``; at a cost linear in
+        the sampled tokens.
+
+    Raises:
+        ValueError: If an argument is not one of its choices.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        patch_size: int = 2,
+        *,
+        pixels: int | None = None,
+        patches: float = 1.0,
+        sampling: str = 'uniform',
+    ) -> None:
+        super().__init__()
+        if sampling not in SAMPLINGS:
+            raise ValueError(f'sampling is {sampling!r}; choose one of {SAMPLINGS}')
+        if pixels is not None and not 1 <= pixels <= patch_size**2:
+            raise ValueError(f'pixels is {pixels}; choose 1 to {patch_size**2}')
+        if not 0 < patches <= 1:
+            raise ValueError(f'patches is {patches}; choose a ratio above 0 and at most 1')
+        self.sizes = (1, channels, channels)
+        self.patch_size, self.sampling = patch_size, sampling
+        self.pixels, self.patches = pixels or patch_size**2, patches
+        self.qkv = nn.Conv2d(channels, sum(self.sizes), 1)
+        self.out = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = to_tokens(x, self.patch_size)  # (B, P, C, N)
+        sampling = self.sampling
+        if sampling == 'random' and not self.training:
+            sampling = 'uniform'
+        square = tokens.square()
+        pixels = choose_tokens(square.sum(dim=2), self.pixels, sampling).unsqueeze(2)
+        count = max(round(self.patches * tokens.shape[3]), 1)
+        patches = choose_tokens(square.sum(dim=(1, 2)), count, sampling)[:, None, None]
+        pixels = pixels.expand(-1, -1, x.shape[1], -1)  # (B, m, C, N)
+        patches = patches.expand(-1, *pixels.shape[1:3], -1)  # (B, m, C, n)
+        kept = tokens.gather(1, pixels).gather(3, patches)
+        mixed = self.mix(kept.flatten(0, 1).unsqueeze(3)).view(kept.shape)
+        mixed = torch.zeros_like(pixels, dtype=mixed.dtype).scatter(3, patches, mixed)
+        mixed = torch.zeros_like(tokens, dtype=mixed.dtype).scatter(1, pixels, mixed)
+        return from_tokens(mixed, self.patch_size, tuple(x.shape[2:]))
+
+    def mix(self, x: Tensor) -> Tensor:
+        """Separable self-attention of all tokens: (B m, C, n, 1) -> the same."""
+        query, key, value = self.qkv(x).split(self.sizes, dim=1)
+        scores = query.flatten(2).softmax(dim=-1)  # (B m, 1, n)
+        context = key.flatten(2) @ scores.transpose(1, 2)  # (B m, C, 1)
+        return self.out(value.relu() * context.unsqueeze(3))
+
+    def extra_repr(self) -> str:
+        return f'pixels={self.pixels}, patches={self.patches}, sampling={self.sampling!r}'

@@ -1,0 +1,254 @@
+"""Deformable convolutions of arXiv:1703.06211 and, with a mask, of arXiv:1811.11168.
+
+On a CPU, plain PyTorch takes half the time of torchvision's operator, and less for gradients.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .backend import has_torchvision, in_float32
+
+
+class Geometry(NamedTuple):
+    """Where the kernel is applied, each with a value per axis, vertical first."""
+
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+def deform_conv_forward(
+    input: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    output: Tensor,
+    columns: Tensor,
+    ones: Tensor,
+    **options: int,
+) -> None:
+    """Convolve pixels that are displaced by offsets.
+
+    Args:
+        input: Feature maps.
+        weight: Kernels.
+        offset: Displacements (y, x) of K positions of the kernel, for D groups of channels.
+        output: Receives the result.
+        columns: Not used.
+        ones: Not used.
+        options: Stride, padding, dilation; numbers of groups.
+
+    Shape:
+        (B, C, H, W), (O, C / groups, h, w), (B, D * K * 2, H', W') -> (B, O, H', W')
+    """
+    output.copy_(convolve(input, weight, offset, None, None, geometry_v1(options)))
+
+
+def deform_conv_backward_input(
+    input: Tensor,
+    offset: Tensor,
+    grad_output: Tensor,
+    grad_input: Tensor,
+    grad_offset: Tensor,
+    weight: Tensor,
+    columns: Tensor,
+    **options: int,
+) -> None:
+    """Write the gradients of maps and offsets; see :func:`deform_conv_forward`.
+
+    ``columns`` keeps the gradient of the kernels, which comes with them.
+    """
+    inputs = (input, weight, offset, None, None)
+    grads = gradients(inputs, grad_output, geometry_v1(options))
+    grad_input.copy_(grads[0])
+    columns.resize_(weight.shape).copy_(grads[1])
+    grad_offset.copy_(grads[2])
+
+
+def deform_conv_backward_parameters(
+    input: Tensor,
+    offset: Tensor,
+    grad_output: Tensor,
+    grad_weight: Tensor,
+    columns: Tensor,
+    ones: Tensor,
+    **options: int,
+) -> None:
+    """Write the gradient of the kernels; see :func:`deform_conv_forward`."""
+    if columns.shape == grad_weight.shape:
+        grad_weight.copy_(columns)
+        return
+    inputs = (input, torch.zeros_like(grad_weight), offset, None, None)
+    grad_weight.copy_(gradients(inputs, grad_output, geometry_v1(options))[1])
+
+
+def modulated_deform_conv_forward(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ones: Tensor,
+    offset: Tensor,
+    mask: Tensor,
+    output: Tensor,
+    columns: Tensor,
+    **options: int,
+) -> None:
+    """Convolve as :func:`deform_conv_forward`, with a factor per displaced pixel.
+
+    Args:
+        input: Feature maps.
+        weight: Kernels.
+        bias: One per output channel; read if the option ``with_bias`` is set.
+        ones: Not used.
+        offset: Displacements (y, x) of K positions of the kernel, for D groups of channels.
+        mask: One factor per displaced pixel.
+        output: Receives the result.
+        columns: Not used.
+        options: Stride, padding, dilation; numbers of groups; ``with_bias``.
+
+    Shape:
+        (B, C, H, W), (O, C / groups, h, w), (O,), (B, D * K * 2, H', W'), (B, D * K, H', W')
+        -> (B, O, H', W')
+    """
+    bias = bias if options['with_bias'] else None
+    output.copy_(convolve(input, weight, offset, mask, bias, geometry_v2(options)))
+
+
+def modulated_deform_conv_backward(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ones: Tensor,
+    offset: Tensor,
+    mask: Tensor,
+    columns: Tensor,
+    grad_input: Tensor,
+    grad_weight: Tensor,
+    grad_bias: Tensor,
+    grad_offset: Tensor,
+    grad_mask: Tensor,
+    grad_output: Tensor,
+    **options: int,
+) -> None:
+    """Write the gradients of :func:`modulated_deform_conv_forward`."""
+    bias = bias if options['with_bias'] else None
+    inputs = (input, weight, offset, mask, bias)
+    grads = gradients(inputs, grad_output, geometry_v2(options))
+    targets = (grad_input, grad_weight, grad_offset, grad_mask, grad_bias)
+    for target, grad in zip(targets, grads, strict=True):
+        if grad is not None:
+            target.copy_(grad)
+
+
+def geometry_v1(options: dict[str, int]) -> Geometry:
+    return Geometry(
+        stride=(options['dH'], options['dW']),
+        padding=(options['padH'], options['padW']),
+        dilation=(options['dilationH'], options['dilationW']),
+    )
+
+
+def geometry_v2(options: dict[str, int]) -> Geometry:
+    return Geometry(
+        stride=(options['stride_h'], options['stride_w']),
+        padding=(options['pad_h'], options['pad_w']),
+        dilation=(options['dilation_h'], options['dilation_w']),
+    )
+
+
+def gradients(
+    inputs: tuple[Tensor | None, ...], grad_output: Tensor, geometry: Geometry
+) -> list[Tensor | None]:
+    """Return the gradient of each input of :func:`convolve`, which is recomputed."""
+    leaves = [None if x is None else in_float32(x).detach().requires_grad_() for x in inputs]
+    with torch.enable_grad():
+        output = convolve(*leaves, geometry)
+    found = [leaf for leaf in leaves if leaf is not None]
+    grads = iter(torch.autograd.grad(output, found, grad_output.to(output.dtype)))
+    return [None if leaf is None else next(grads) for leaf in leaves]
+
+
+def convolve(
+    input: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    geometry: Geometry,
+) -> Tensor:
+    """Return a deformable convolution in float32."""
+    input, weight, offset = in_float32(input), in_float32(weight), in_float32(offset)
+    mask = None if mask is None else in_float32(mask)
+    bias = None if bias is None else in_float32(bias)
+    with torch.autocast(input.device.type, enabled=False):
+        if has_torchvision(input) and input.device.type != 'cpu':
+            from torchvision.ops import deform_conv2d
+
+            return deform_conv2d(input, offset, weight, bias, *geometry, mask)
+        return plain_convolve(input, weight, offset, mask, bias, geometry)
+
+
+def plain_convolve(
+    input: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    geometry: Geometry,
+) -> Tensor:
+    """Sample all displaced pixels, then multiply by the kernels."""
+    batch, channels = input.shape[:2]
+    kernel, size = weight.shape[2:], offset.shape[2:]
+    num_taps = kernel.numel()
+    offset = offset.view(batch, -1, num_taps, 2, *size)
+    position = offset + taps(kernel, size, geometry).to(offset)  # (B, D, K, 2, H', W')
+    sampled = bilinear(input, *position.unbind(dim=3))  # (B, D, K, H', W', C / D)
+    if mask is not None:
+        sampled = sampled * mask.view(batch, -1, num_taps, *size, 1)
+    columns = sampled.permute(0, 1, 5, 2, 3, 4)  # (B, D, C / D, K, H', W')
+    groups = channels // weight.shape[1]
+    columns = columns.reshape(batch, groups, weight.shape[1] * num_taps, size.numel())
+    output = weight.reshape(groups, weight.shape[0] // groups, -1) @ columns
+    output = output.reshape(batch, weight.shape[0], *size)
+    return output if bias is None else output + bias[:, None, None]
+
+
+def taps(kernel: torch.Size, size: torch.Size, geometry: Geometry) -> Tensor:
+    """Return the undisplaced positions (y, x) in the input.
+
+    Shape:
+        (K, 2, H', W')
+    """
+    axes = []
+    for length, steps, stride, padding, dilation in zip(kernel, size, *geometry, strict=True):
+        axes.append(torch.arange(length)[:, None] * dilation + torch.arange(steps) * stride)
+        axes[-1] -= padding
+    y = axes[0][:, None, :, None].expand(*kernel, *size)
+    x = axes[1][None, :, None, :].expand(*kernel, *size)
+    return torch.stack([y, x], dim=2).flatten(0, 1)
+
+
+def bilinear(maps: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Interpolate the pixels of D groups of channels; there are zeros around the maps.
+
+    Shape:
+        (B, C, H, W), (B, D, K, H', W'), (B, D, K, H', W') -> (B, D, K, H', W', C / D)
+    """
+    batch, groups = y.shape[:2]
+    height, width = maps.shape[2:]
+    pixels = maps.view(batch * groups, -1, height * width).transpose(1, 2).flatten(0, 1)
+    top, left = y.detach().floor(), x.detach().floor()
+    first = torch.arange(batch * groups, device=maps.device) * height * width
+    first = first.view(batch, groups, 1, 1, 1)
+    index, weight = [], []
+    for row, share_y in ((top, 1 - (y - top)), (top + 1, y - top)):
+        for column, share_x in ((left, 1 - (x - left)), (left + 1, x - left)):
+            inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            pixel = row.clamp(0, height - 1) * width + column.clamp(0, width - 1)
+            index.append(pixel.long() + first)
+            weight.append(share_y * share_x * inside)
+    index, weight = (torch.stack(parts, dim=-1).flatten(0, -2) for parts in (index, weight))
+    sampled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
+    return sampled.view(*y.shape, -1)

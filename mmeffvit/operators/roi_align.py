@@ -1,0 +1,231 @@
+"""RoIAlign of arXiv:1703.06870.
+
+A bin is a weighted sum of pixels, whose weights are products of one per axis. In plain PyTorch,
+``embedding_bag`` sums the pixels around the samples of each bin, and by the transposed matrix their
+gradients, on a CPU in half the time of torchvision's. Where maps are smaller than the matrix, as
+masks of objects are, ``A_y @ F @ A_x^T`` with the weights of all pixels is faster.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .backend import has_torchvision, in_float32
+
+MAX_WEIGHTS = 2**22  # weights in memory at the same time, of 12 bytes with their index
+
+
+class Options(NamedTuple):
+    """Keyword arguments of both directions.
+
+    Args:
+        aligned_height: Bins per region, vertically.
+        aligned_width: Bins per region, horizontally.
+        spatial_scale: Feature pixels per pixel of the image.
+        sampling_ratio: Samples per bin and axis; 0 takes one per feature pixel, rounded up.
+        pool_mode: 1 for the average.
+        aligned: Whether pixel centers are at half coordinates.
+    """
+
+    aligned_height: int
+    aligned_width: int
+    spatial_scale: float
+    sampling_ratio: int
+    pool_mode: int
+    aligned: bool
+
+
+def roi_align_forward(
+    input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor, **options: int
+) -> None:
+    """Average bilinear samples in every bin of every region.
+
+    Args:
+        input: Feature maps.
+        rois: (image index, x1, y1, x2, y2), in pixels of the image.
+        output: Receives the averages.
+        argmax_y: For maximum pooling only.
+        argmax_x: For maximum pooling only.
+        options: See :class:`Options`.
+
+    Shape:
+        (B, C, H, W), (N, 5) -> (N, C, aligned_height, aligned_width)
+
+    Raises:
+        NotImplementedError: For maximum pooling.
+    """
+    how = average(options)
+    maps, rois = in_float32(input), rois.to(in_float32(input).dtype)
+    if has_torchvision(maps):
+        scale, size = how.spatial_scale, (how.aligned_height, how.aligned_width)
+        output.copy_(
+            torch.ops.torchvision.roi_align(
+                maps, rois, scale, *size, how.sampling_ratio, how.aligned
+            )
+        )
+        return
+    pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)  # (B * H * W, C)
+    for part in split(rois, maps.shape, how):
+        if maps[0].numel() < part.num_weights:
+            y, x = part.matrices(maps.shape[2:])
+            pooled = y[:, None] @ maps[part.images] @ x[:, None].transpose(2, 3)
+        else:
+            index, weight = part.weights(maps.shape[2:])
+            pooled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
+            pooled = pooled.view(len(part.chosen), *part.size, -1).permute(0, 3, 1, 2)
+        output[part.chosen] = pooled.to(output)
+
+
+def roi_align_backward(
+    grad_output: Tensor,
+    rois: Tensor,
+    argmax_y: Tensor,
+    argmax_x: Tensor,
+    grad_input: Tensor,
+    **options: int,
+) -> None:
+    """Write the gradient of the feature maps into ``grad_input``; see :func:`roi_align_forward`."""
+    how = average(options)
+    grad, rois = in_float32(grad_output), rois.to(in_float32(grad_output).dtype)
+    shape = grad_input.shape
+    if has_torchvision(grad) and grad.device.type != 'cpu':
+        scale, size = how.spatial_scale, (how.aligned_height, how.aligned_width)
+        grad_input.copy_(
+            torch.ops.torchvision._roi_align_backward(
+                grad, rois, scale, *size, *shape, how.sampling_ratio, how.aligned
+            )
+        )
+        return
+    total = grad.new_zeros(shape[0] * shape[2] * shape[3], shape[1])
+    for part in split(rois, shape, how):
+        bins = grad[part.chosen].permute(0, 2, 3, 1).flatten(0, 2)
+        total += sum_transposed(*part.weights(shape[2:]), bins, len(total))
+    grad_input.copy_(total.view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2))
+
+
+def average(options: dict[str, int]) -> Options:
+    how = Options(**options)
+    if how.pool_mode != 1:
+        raise NotImplementedError(
+            "mmcv operator 'roi_align' with pool_mode='max' is not among those that mmeffvit "
+            'provides: install a compiled mmcv'
+        )
+    return how
+
+
+class Part(NamedTuple):
+    """Weights per axis, vertical first, of n regions of about the same size.
+
+    Args:
+        chosen: Their indices.
+        images: Their images.
+        pixels: Per axis, the pixels left and right of every sample, (n, bins, 2 * samples).
+        shares: Their weights.
+    """
+
+    chosen: Tensor
+    images: Tensor
+    pixels: tuple[Tensor, Tensor]
+    shares: tuple[Tensor, Tensor]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.shares[0].shape[1], self.shares[1].shape[1]
+
+    @property
+    def num_weights(self) -> int:
+        """Weights per region."""
+        return self.shares[0][0].numel() * self.shares[1][0].numel()
+
+    def weights(self, num_pixels: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """Return the indices and the weights of pixels in each bin, twice (n * bins, K)."""
+        (y, x), (share_y, share_x) = self.pixels, self.shares
+        y = y + self.images[:, None, None] * num_pixels[0]
+        index = y[:, :, None, :, None] * num_pixels[1] + x[:, None, :, None, :]
+        weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
+        return index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
+
+    def matrices(self, num_pixels: tuple[int, int]) -> list[Tensor]:
+        """Return the weights of all pixels per axis, (n, bins, pixels)."""
+        return [
+            share.new_zeros(*share.shape[:2], count).scatter_add_(2, pixels, share)
+            for pixels, share, count in zip(self.pixels, self.shares, num_pixels, strict=True)
+        ]
+
+
+def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
+    """Yield regions with their weights, at most ``MAX_WEIGHTS`` at a time."""
+    size = (how.aligned_height, how.aligned_width)
+    edges = rois[:, 1:] * how.spatial_scale - (0.5 if how.aligned else 0)
+    start, length = edges[:, [1, 0]], edges[:, [3, 2]] - edges[:, [1, 0]]  # vertical first
+    if not how.aligned:
+        length = length.clamp(min=1)
+    step = length / length.new_tensor(size)
+    samples = torch.full_like(step, how.sampling_ratio) if how.sampling_ratio > 0 else step.ceil()
+    order = samples.amax(dim=1).argsort(descending=True)
+    most = samples.amax(dim=1)[order].clamp(min=1).long().tolist()
+    at = 0
+    while at < len(most):
+        batch = max(1, MAX_WEIGHTS // (size[0] * size[1] * (2 * most[at]) ** 2))
+        chosen = order[at : at + batch]
+        axes = [
+            axis_weights(
+                *(values[chosen, axis] for values in (start, step, samples)),
+                size[axis],
+                most[at],
+                shape[2 + axis],
+            )
+            for axis in range(2)
+        ]
+        yield Part(chosen, rois[chosen, 0].long(), *zip(*axes, strict=True))
+        at += batch
+
+
+def axis_weights(
+    start: Tensor, step: Tensor, samples: Tensor, num_bins: int, most: int, num_pixels: int
+) -> tuple[Tensor, Tensor]:
+    """Return the pixels left and right of every sample along an axis, and their weights.
+
+    Args:
+        start: First edge of each region, in feature pixels.
+        step: Size of its bins.
+        samples: Samples per bin, at most ``most``.
+        num_bins: Bins per region.
+        most: Samples that are computed; those above ``samples`` have no weight.
+        num_pixels: Size of the feature map.
+
+    Shape:
+        (n,), (n,), (n,) -> (n, num_bins, 2 * most), (n, num_bins, 2 * most)
+    """
+    start, step, samples = (values[:, None, None] for values in (start, step, samples))
+    bins = torch.arange(num_bins, device=start.device)[:, None]
+    number = torch.arange(most, device=start.device)
+    count = samples.clamp(min=1)
+    position = start + bins * step + (number + 0.5) * step / count
+    share = ((number < samples) & (position >= -1) & (position <= num_pixels)) / count
+    position = position.clamp(0, num_pixels - 1)
+    left = position.floor()
+    to_right = position - left
+    left = left.long()
+    right = (left + 1).clamp(max=num_pixels - 1)
+    return torch.cat([left, right], dim=2), torch.cat([(1 - to_right) * share, to_right * share], 2)
+
+
+def sum_transposed(index: Tensor, weight: Tensor, rows: Tensor, num_rows: int) -> Tensor:
+    """Multiply ``rows`` by the transpose of the sparse matrix that ``embedding_bag`` applies.
+
+    Shape:
+        (R, K), (R, K), (R, C) -> (num_rows, C)
+    """
+    columns, order = index.flatten().sort()
+    begin = torch.searchsorted(columns, torch.arange(num_rows, device=index.device))
+    return F.embedding_bag(
+        order // index.shape[1],
+        rows,
+        begin,
+        per_sample_weights=weight.flatten()[order],
+        mode='sum',
+    )

@@ -1,0 +1,56 @@
+"""A function that is called once another package has been imported."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+
+def when_imported(package: str, function: Callable[[], None]) -> None:
+    """Call ``function`` at once if ``package`` is imported, otherwise as soon as it is.
+
+    Args:
+        package: A top-level package; it may not be installed.
+        function: Called once, after the package has been initialized.
+    """
+    if sys.modules.get(package) is not None:
+        function()
+    else:
+        sys.meta_path.insert(0, _Finder(package, function))
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, package: str, function: Callable[[], None]) -> None:
+        self.package, self.function = package, function
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != self.package:
+            return None
+        sys.meta_path.remove(self)  # the other finders answer
+        try:
+            spec = find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads a package with its own loader, which the package keeps."""
+
+    def __init__(self, loader: Loader, finder: _Finder) -> None:
+        self.loader, self.finder = loader, finder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        sys.meta_path.remove(self.finder)
+        self.finder.function()

@@ -1,0 +1,90 @@
+"""Ctrl-C and SIGTERM: at once, by an exception, or after a step that must not be cut."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# a variable of processes whose parent prints that they were interrupted
+PARENT_REPORTS = 'MMEFFVIT_PARENT_REPORTS'
+REPEATED = 2.0  # seconds: torchrun passes on a signal that the terminal sends to all processes
+
+
+class Interrupted(KeyboardInterrupt):
+    """Raised by Ctrl-C and SIGTERM, so that both have the same cleanup.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def reports() -> bool:
+    """Whether this process prints that it was interrupted: one of several that train together."""
+    return PARENT_REPORTS not in os.environ and not int(os.environ.get('RANK', 0))
+
+
+@contextmanager
+def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Handle both signals by a function; outside the main thread, leave them as they are."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def exit_at_once(number: int, frame: FrameType | None = None) -> None:
+    """End while packages are imported: there is nothing to clean up, and exceptions may be lost."""
+    if reports():
+        os.write(sys.__stderr__.fileno(), b'interrupted\n')
+    os._exit(128 + number)
+
+
+class Raiser:
+    """Handler that raises :class:`Interrupted`; forked processes end without a message.
+
+    Attributes:
+        number: The last signal that was received; 0 if none was.
+    """
+
+    def __init__(self) -> None:
+        self.owner, self.number, self.time, self.is_ending = os.getpid(), 0, -REPEATED, False
+
+    def __call__(self, number: int, frame: FrameType | None = None) -> None:
+        if os.getpid() != self.owner:
+            os._exit(0)  # for other codes, torch raises an error in the parent of a loader process
+        is_repeated = time.monotonic() - self.time < REPEATED
+        self.number, self.time = number, time.monotonic()
+        # torch would raise an error for each of its loader processes that ends by the same signal
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if not (is_repeated or self.is_ending):
+            raise Interrupted(number)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Let a step finish before Ctrl-C or SIGTERM ends the program.
+
+    For writing files from C++, which an exception of Python can abort.
+    """
+    received: list[int] = []
+    try:
+        with handled(lambda number, frame: received.append(number)):
+            yield
+    finally:
+        if received:
+            signal.raise_signal(received[0])

@@ -1,0 +1,87 @@
+"""Schemas of files from anybody: a table of keys, types and ranges per kind of file."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from mmeffvit.errors import UserError
+
+from .text import name_fault
+
+MAX_NAMES = 100_000
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value of a file; the keys above it are dicts.
+
+    Args:
+        key: Dotted keys that lead to it.
+        is_valid: Returns whether a value other than None is valid.
+        requirement: What it must be, in words.
+        required: It must be there and not be None.
+    """
+
+    key: str
+    is_valid: Callable[[Any], bool]
+    requirement: str
+    required: bool = False
+
+
+def check_fields(
+    content: Any, fields: Iterable[Field], source: object, error: type[UserError] = UserError
+) -> None:
+    """Check the values of a file.
+
+    Raises:
+        UserError: If one is invalid, or a required one is missing; ``error`` is its class.
+    """
+    for field in fields:
+        value = content
+        for part in field.key.split('.'):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None and not field.required:
+            continue
+        if value is None:
+            raise error(f'{source}: it lacks {field.key}, {field.requirement}')
+        if not field.is_valid(value):
+            raise error(f'{source}: {field.key} is {value!r:.80}; it must be {field.requirement}')
+
+
+def is_dict(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -inf < value < inf
+
+
+def integer_from(minimum: int, maximum: float = inf) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and minimum <= value <= maximum
+
+
+def number_from(minimum: float, maximum: float) -> Callable[[Any], bool]:
+    return lambda value: is_number(value) and minimum <= value <= maximum
+
+
+def are_names(value: Any) -> bool:
+    """Whether these are names of classes."""
+    return is_list(value) and len(value) <= MAX_NAMES and not any(map(name_fault, value))
+
+
+def is_palette(value: Any) -> bool:
+    """Whether it is a list of colors, of three integers from 0 to 255 each."""
+    return is_list(value) and len(value) <= MAX_NAMES and all(map(_is_color, value))
+
+
+def _is_color(value: Any) -> bool:
+    return is_list(value) and len(value) == 3 and all(map(integer_from(0, 255), value))

@@ -1,0 +1,243 @@
+"""From a config, a saved model or a run, and a checkpoint, to a model."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.logging import print_log
+from mmengine.registry import DefaultScope
+from torch import nn
+
+from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
+from mmeffvit.checks.run import check_classes, load_checked
+from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.datasets import build_unread, eval_dataset
+from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import SUFFIXES
+
+from .hub import (
+    as_colors,
+    config_of_saved,
+    described_by_weights,
+    differences,
+    holds_model,
+    nearest_config,
+    read_folder,
+    values_in,
+)
+from .metafile import read_models
+from .runs import best_checkpoint, config_of, is_run, values_of_config
+from .weights import weights_of
+
+CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
+HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
+EXPORTED = 'an exported file, which `mmeffvit predict`, `quantize`, `web` and `profile` take'
+KINDS = {
+    **dict.fromkeys(('.onnx', '.xml', '.tflite', '.pte', '.param', '.mlpackage'), EXPORTED),
+    **dict.fromkeys(SUFFIXES, 'an image'),
+    **dict.fromkeys(('.mp4', '.avi', '.mov', '.mkv', '.webm'), 'a video'),
+    **dict.fromkeys(('.zip', '.tar', '.gz'), 'an archive'),
+    **dict.fromkeys(('.txt', '.csv', '.log', '.md'), 'a text'),
+}
+PIPELINE = 'test_dataloader.dataset.pipeline'
+
+
+@dataclass(frozen=True)
+class Source:
+    """A config, and the weights that lie with it.
+
+    Args:
+        target: As it was given.
+        config: The config.
+        saved: The weights of a saved model.
+        run: The work dir of a run.
+    """
+
+    target: str
+    config: Config
+    saved: Path | Checkpoint | None = None
+    run: Path | None = None
+
+    @cached_property
+    def own(self) -> Checkpoint | None:
+        """The weights of the saved model, or the best ones of the run."""
+        if self.saved is not None:
+            return open_checkpoint(self.saved)
+        return best_checkpoint(self.run) if self.run is not None else None
+
+    def open_weights(self, given: str | Path | Checkpoint | None = None) -> Checkpoint:
+        """The given checkpoint, else the own one, else the one that is released.
+
+        Raises:
+            UserError: If there is none.
+            CheckpointError: If it cannot be read.
+        """
+        return open_checkpoint(given or self.own or weights_of(self.target))
+
+
+def find_source(
+    target: str, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
+) -> Source:
+    """Find a config by its path or name, or that of a saved model, a run or a checkpoint.
+
+    Args:
+        target: A config, the name of one of ours, a saved model as a folder or as
+            ``hf://OWNER/NAME``, the work dir of a run, or a checkpoint of a run or of a released
+            model.
+        options: Dotted keys and values that override the config's.
+        scopes: Packages that it may be written for.
+
+    Raises:
+        UserError: If there is none, it is for another package, or the package does not work here.
+        CheckpointError: If a file of a saved model cannot be found or downloaded.
+    """
+    check_kind(target)
+    if Path(target).suffix in CHECKPOINTS:
+        return source_of_checkpoint(target, options or {}, scopes)
+    if not is_folder(target):
+        return Source(target, open_config(target, options, scopes))
+    if not holds_model(target) and is_run(Path(target)):
+        config = open_config(config_of(Path(target)), options, scopes)
+        return Source(target, config, run=Path(target))
+    content, weights = read_folder(target)
+    return Source(target, config_of_saved(target, content, options, scopes), saved=weights)
+
+
+def check_kind(target: str) -> None:
+    """Name a file that is of another kind than a config, a model or a checkpoint.
+
+    Raises:
+        UserError: If it is one, or does not exist.
+    """
+    path = Path(target)
+    suffix = path.suffix.lower()
+    if '://' in target or suffix not in (*KINDS, *CHECKPOINTS):
+        return
+    if not path.exists():
+        raise UserError(f'{target!r} does not exist')
+    if suffix in KINDS:
+        raise UserError(f'{target!r} is {KINDS[suffix]}; give {HANDLES}')
+
+
+def holds_weights(target: str) -> bool:
+    """Whether a target of the command line has weights of its own, so that none follow."""
+    return Path(target).suffix in CHECKPOINTS or is_model(target)
+
+
+def source_of_checkpoint(
+    target: str, options: Mapping[str, Any], scopes: Collection[str]
+) -> Source:
+    """The config beside a checkpoint of a run, else that inside it, else that of its weights.
+
+    The config inside is not run, as it could be a program: it must differ in numbers alone from one
+    of ours.
+
+    Raises:
+        UserError: If there is none.
+    """
+    folder = Path(target).parent
+    if '://' not in target and is_run(folder):
+        return Source(target, open_config(config_of(folder), options, scopes), saved=Path(target))
+    checkpoint = open_checkpoint(target)
+    values = values_of_config(checkpoint.meta.get('cfg'))
+    if values is None:
+        content = described_by_weights(target, checkpoint)
+        return Source(target, config_of_saved(target, content, options, scopes), saved=checkpoint)
+    stem = Path(str(values.get('work_dir'))).name  # often that of the config, which is tried first
+    config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
+    try:
+        name, numbers = nearest_config(config)
+        pipelines = (
+            eval_dataset(each)['pipeline'] for each in (load_config(own_configs()[name]), config)
+        )
+        resizing = differences(*(dict(values_in(pipeline, PIPELINE)) for pipeline in pipelines))
+    except (UserError, KeyError, AttributeError):
+        resizing = None
+    if resizing is None:
+        raise UserError(
+            f'the config inside {target} is none of ours with other numbers: give its own, as in '
+            f'CONFIG {target}'
+        )
+    meta = checkpoint.dataset_meta
+    content = dict(name=name, cfg_options=numbers, classes=list(meta.get('classes') or ()),
+                   palette=as_colors(meta.get('palette')))  # fmt: skip
+    sizes = {key: tuple(v) if isinstance(v, list) else v for key, v in resizing.items()}
+    opened = config_of_saved(target, content, {**sizes, **options}, scopes)
+    return Source(target, opened, saved=checkpoint)
+
+
+def is_folder(name: str) -> bool:
+    """Whether a target stands for a saved model or a run.
+
+    Other folders may have the name of a model, such as those of its runs.
+    """
+    return is_model(name) or (Path(name).is_dir() and name not in read_models())
+
+
+def is_model(name: str) -> bool:
+    """Whether weights lie with a config in a folder: that of a saved model, or of a run."""
+    return holds_model(name) or is_run(Path(name))
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model of mmdet, mmseg or mmpretrain with its weights.
+
+    Args:
+        model: The model, in training mode.
+        config: Its config.
+        checkpoint: What its weights come from; None for initial ones.
+        dataset: The config's test data set, not loaded; None if it has none.
+    """
+
+    model: nn.Module
+    config: Config
+    checkpoint: Checkpoint | None
+    dataset: BaseDataset | None
+
+    @property
+    def dataset_meta(self) -> dict[str, Any]:
+        """Classes and palette: those of the checkpoint, else those of the data."""
+        saved = self.checkpoint.dataset_meta if self.checkpoint else {}
+        return {**(getattr(self.dataset, 'metainfo', None) or {}), **saved}
+
+
+def open_model(
+    source: Source,
+    checkpoint: Checkpoint | None,
+    *,
+    check: bool = True,
+    new_classes: bool = False,
+) -> OpenModel:
+    """Build the model of a source and load a checkpoint; the default scope is unchanged.
+
+    Args:
+        source: See :func:`find_source`.
+        checkpoint: See :meth:`Source.open_weights`; None leaves the initial weights.
+        check: Reject data and a checkpoint of other classes than the model's.
+        new_classes: Layers for another number of classes than in the checkpoint start fresh.
+
+    Raises:
+        UserError: If the model cannot be built, or classes differ.
+        CheckpointError: If the weights do not fit.
+    """
+    config = source.config
+    with DefaultScope.overwrite_default_scope(config.default_scope):
+        settings = eval_dataset(config)
+        dataset = build_unread(settings) if settings else None
+        model = build_model(own_model_config(config))
+        if check:
+            check_classes(model, dataset, 'test')
+        if checkpoint is None:
+            model.init_weights()
+        elif check:
+            load_checked(model, checkpoint, dataset)
+        else:
+            report = load_into(model, checkpoint, new_classes=new_classes)
+            print_log(str(report), logger='current')
+    return OpenModel(model, config, checkpoint, dataset)

@@ -1,0 +1,103 @@
+"""Work dirs of runs: their checkpoints and their config."""
+
+import ast
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from mmengine.logging import print_log
+
+from mmeffvit.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.checkpoints.checkpoint import require_run
+from mmeffvit.errors import CheckpointError, UserError
+
+
+def saved_checkpoints(work_dir: Path) -> list[Path]:
+    """``epoch_N.pth`` and ``iter_N.pth`` in ``work_dir``, latest first."""
+    steps = {}
+    for path in work_dir.glob('*.pth'):
+        match = re.fullmatch(r'(?:epoch|iter)_(\d+)', path.stem)
+        if match:
+            steps[path] = int(match[1])
+    return sorted(steps, key=steps.__getitem__, reverse=True)
+
+
+def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Checkpoint | None:
+    """The latest valid checkpoint in ``work_dir``, or None.
+
+    Later ones are reported with the reason why they are not valid.
+
+    Args:
+        work_dir: Where a run saved ``epoch_N.pth`` or ``iter_N.pth``.
+        to_resume: Require everything that resuming needs; otherwise weights are enough.
+    """
+    for path in saved_checkpoints(work_dir):
+        try:
+            checkpoint = open_checkpoint(path)
+            if to_resume:
+                require_run(checkpoint)
+        except CheckpointError as error:
+            print_log(f'{error}. Trying the one before.', logger='current', level=logging.WARNING)
+        else:
+            return checkpoint
+    return None
+
+
+def best_checkpoint(work_dir: Path) -> Checkpoint:
+    """The checkpoint with the best metric, else the latest.
+
+    Raises:
+        UserError: If there is none.
+    """
+    best = sorted(work_dir.glob('best_*.pth'), key=lambda path: path.stat().st_mtime)
+    found = open_checkpoint(best[-1]) if best else latest_checkpoint(work_dir, to_resume=False)
+    if found is None:
+        raise UserError(f'no checkpoint in {work_dir}')
+    return found
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run has saved its config and a checkpoint in a folder."""
+    return all(any(folder.glob(pattern)) for pattern in ('*.py', '*.pth'))
+
+
+def config_of(work_dir: Path) -> Path:
+    """The config that a run has saved in its work dir.
+
+    Raises:
+        UserError: If there are several.
+    """
+    found = sorted(work_dir.glob('*.py'))
+    if len(found) > 1:
+        names = ', '.join(path.name for path in found)
+        raise UserError(f'{work_dir} has the configs of several runs: give one of {names}')
+    return found[0]
+
+
+def values_of_config(text: Any) -> dict[str, Any] | None:
+    """The values of a config that assigns literals alone; None for any other, which is not run."""
+    try:
+        lines = ast.parse(text).body
+        return {line.targets[0].id: _literal(line.value) for line in lines}
+    except (TypeError, SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+        return None
+
+
+def _literal(node: ast.expr) -> Any:
+    """The value of a literal, including ``dict(key=...)``.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if isinstance(node, ast.Call):
+        if getattr(node.func, 'id', '') != 'dict' or node.args:
+            raise ValueError(ast.unparse(node))
+        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
+    if isinstance(node, ast.Dict):
+        keys = map(_literal, node.keys)
+        return dict(zip(keys, map(_literal, node.values), strict=True))
+    if isinstance(node, ast.List | ast.Tuple):
+        values = map(_literal, node.elts)
+        return list(values) if isinstance(node, ast.List) else tuple(values)
+    return ast.literal_eval(node)

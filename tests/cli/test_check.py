@@ -1,0 +1,40 @@
+"""`mmeffvit check` of data sets, as `mmeffvit train` would be given."""
+
+import pytest
+
+from tests.conftest import ROOT, run_command_here
+from tests.data.sets import write_yolo
+
+
+@pytest.fixture
+def bolts(tmp_path):
+    return write_yolo(tmp_path / 'bolts', 4, 2)
+
+
+@pytest.mark.parametrize('target', ['', 'data.yaml'])
+def test_a_data_set_without_faults_is_summarized(bolts, target):
+    before = sorted(bolts.rglob('*'))
+    run = run_command_here('check', bolts / target)
+    assert run.returncode == 0, run.stdout
+    assert 'YOLO, 4 classes' in run.stdout
+    assert run.stdout.strip().endswith('nothing is broken')
+    assert sorted(bolts.rglob('*')) == before
+
+
+def test_faults_are_listed_with_file_line_and_fix(bolts):
+    labels = bolts / 'labels' / 'train' / 'train_0.txt'
+    labels.write_text('9 0.5 0.5 0.2 0.2\n')
+    run = run_command_here('check', bolts)
+    assert run.returncode == 1
+    assert f'{labels}, line 1: 9' in run.stdout
+    assert 'number classes from 0' in run.stdout
+    assert run.stdout.strip().endswith('class numbers without a name')
+
+
+def test_options_of_the_other_target_are_rejected(bolts):
+    run = run_command_here('check', bolts, '--num-images', 3)
+    assert run.returncode == 2
+    assert 'is a data set, for which --num-images does nothing' in run.stdout
+    run = run_command_here('check', ROOT / 'configs' / 'retinanet_shvit_s4.py', '--format', 'coco')
+    assert run.returncode == 2
+    assert 'is a config, for which --format does nothing' in run.stdout

@@ -1,0 +1,121 @@
+"""The console of a run: what was found, a line per epoch, the result; the rest is in files."""
+
+import io
+import re
+
+import pytest
+import torch
+from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.runner import Runner
+from rich.console import Console
+from torch import Tensor, nn
+
+from mmeffvit.cli.console import RunConsole, summary
+from mmeffvit.utils.text import duration
+from tests.conftest import run_command_here
+
+EPOCH = re.compile(r'^epoch \d/3  loss \S+  \S+ images/s  box AP \S+ \(best \S+\)', re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_three_epochs_print_fewer_than_40_lines(shapes, tmp_path):
+    done = run_command_here(
+        'train', shapes, '--model', 'maskrcnn_swiftformer_xs_shapes', '--weights', 'none',
+        '--epochs', 3, '--processes', 1, '--export', 'none', '--work-dir', tmp_path / 'run',
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) < 40, done.stdout
+    assert len(EPOCH.findall(done.stdout)) == 3
+    assert not re.search(r'mmengine - |Warning|creating index', done.stdout)
+    assert 'trained from random weights' in done.stdout
+    # nothing is lost
+    assert 'creating index' in (tmp_path / 'run' / 'run' / 'console.log').read_text()
+
+
+class Model(nn.Module):
+    """Learns nothing, in the interface of mmengine's runner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def train_step(self, data: dict, optim_wrapper: object) -> dict[str, Tensor]:
+        return dict(loss=torch.tensor(0.5))
+
+    def val_step(self, data: dict) -> list[Tensor]:
+        return [self.weight]
+
+
+class RisingAndFalling(BaseMetric):
+    """An AP of 10, 30 and 20 %."""
+
+    default_prefix = 'coco'
+    values = (0.1, 0.3, 0.2)
+    count = 0
+
+    def process(self, data_batch: object, data_samples: object) -> None:
+        self.results.append(None)
+
+    def compute_metrics(self, results: list) -> dict[str, float]:
+        self.count += 1
+        return dict(bbox_mAP=self.values[self.count - 1])
+
+
+def run(tmp_path, console: RunConsole, train_cfg: dict) -> None:
+    data = [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(8)]
+    loader = dict(dataset=data, sampler=dict(type='DefaultSampler'), batch_size=4, num_workers=0)
+    runner = Runner(
+        Model(),
+        str(tmp_path),
+        train_dataloader=loader,
+        train_cfg=train_cfg,
+        optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1)),
+        val_dataloader=loader,
+        val_cfg={},
+        val_evaluator=Evaluator(RisingAndFalling()),
+        experiment_name=tmp_path.name,
+        default_scope='mmengine',
+    )
+    runner.register_hook(console)
+    runner.train()
+
+
+@pytest.mark.parametrize(
+    ('train_cfg', 'progress'),
+    [
+        (dict(by_epoch=True, max_epochs=3), ('epoch 1/3', 'epoch 2/3', 'epoch 3/3')),
+        (dict(by_epoch=False, max_iters=6, val_interval=2), ('step 2/6', 'step 4/6', 'step 6/6')),
+    ],
+)
+def test_every_validation_has_a_line_with_the_best(train_cfg, progress, tmp_path):
+    stream = io.StringIO()
+    run(tmp_path, RunConsole(stream), train_cfg)
+    log, *lines = stream.getvalue().splitlines()
+    assert log.startswith('log: ')
+    for line, start, metric in zip(
+        lines, progress, ('10.0 (best 10.0)', '30.0 (best 30.0)', '20.0 (best 30.0)'), strict=True
+    ):
+        assert line.startswith(f'{start}  loss 0.5  ')
+        assert line.endswith(f'box AP {metric}')
+
+
+def test_a_terminal_has_a_live_line_that_is_gone_at_the_end(tmp_path):
+    console = RunConsole()
+    stream = io.StringIO()
+    console.console = Console(file=stream, force_terminal=True, width=100)
+    run(tmp_path, console, dict(by_epoch=True, max_epochs=3))
+    assert console.live is None
+    shown = stream.getvalue()
+    assert 'validating, ' in shown
+    assert shown.count('box AP') == 3
+
+
+def test_the_summary_names_what_papers_report_else_all():
+    assert summary({'coco/bbox_mAP': 0.412, 'coco/bbox_mAP_50': 0.6}, 'm') == 'm: box AP 41.2 %'
+    assert summary({'pascal/mAP': 0.5}, 'm') == 'm: pascal/mAP 0.5'
+
+
+@pytest.mark.parametrize(('seconds', 'text'), [(7.4, '7 s'), (600, '10 min'), (7500, '2 h 05 min')])
+def test_durations_have_two_units_at_most(seconds, text):
+    assert duration(seconds) == text

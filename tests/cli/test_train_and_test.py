@@ -1,0 +1,178 @@
+"""The tools as a user runs them: a whole job, and mistakes that end in one message."""
+
+import json
+import pickle
+import re
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mmeffvit.checkpoints.read import read_content
+from mmeffvit.errors import UserError
+from tests.conftest import ROOT, run_command, run_command_here
+
+SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
+FAST = [
+    'train_cfg.max_epochs=1',
+    'train_dataloader.batch_size=4',
+    'default_hooks.logger.interval=1',
+]
+
+
+@pytest.fixture(scope='module')
+def trained(shapes, tmp_path_factory) -> Path:
+    work_dir = tmp_path_factory.mktemp('trained')
+    run = run_command(
+        'train', SHAPES, '--work-dir', work_dir, '--seed', 0, '--deterministic',
+        '--auto-scale-lr', '--verbose', '--cfg-options', f'data_root={shapes}/', *FAST,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert re.search(r'Epoch\(train\).*eta: ', run.stdout)
+    fraction = re.search(r'coco/bbox_mAP: ([\d.]+)', run.stdout)[1]
+    assert f'as in papers: box AP {100 * float(fraction):.1f} %, mask AP ' in run.stdout
+    # batch size 4 with a recipe for 8: half the learning rate
+    assert re.search(r'batch size of 8 and the current batch size is 4.*by 0\.5', run.stdout)
+    return work_dir
+
+
+def run_test(
+    config: Path, checkpoint: Path, shapes: Path, *arguments: object, run=run_command_here
+):
+    return run('test', config, checkpoint, *arguments, '--cfg-options', f'data_root={shapes}/')
+
+
+@pytest.mark.slow
+def test_testing_writes_metrics_pictures_and_predictions(trained, shapes, tmp_path):
+    run = run_test(
+        SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path,
+        '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures', run=run_command,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert re.search(r': box AP [\d.]+ %, mask AP [\d.]+ %\n', run.stdout)
+    assert len(list((tmp_path / 'pictures').glob('*.png'))) == 4
+    found = pickle.loads((tmp_path / 'found.pkl').read_bytes())
+    assert len(found) == 4
+    assert set(found[0]['pred_instances']) >= {'bboxes', 'scores', 'labels', 'masks'}
+    assert not list(tmp_path.glob('*.partial*'))
+
+
+@pytest.mark.slow
+def test_tta_merges_flipped_masks(trained, shapes, tmp_path):
+    run = run_test(SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path, '--tta')
+    assert run.returncode == 0, run.stdout
+    assert re.search(r', mask AP [\d.]+ %\n', run.stdout)
+
+
+def assert_one_message(run, *parts: str) -> None:
+    assert run.returncode == 2, run.stdout
+    assert 'Traceback' not in run.stdout, run.stdout
+    (message,) = [line for line in run.stdout.splitlines() if line.startswith('error: ')]
+    for part in parts:
+        assert part in message, message
+
+
+@pytest.mark.slow
+def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
+    arguments = (SHAPES, '--work-dir', tmp_path, '--cfg-options', 'data_root=nowhere/')
+    run = run_command('train', *arguments)
+    path = 'nowhere/annotations/instances_train2017.json'
+    assert_one_message(run, path, 'annotation file', 'DATA_ROOT', 'data_root=')
+    with pytest.raises(UserError, match='annotation file'):  # Python prints the traceback
+        run_command_here('train', *arguments, '--debug')
+
+
+@pytest.mark.slow
+def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
+    train = partial(run_command_here, 'train')
+    data = ['--cfg-options', f'data_root={shapes}/']
+    work = ['--work-dir', tmp_path]
+    assert_one_message(train('no.py', *work), "config 'no.py' does not exist")
+    assert_one_message(run_test(SHAPES, 'no.pth', shapes, *work), "'no.pth' does not exist")
+    assert_one_message(train(SHAPES, *work, '--resume', 'no.pth', *data), "'no.pth'")
+    assert_one_message(train(SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
+    run = train(SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
+    assert_one_message(run, 'mmeffvit.Swift')
+    pretrained = 'model.backbone.init_cfg.'
+    weights = [f'{pretrained}type=Pretrained', f'{pretrained}checkpoint=weights.pth']
+    assert_one_message(train(SHAPES, *work, *data, *weights), 'weights.pth')
+    assert_one_message(train(SHAPES, *work, *data, 'load_from=old.pth'), 'old.pth')
+    run = train(SHAPES, *work, '--launcher', 'pytorch', *data)
+    assert_one_message(run, 'torchrun')
+    run = run_test(SHAPES, trained / 'epoch_1.pth', shapes, *work, '--out', tmp_path / 'found.txt')
+    assert_one_message(run, 'found.txt', '.pkl')
+
+
+@pytest.mark.slow
+def test_classes_that_do_not_match_are_named(trained, shapes, tmp_path):
+    train = partial(run_command_here, 'train')
+    work = ['--work-dir', tmp_path, '--cfg-options', f'data_root={shapes}/']
+    run = train(SHAPES, *work, 'model.roi_head.mask_head.num_classes=80')
+    assert_one_message(run, 'mask_head', 'num_classes=80', '4 classes', 'circle')
+    run = train(SHAPES, *work, 'train_dataloader.dataset.metainfo.classes=[circle,box,star,cat]')
+    assert_one_message(run, 'no category named box, cat', 'circle, square, triangle, star')
+    other = tmp_path / 'other.pth'
+    checkpoint = read_content(trained / 'epoch_1.pth')
+    checkpoint['meta']['dataset_meta']['classes'] = ('cat', 'dog')
+    torch.save(checkpoint, other)
+    assert_one_message(run_test(SHAPES, other, shapes), 'other.pth', 'cat, dog', 'circle')
+    del checkpoint['meta']['dataset_meta']
+    del checkpoint['state_dict']['neck.lateral_convs.0.conv.weight']
+    torch.save(checkpoint, other)
+    assert_one_message(run_test(SHAPES, other, shapes), 'neck.lateral_convs.0.conv.weight')
+
+
+@pytest.mark.slow
+def test_an_image_that_vanished_is_named(shapes, tmp_path):
+    data = tmp_path / 'data'
+    data.mkdir()
+    for name in ('train2017', 'val2017'):
+        (data / name).symlink_to(shapes / name)
+    (data / 'annotations').mkdir()
+    for split in ('train2017', 'val2017'):
+        name = f'annotations/instances_{split}.json'
+        content = json.loads((shapes / name).read_text())
+        for image in content['images']:
+            image['file_name'] = 'gone_' + image['file_name']
+        (data / name).write_text(json.dumps(content))
+    run = run_command_here(
+        'train', SHAPES, '--work-dir', tmp_path, '--cfg-options', f'data_root={data}/',
+        'train_dataloader.num_workers=1',
+    )  # fmt: skip
+    assert_one_message(run, 'gone_', '.png')
+
+
+def test_unflipping_undoes_a_flip():
+    from mmdet.structures import DetDataSample
+    from mmengine.structures import InstanceData
+
+    from mmeffvit.detection.tta import unflip
+
+    masks = torch.zeros(1, 6, 8, dtype=torch.bool)
+    masks[0, 1:3, 0:2] = True
+    view = DetDataSample(metainfo=dict(flip=True, flip_direction='horizontal', ori_shape=(6, 8)))
+    view.pred_instances = InstanceData(
+        bboxes=torch.tensor([[0.0, 1.0, 2.0, 3.0]]),
+        scores=torch.ones(1),
+        labels=torch.zeros(1, dtype=torch.long),
+        masks=masks,
+    )
+    instances = unflip(view)
+    assert instances.bboxes.tolist() == [[6, 1, 8, 3]]
+    assert np.argwhere(instances.masks[0].numpy())[[0, -1]].tolist() == [[1, 6], [2, 7]]
+
+
+@pytest.mark.slow
+def test_diverged_weights_are_rejected_unless_forced(trained, shapes, tmp_path):
+    content = read_content(trained / 'epoch_1.pth')
+    key = 'rpn_head.rpn_cls.bias'
+    content['state_dict'][key][0] = float('nan')
+    path = tmp_path / 'diverged.pth'
+    torch.save(content, path)
+    run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run')
+    assert run.returncode == 2
+    assert f'NaN or infinite values in 1 tensors: {key}' in run.stdout
+    run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run', '--allow-non-finite')
+    assert run.returncode == 0, run.stdout

@@ -1,0 +1,211 @@
+"""Formats are recognized, nothing in the folder changes, and all give the same objects."""
+
+import json
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+from mmcv.transforms import LoadImageFromFile
+from mmdet.utils import register_all_modules
+from mmengine.registry import DATASETS
+
+from mmeffvit.data.prepare import PrepareOptions, prepare
+from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import read_labels
+from tests.conftest import run_command_here
+from tests.data.sets import (
+    box_of,
+    drawn,
+    files_in,
+    outline_of,
+    polygon_line,
+    write_maps,
+    write_roboflow,
+    write_voc,
+    write_yolo,
+)
+
+MAKERS = {
+    'YOLO': write_yolo,
+    'COCO': write_roboflow,
+    'Pascal VOC': write_voc,
+}
+
+
+def read_index(folder, split):
+    return json.loads((folder / f'{split}.json').read_text())
+
+
+@pytest.mark.parametrize('name', MAKERS)
+def test_boxes_are_those_that_were_drawn_and_the_folder_stays(name, tmp_path, capsys):
+    root = MAKERS[name](tmp_path / 'data')
+    before = files_in(root)
+    data, splits = prepare(root, tmp_path / 'index', PrepareOptions())
+    assert files_in(root) == before
+    assert data.format == name
+    assert f'{root}: {name}, 4 classes' in capsys.readouterr().out
+    assert sorted(data.classes) == sorted(CLASSES)
+    index = read_index(tmp_path / 'index', 'train')
+    assert len(index['images']) == splits['train'].count == 6
+    assert len(read_index(tmp_path / 'index', 'val')['images']) == (
+        2 if name == 'Pascal VOC' else 3
+    )
+    for image in index['images']:
+        assert (splits['train'].images / image['file_name']).is_file()
+        number = int(
+            image['file_name'].split('.')[0].split('_')[-2 if 'rf' in image['file_name'] else -1]
+        )
+        drawn_boxes = {(CLASSES[label], *box_of(mask)) for label, mask in drawn(0, number)[1]}
+        found = set()
+        for row in index['annotations']:
+            if row['image_id'] == image['id']:
+                x, y, w, h = row['bbox']
+                corners = [round(v) for v in (x, y, x + w, y + h)]
+                assert np.allclose(corners, (x, y, x + w, y + h), atol=0.01)
+                found.add((data.classes[row['category_id'] - 1], *corners))
+        assert found == drawn_boxes
+
+
+def test_the_pieces_of_a_coco_set_are_found_from_one_file_as_well(shapes, tmp_path):
+    _, whole = prepare(shapes, tmp_path / 'whole', PrepareOptions())
+    path = shapes / 'annotations' / 'instances_train2017.json'
+    _, single = prepare(path, tmp_path / 'single', PrepareOptions(seed=3))
+    assert whole['train'].count == 12
+    assert whole['val'].count == 4
+    assert (single['train'].count, single['val'].count) == (10, 2)
+    info = read_index(tmp_path / 'single', 'val')['info']
+    assert info['validation split'] == dict(seed=3, fraction=0.2)
+    first = read_index(tmp_path / 'whole', 'train')['annotations'][0]
+    assert first['segmentation']['size'] == [64, 64]
+
+
+def test_a_made_split_is_seeded_and_holds_every_class(tmp_path):
+    root = write_yolo(tmp_path / 'data', train=30, val=0)
+    names = {}
+    for run, seed in (('a', 0), ('b', 0), ('c', 1)):
+        data, _ = prepare(root, tmp_path / run, PrepareOptions(seed=seed))
+        names[run] = [image['file_name'] for image in read_index(tmp_path / run, 'val')['images']]
+        assert len(names[run]) == 6
+        assert set(data.count('val')) == set(range(4)) == set(data.count('train'))
+    assert names['a'] == names['b'] != names['c']
+
+
+def test_polygons_of_yolo_become_masks_and_label_maps(tmp_path):
+    root = write_yolo(tmp_path / 'data', line=polygon_line)
+    data, _ = prepare(root, tmp_path / 'coco', PrepareOptions(needs_masks=True))
+    assert data.has_masks
+    area = read_index(tmp_path / 'coco', 'train')['annotations'][0]['area']
+    assert area == pytest.approx(cv2.contourArea(outline_of(drawn(0, 0)[1][0][1])), abs=0.01)
+    prepare(root, tmp_path / 'maps', PrepareOptions(for_segmentor=True))
+    labels = read_labels(tmp_path / 'maps' / 'train' / '000001.png')
+    expected = np.zeros((64, 64), np.uint8)
+    for label, mask in drawn(0, 0)[1]:
+        expected[mask] = label + 1
+    assert (labels != expected).mean() < 0.02
+    assert read_index(tmp_path / 'maps', 'train')[0] == ['train_0.png', 'train/000001.png']
+
+
+@pytest.mark.parametrize(
+    ('kind', 'table'),
+    [
+        ('values', ''),
+        ('values', 'classes.txt'),
+        ('palette', 'classes.txt'),
+        ('palette', 'labelmap.txt'),
+        ('colors', 'classes.csv'),
+        ('colors', 'labelmap.txt'),
+        ('binary', ''),
+    ],
+)
+def test_label_maps_of_every_kind_give_the_same_classes(kind, table, tmp_path):
+    root = write_maps(tmp_path / 'data', kind=kind, table=table)
+    before = files_in(root)
+    data, splits = prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
+    assert files_in(root) == before
+    assert splits['train'].count + splits['val'].count == 6
+    name, label_map = read_index(tmp_path / 'index', 'train')[0]
+    labels = read_labels(tmp_path / 'index' / label_map)
+    true = np.zeros((64, 64), np.uint8)
+    for label, mask in drawn(0, int(name[0]))[1]:
+        true[mask] = 1 if kind == 'binary' else label + 1
+    assert (labels == true).all()
+    if kind == 'binary':
+        assert data.classes == ['background', 'foreground']
+    elif table:
+        assert data.classes == ['ground', *CLASSES]
+    else:
+        assert data.classes == ['background', 'class 1', 'class 2', 'class 3', 'class 4']
+
+
+@pytest.mark.parametrize(
+    ('break_it', 'words'),
+    [
+        (lambda root: shutil.rmtree(root), 'does not exist'),
+        (lambda root: (root / 'data.yaml').unlink(), 'but no names: write data.yaml'),
+        (lambda root: (root / 'data.yaml').write_text('train: images/train'), 'no classes'),
+        (lambda root: (root / 'data.yaml').write_text('train: x\nnames: [a]'),
+         "'x' does not exist"),
+        (lambda root: (root / 'data.yaml').write_text('train: images/train\nnc: 3\nnames: [a]'),
+         '`nc` is 3, but `names` has 1'),
+        (lambda root: [p.unlink() for p in root.rglob('*.txt')], 'nothing can be learned'),
+        (lambda root: (shutil.rmtree(root / 'labels'), (root / 'data.yaml').unlink()),
+         'in no known form'),
+    ],
+)  # fmt: skip
+def test_a_folder_without_data_is_rejected_with_its_cure(break_it, words, tmp_path):
+    root = write_yolo(tmp_path / 'data')
+    break_it(root)
+    with pytest.raises(UserError, match=words.replace('[', r'\[')):
+        prepare(root, tmp_path / 'index', PrepareOptions())
+
+
+def test_label_maps_are_not_for_detectors_and_boxes_not_for_segmentors(tmp_path):
+    write_maps(tmp_path / 'maps')
+    write_yolo(tmp_path / 'boxes')
+    with pytest.raises(UserError, match='only segmentors are trained on'):
+        prepare(tmp_path / 'maps', tmp_path / 'a', PrepareOptions())
+    with pytest.raises(UserError, match='a segmentor needs masks'):
+        prepare(tmp_path / 'boxes', tmp_path / 'b', PrepareOptions(for_segmentor=True))
+
+
+def test_an_image_on_the_disk_is_annotated_upright(tmp_path):
+    """As mmdet rotates what EXIF says is on its side, so sizes in the index are upright."""
+    from PIL import Image
+
+    root = write_yolo(tmp_path / 'data')
+    path = root / 'images' / 'train' / 'train_0.jpg'
+    picture = Image.fromarray(np.zeros((64, 96, 3), np.uint8))
+    exif = picture.getexif()
+    exif[0x0112] = 6
+    picture.save(path, exif=exif)
+    (root / 'images' / 'train' / 'train_0.png').unlink()
+    prepare(root, tmp_path / 'index', PrepareOptions())
+    index = read_index(tmp_path / 'index', 'train')
+    assert (index['images'][0]['height'], index['images'][0]['width']) == (96, 64)
+    assert cv2.imread(str(path)).shape[:2] == (96, 64)
+
+
+def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tmp_path):
+    root = write_yolo(tmp_path / 'data', train=8, val=0)
+    run = run_command_here('convert-dataset', root, tmp_path / 'out', '--val-fraction', 0.25)
+    assert run.returncode == 0, run.stdout
+    assert f'train.json: 6 images, names relative to {root}/images/train' in run.stdout
+    settings = dict(
+        type='mmdet.CocoDataset',
+        ann_file=str(tmp_path / 'out' / 'val.json'),
+        data_prefix=dict(img=str(root / 'images' / 'train')),
+        metainfo=dict(classes=CLASSES),
+        pipeline=[dict(type=LoadImageFromFile)],
+    )
+    register_all_modules(False)
+    dataset = DATASETS.build(settings)
+    assert len(dataset) == 2
+    assert dataset[0]['img'].shape == (64, 64, 3)
+    (root / 'labels' / 'train' / 'train_0.txt').write_text('x')
+    run = run_command_here('convert-dataset', root, tmp_path / 'other')
+    assert run.returncode == 2
+    assert 'error: the data set has faults, see above: 1 lines that are not' in run.stdout
+    run = run_command_here('convert-dataset', root, tmp_path / 'other', '--val-fraction', 2)
+    assert 'error: --val-fraction is 2.0' in run.stdout

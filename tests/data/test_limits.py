@@ -1,0 +1,210 @@
+"""Odd and large data sets end in one clear line, in time that grows with their size alone."""
+
+import json
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from mmeffvit.data import faults
+from mmeffvit.data.coco_file import CocoFile, check_categories
+from mmeffvit.data.faults import Report
+from mmeffvit.data.files import images_below
+from mmeffvit.data.prepare import PrepareOptions, prepare, read
+from mmeffvit.data.records import Object, Picture
+from mmeffvit.data.split import choose
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import Unreadable, inspect, read_image, read_size
+from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
+
+MAPS = PrepareOptions(for_segmentor=True)
+BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
+ORIENTATION = 0x0112
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'names: &n [a, b]\ntrain: images/train\nval: *n\n',
+        f'a0: &a0 x\n{BOMB}names: *a29\ntrain: images/train\n',
+        f'names: [a]\nnc: {"9" * 6000}\ntrain: images/train\n',
+        'names: [a]\nnc: 2024-99-99\ntrain: images/train\n',
+        'names: ' + '[' * 50_000,
+    ],
+    ids=['alias', 'bomb', 'digits', 'date', 'deep'],
+)
+def test_yaml_that_cannot_be_read_is_rejected_at_once(text, tmp_path):
+    root = write_yolo(tmp_path / 'data')
+    (root / 'data.yaml').write_text(text)
+    start = time.process_time()
+    with pytest.raises(UserError, match=r'data\.yaml is not a YAML file in UTF-8 without aliases'):
+        read(root, PrepareOptions())
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ('line', 'words'),
+    [
+        ('train: 2024-01-01', '`train` is datetime'),
+        ('train: [[a]]', '`train` is '),
+        ('path: [a]', '`path` is '),
+        ('train: {a: b}', '`train` is '),
+        ('train: ' + 'x' * 5000, 'does not exist'),
+    ],
+)
+def test_places_in_yaml_are_texts(line, words, tmp_path):
+    root = write_yolo(tmp_path / 'data')
+    text = (root / 'data.yaml').read_text().replace('train: images/train', line)
+    (root / 'data.yaml').write_text(text)
+    with pytest.raises(UserError, match=words):
+        read(root, PrepareOptions())
+
+
+def test_links_that_lead_around_in_a_circle_are_entered_once(tmp_path):
+    root = write_yolo(tmp_path / 'data')
+    images = root / 'images' / 'train'
+    for name in ('a', 'b', 'c'):
+        (images / name).mkdir()
+        for number in range(3):
+            (images / name / f'l{number}').symlink_to(images)
+    assert len(images_below(images)) == 6
+    assert read(root, PrepareOptions()).classes
+
+
+def test_pipes_are_not_opened(tmp_path):
+    root = write_voc(tmp_path / 'data', lists=False)
+    os.mkfifo(root / 'Annotations' / '0.pipe.xml')
+    os.mkfifo(root / 'a.xml')
+    with pytest.raises(UserError, match='unreadable annotation files'):
+        prepare(root, tmp_path / 'index', PrepareOptions())
+    maps = write_maps(tmp_path / 'maps')
+    os.mkfifo(maps / 'classes.txt')
+    with pytest.raises(UserError, match=r'classes\.txt cannot be read as text'):
+        prepare(maps, tmp_path / 'index', MAPS)
+
+
+@pytest.mark.parametrize(
+    ('content', 'words'),
+    [
+        (b'name,r,g,b\n\xff,1,2,3\n', 'cannot be read as text in UTF-8'),
+        (b'name,r,g,b\n' + b'x' * 200_000 + b',1,2,3\n', 'is not a table of classes'),
+        (b'name,value\na,' + b'9' * 6000, 'is not a table of classes'),
+        (b'name,r,g,b\na,999,0,0\n', 'is not a table of classes'),
+    ],
+)
+def test_a_table_of_classes_that_cannot_be_read_is_rejected(content, words, tmp_path):
+    root = write_maps(tmp_path / 'data')
+    (root / 'classes.csv').write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True, skip_broken=True))
+
+
+@pytest.mark.parametrize('values', [np.full((64, 64), 40_000, np.uint16), np.zeros((64, 64), 'f4')])
+def test_label_maps_of_many_values_need_a_table(values, tmp_path):
+    root = write_maps(tmp_path / 'data')
+    kind = 'tif' if values.dtype == np.float32 else 'png'
+    for path in (root / 'masks').iterdir():
+        path.unlink()
+        Image.fromarray(values).save(path.with_suffix(f'.{kind}'))
+    with pytest.raises(UserError, match=r'40000, and their classes|classes are not known|colors'):
+        prepare(root, tmp_path / 'index', MAPS)
+
+
+@pytest.mark.parametrize('value', [10**400, -(10**400), 1e308, float('nan')])
+@pytest.mark.parametrize('key', ['bbox', 'segmentation', 'area'])
+def test_numbers_beyond_floats_are_faults(key, value, tmp_path):
+    root = write_roboflow(tmp_path / 'data')
+    path = root / 'train' / '_annotations.coco.json'
+    content = json.loads(path.read_text())
+    change = {'bbox': [value, 1, 1.5, 1], 'segmentation': [[value] * 6], 'area': value}[key]
+    content['annotations'][0][key] = change
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r'1 records with|1 masks that|1 boxes'):
+        prepare(root, tmp_path / 'index', PrepareOptions())
+
+
+def seconds(job, size: int) -> float:
+    start = time.process_time()
+    job(size)
+    return time.process_time() - start
+
+
+def read_xml(folder: Path, size: int) -> None:
+    root = write_voc(folder / str(size), 4)
+    path = root / 'Annotations' / '0.xml'
+    entry = '<object>\n<name>a</name>\n<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax>'
+    entry += '<ymax>9</ymax></bndbox>\n</object>\n'
+    path.write_text(path.read_text().replace('</annotation>', entry * size + '</annotation>'))
+    data = read(root, PrepareOptions())
+    assert data.count('train').total() > size
+
+
+def read_lines(folder: Path, size: int) -> None:
+    root = write_yolo(folder / str(size), 4, 2)
+    (root / 'labels/train/train_0.txt').write_text('0 0.5 0.5 0.1 0.1\n' * size + 'x\n' * size)
+    data = read(root, PrepareOptions())
+    assert data.findings.counts[faults.LINE_BROKEN] == size
+
+
+def split_classes(folder: Path, size: int) -> None:
+    pictures = [
+        Picture(Path(str(i)), [Object(i, (0, 0, 1, 1), ''), Object(size - i, (0, 0, 1, 1), '')])
+        for i in range(size)
+    ]
+    assert len(choose(pictures, size // 5, 0.2)) == size // 5
+
+
+def compare_categories(folder: Path, size: int) -> None:
+    names = [f'class {i}' for i in range(size)]
+    categories = [dict(id=i, name=name) for i, name in enumerate(names)]
+    content = dict(images=[], annotations=[], categories=categories)
+    report = Report('train', 'x')
+    check_categories(CocoFile(content, report.add), tuple(names), report)
+    assert not report.counts
+
+
+@pytest.mark.parametrize('job', [read_xml, read_lines, split_classes, compare_categories])
+def test_time_grows_with_the_size_alone(job, tmp_path):
+    """Twenty times as much takes less than sixty times as long; squares take 400 times."""
+    small = min(seconds(partial(job, tmp_path / name), 1000) for name in ('a', 'b'))
+    assert seconds(partial(job, tmp_path / 'large'), 20_000) < 60 * max(small, 0.02)
+
+
+@pytest.mark.parametrize('kind', ['webp', 'png', 'tif'])
+@pytest.mark.parametrize('orientation', [3, 6])
+def test_images_that_only_some_programs_rotate_are_rejected_by_all(kind, orientation, tmp_path):
+    path = tmp_path / f'x.{kind}'
+    image = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
+    exif = image.getexif()
+    exif[ORIENTATION] = orientation
+    image.save(path, exif=exif)
+    for reader in (inspect, read_size):
+        with pytest.raises(Unreadable, match='EXIF rotates or mirrors it'):
+            reader(path)
+    with pytest.raises(UserError, match='EXIF rotates or mirrors it'):
+        read_image(path)
+
+
+def test_size_and_pixels_of_a_rotated_photograph_agree(tmp_path):
+    path = tmp_path / 'x.jpg'
+    image = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
+    exif = image.getexif()
+    exif[ORIENTATION] = 6
+    image.save(path, exif=exif)
+    assert read_size(path) == inspect(path).size == read_image(path).shape[:2] == (40, 30)
+
+
+def test_a_tiff_that_opencv_cannot_decode_is_rejected_by_all(tmp_path):
+    path = tmp_path / 'x.tif'
+    Image.fromarray(np.zeros((30, 40), 'i4')).save(path)  # 32 bits a pixel
+    if cv2.imread(str(path)) is not None:
+        pytest.skip('this OpenCV decodes it')
+    with pytest.raises(Unreadable, match='OpenCV'):
+        inspect(path)
+    with pytest.raises(UserError, match='cannot be read as an image'):
+        read_image(path)

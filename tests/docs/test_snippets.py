@@ -1,0 +1,185 @@
+"""Every snippet of the documentation: commands are parsed, configs read, scripts run.
+
+Each test has a folder of its own, with the files that a page assumes. Whole tutorials and the
+snippets for apps have modules of their own.
+"""
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.registry import MODELS
+from torch import nn
+
+import mmeffvit
+from mmeffvit.backbones import SwiftFormer
+from mmeffvit.checks.config.check import check_config, faults_in
+from mmeffvit.cli.main import import_command
+from mmeffvit.config.load import load_config, require_scope
+from tests.conftest import ROOT, require_or_skip
+from tests.docs.pages import code_blocks
+
+PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
+# pages whose blocks of Python run in other modules
+ELSEWHERE = {
+    'add_a_backbone.md', 'finetune_detector.md', 'finetune_segmentor.md', 'watch_a_run.md',
+    'plug_into_a_config.md', 'datasets.md', 'apps.md',
+}  # fmt: skip
+TINY = dict(channels=(8, 8, 8, 16), depths=(1, 1, 1, 1))
+SIZE = (256, 320)  # of model.onnx, as a page resizes its picture
+RELEASED = re.compile(r"(?:Predictor|get_model)\('(\w+_\w+)'")
+OPTIONAL = ('ai_edge_litert', 'executorch')  # runtimes that are not installed everywhere
+# words of the pages that stand for a file or a folder
+WORDS = {'CONFIG': 'a.py', 'CONFIG_OR_BACKBONE': 'a.py', 'CHECKPOINT': 'a.pth', 'IMAGES': 'images'}
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands_of(page: Path) -> Iterator[str]:
+    """The commands of `mmeffvit` in blocks, and those in the text that say on what."""
+    text = page.read_text()
+    blocks = '\n'.join(code_blocks(page, 'bash', indented=True)).replace('\\\n', ' ')
+    yield from re.findall(r'^ *mmeffvit (.+)$', blocks, re.MULTILINE)
+    outside = re.sub(r'^ *```.*?^ *```', '', text, flags=re.DOTALL | re.MULTILINE)
+    for found in re.findall(r'`mmeffvit ([\w-]+ [^-`\n][^`\n]*)`', outside):
+        yield found.replace('\\|', '|')
+
+
+COMMANDS = sorted({(command, name_of(page)) for page in PAGES for command in commands_of(page)})
+
+
+@pytest.mark.parametrize(('command', 'page'), COMMANDS, ids=[f'{p}: {c}' for c, p in COMMANDS])
+def test_a_command_is_parsed(command, page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # parsers check that outputs can be written
+    (tmp_path / 'images').mkdir()
+    if '...' in command or re.match(r'\S+ [A-Z_]+(_OR_\w+)? \[', command):
+        command = command.replace(' ...', '')  # the form of a command, with optional parts
+    name, *arguments = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
+    arguments = [WORDS.get(argument, argument) for argument in arguments]
+    import_command(name).make_parser().parse_args(arguments)
+
+
+def python_blocks(page: Path) -> list[str]:
+    return [] if page.name in ELSEWHERE else code_blocks(page, 'python')
+
+
+def is_config(code: str) -> bool:
+    """Whether a block is part of a config: it assigns values, and calls nothing but dict."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    names = {call.func.id if isinstance(call.func, ast.Name) else '' for call in calls}
+    return 'import ' not in code and names <= {'dict'}
+
+
+CONFIGS = [(code, page) for page in PAGES for code in python_blocks(page) if is_config(code)]
+
+
+def dicts_in(code: str) -> Iterator[dict]:
+    """Every ``dict(type='mmeffvit.NAME', ...)`` of a block."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call) and any(word.arg == 'type' for word in node.keywords):
+            value = eval(compile(ast.Expression(node), 'page', 'eval'), dict(dict=dict))
+            if isinstance(value['type'], str):
+                yield value
+
+
+@pytest.mark.parametrize(('code', 'page'), CONFIGS, ids=[name_of(page) for _, page in CONFIGS])
+def test_a_config_can_be_read_and_its_backbones_be_built(code, page, tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text(code)
+    if "'_base_/" in code:  # a file among ours
+        path = ROOT / 'configs' / 'page.py'
+        code = code.replace("'_base_/", f"'{ROOT / 'configs' / '_base_'}/")
+        path = tmp_path / 'mine.py'
+        path.write_text(code)
+    load_config(path)
+    for settings in dicts_in(code):
+        kind = settings['type'].removeprefix('mmeffvit.')
+        if hasattr(mmeffvit.backbones, kind):
+            options = {k: v for k, v in settings.items() if k not in ('_delete_', 'init_cfg')}
+            backbone = MODELS.build({**options, 'type': f'mmeffvit.{kind}'})
+            assert len(backbone.channels) == len(backbone.strides) > 0
+
+
+INHERITING = [(code, page) for code, page in CONFIGS if '$MMEFFVIT_CONFIGS' in code]
+
+
+@pytest.mark.parametrize(('code', 'page'), INHERITING, ids=[name_of(p) for _, p in INHERITING])
+def test_a_config_that_inherits_from_ours_has_no_fault_in_any_folder(code, page, tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text(code)
+    config = load_config(path)
+    if config.default_scope == 'mmpretrain':
+        require_or_skip('mmpretrain')
+    require_scope(config)
+    assert faults_in(check_config(config)) == []
+
+
+SCRIPTS = [(page, [code for code in python_blocks(page) if not is_config(code)]) for page in PAGES]
+SCRIPTS = [(page, codes) for page, codes in SCRIPTS if codes]
+
+
+@pytest.fixture(scope='module')
+def model() -> nn.Module:
+    pytest.importorskip('mmdet')
+    from tests.deploy.models import tiny
+
+    return tiny('rtmdet_swiftformer_xs')
+
+
+@pytest.fixture(scope='module')
+def files(model, tmp_path_factory) -> Path:
+    """A folder with what pages assume: a config, a checkpoint, exported files and pictures."""
+    import openvino
+
+    from mmeffvit.deploy.graphs import make_graph
+    from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
+    from mmeffvit.deploy.onnx.metadata import config_metadata
+    from tests.deploy.models import CLASSES, config_of
+
+    folder = tmp_path_factory.mktemp('page')
+    picture = np.random.default_rng(0).integers(0, 256, (64, 80, 3)).astype(np.uint8)
+    for name in ('photo.jpg', 'photos/a.jpg'):
+        (folder / name).parent.mkdir(exist_ok=True)
+        cv2.imwrite(str(folder / name), picture)
+    config = config_of('rtmdet_swiftformer_xs')
+    config.test_dataloader.dataset.metainfo = dict(classes=CLASSES)
+    config.dump(folder / 'CONFIG.py')
+    torch.save(dict(state_dict=model.state_dict(), meta={}), folder / 'CHECKPOINT.pth')
+    metadata = config_metadata(config, model, dict(classes=CLASSES))
+    onnx = folder / 'model.onnx'
+    export_graph(make_graph(model), onnx, ExportOptions(SIZE, 1), metadata)
+    openvino.save_model(openvino.convert_model(onnx), folder / 'model.xml')
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('page', 'codes'), SCRIPTS, ids=[name_of(page) for page, _ in SCRIPTS])
+def test_the_scripts_of_a_page_run(page, codes, files, model, monkeypatch):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(sys, 'argv', ['script.py', 'model.onnx', 'photo.jpg'])
+    backbone, teacher = (SwiftFormer(TINY).eval() for _ in range(2))
+    namespace = dict(
+        nn=nn, np=np, cv2=cv2, mmeffvit=mmeffvit, backbone=backbone, teacher=teacher,
+        images=torch.rand(1, 3, *SIZE), logits=np.random.rand(8, 8, 3), width=16, height=16,
+        model=backbone if 'torch.compile' in ''.join(codes) else model,
+    )  # fmt: skip
+    for code in codes:
+        released = RELEASED.findall(code)
+        if released:  # these need a download: tests/released loads files of the same layouts
+            assert set(released) <= set(mmeffvit.list_models(pretrained=True))
+            ast.parse(code)
+            continue
+        try:
+            exec(compile(code, name_of(page), 'exec'), namespace)
+        except ModuleNotFoundError as error:
+            if error.name.partition('.')[0] not in OPTIONAL:
+                raise

@@ -1,0 +1,104 @@
+"""Generated tables agree with the metafile and the measurements, and say what they should."""
+
+import re
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from docs.hooks import models, papers, results, tables
+from mmeffvit.zoo import Result, find_model, list_models, read_models
+
+
+@pytest.mark.parametrize('name', tables.MODULES)
+def test_a_page_is_up_to_date(name):
+    # after a change of the metafile or of measurements: python -m docs.hooks.tables
+    assert tables.load(name).PAGE.read_text() == tables.current_page(name)
+
+
+def rows_of(page) -> list[list[str]]:
+    """The cells of all table rows of a page."""
+    lines = (line for line in page.read_text().splitlines() if line.startswith('| '))
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+
+
+def test_submetrics_follow_their_metric():
+    metrics = {'box AP': 38.8, 'box AP50': 59.8, 'box APs': 22.0, 'mask AP': 35.0, 'mIoU': 1.0}
+    shown = '38.8 box AP (AP50 59.8, APs 22.0), 35.0 mask AP, 1.0 mIoU'
+    assert tables.numbers(metrics) == shown
+    assert tables.numbers({}) == ''
+
+
+def test_our_numbers_get_a_column_of_their_own_only_where_there_are_some():
+    model = find_model('semfpn_swiftformer_l1_ade20k')
+    assert '| ours |' not in results.section('Semantic FPN', [model])
+    measured = Result('segmentation', 'ADE20K', {'mIoU': 12.5}, 'ours')
+    with_ours = replace(model, results=(*model.results, measured))
+    assert '| ours |' in results.section('Semantic FPN', [model, with_ours])
+    source, values = model.published()
+    cells = results.row(with_ours, ['mIoU'], True)
+    assert cells[1:4] == [str(values['mIoU']), source, '12.5 mIoU']
+
+
+def test_configs_with_published_numbers_come_first_and_every_config_has_a_row():
+    page = results.PAGE.read_text()
+    names = re.findall(r'^\| \[(\w+)\]', page, re.MULTILINE)
+    assert sorted(names) == sorted(name for name, m in read_models().items() if m.config)
+    for section in re.split(r'^## ', page, flags=re.MULTILINE)[1:]:
+        found = re.findall(r'^\| \[(\w+)\]', section, re.MULTILINE)
+        published = [bool(find_model(name).published()[0]) for name in found]
+        assert published == sorted(published, reverse=True), section.splitlines()[0]
+
+
+def test_every_number_of_a_source_is_on_the_page_of_the_papers_with_its_command():
+    rows = rows_of(papers.PAGE)
+    for model in read_models().values():
+        for source, metrics in model.metrics_by_source().items():
+            if model.config is None or source == 'ours':
+                continue
+            verb = 'test' if model.weights else 'train'
+            own = [row for row in rows if f'`mmeffvit {verb} {model.name}`' in row]
+            assert any(all(str(v) in row[1] for v in metrics.values()) for row in own), model.name
+
+
+def test_every_released_model_has_a_row_with_its_source_license_and_address():
+    rows = re.findall(
+        r'^\| \[?(\w+)\]?.*\| \[[\w ]+\]\(http.*\), \[.+\]\(http.*\) \|$',
+        models.PAGE.read_text(),
+        re.MULTILINE,
+    )
+    assert sorted(rows) == list_models(pretrained=True)
+
+
+def test_every_name_on_the_page_is_a_released_model():
+    named = re.findall(r"(?:Predictor|get_model)\('(\w+_\w+)'", models.PAGE.read_text())
+    named += re.findall(r'mmeffvit (?:predict|test|export) (\w+_\w+)', models.PAGE.read_text())
+    assert len(named) > 5
+    assert set(named) <= set(list_models(pretrained=True))
+
+
+@pytest.mark.parametrize('task', ['detection', 'segmentation'])
+def test_models_are_ranked_by_accuracy_with_the_median_of_their_times(task):
+    module = tables.load('which_model')
+    measured = tables.seconds('alternatives')[task]
+    rows = [line.strip('| ').split(' | ') for line in module.ranked(task, measured).splitlines()]
+    rows = {re.sub(r'\W*(\w[^]*]*\w).*', r'\1', row[0]): row for row in rows[2:]}
+    accuracies = [float(row[2]) for row in rows.values() if row[2]]
+    assert accuracies == sorted(accuracies, reverse=True)
+    for entry in module.ENTRIES[task]:
+        known = measured['accuracy'][entry.name]
+        if known and known[1] != module.METRICS[task][1]:
+            assert entry.title not in rows  # its accuracy does not compare
+            continue
+        row = rows[entry.name if entry.is_ours else entry.title]
+        median = 1e3 * statistics.median(measured['seconds'][entry.name])
+        assert float(row[3]) == pytest.approx(median, rel=0.005)
+        assert row[2] == (f'{known[0]:.1f}' if known else '')
+
+
+def test_the_first_page_counts_every_released_file_of_a_family():
+    rows = {row[0]: row for row in rows_of(tables.load('families').PAGE)}
+    for family in ('SwiftFormer', 'MobileViTv2'):
+        (row,) = (row for name, row in rows.items() if name.startswith(f'[{family}]'))
+        files = {m.weights for m in read_models().values() if m.family == family and m.weights}
+        assert sum(map(int, re.findall(r'(\d+) [A-Z]', row[3]))) == len(files)

@@ -1,0 +1,191 @@
+"""Ctrl-C and SIGTERM at every stage: one line, exit code 130 or 143, and valid checkpoints."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from .commands import needs
+from .judge import Case, Silent
+from .world import World, dice
+
+# what a run prints, or seconds after its start
+STAGES: dict[str, str | float] = {
+    'while it is built': 0.3,
+    'in training': r'Epoch\(train\)',
+    'while a checkpoint is written': 'Saving checkpoint',
+    'in validation': r'Epoch\(val\)',
+}
+TRAIN = (
+    'train', 'detector.py', '--no-check', '--work-dir', 'work', '--cfg-options',
+    'default_hooks.logger.interval=1', 'train_cfg.max_epochs=50', 'train_cfg.val_interval=2',
+)  # fmt: skip
+OTHERS: dict[str, tuple[str, ...]] = {
+    'test': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'work'),
+    'check': ('check', 'detector.py'),
+    'export': ('export', 'detector.py', 'run/epoch_2.pth', 'out.onnx'),
+    'predict': ('predict', 'detector.py', 'run/epoch_2.pth', 'images', '--out-dir', 'pictures'),
+}
+NUMBERS = {'Ctrl-C': signal.SIGINT, 'SIGTERM': signal.SIGTERM}
+LIMIT = 200  # seconds
+
+
+def cases(world: World, seed: int, more: int) -> Iterator[Case]:
+    ready = needs(world, 'detector.py', 'shapes', 'run/epoch_2.pth', 'images')
+    case = partial(Case, 'signals', prepare=ready, expect='work')
+    for stage, when in STAGES.items():
+        for name, number in NUMBERS.items():
+            yield case(f'{name} {stage}', interrupt(forked(TRAIN), when, number))
+    for index in range(10 * (more - 1)):
+        delay = dice('signals', seed, index).uniform(0, 4)
+        number = signal.SIGINT if index % 2 else signal.SIGTERM
+        yield case(f'after {delay:.2f} s of training', interrupt(forked(TRAIN), delay, number))
+    for what, arguments in OTHERS.items():
+        for delay in (0.3, 1.0):
+            job = interrupt(forked(arguments), delay, signal.SIGINT, may_end=True)
+            yield case(f'{what} after {delay} s', job)
+    for delay in (0.8, 1.5, 2.5, 4.0)[:: 1 if more > 1 else 2]:  # real time, of a busy machine
+        job = interrupt(started(('check', 'detector.py')), delay, signal.SIGINT, may_end=True)
+        yield case(f'imports after {delay} s', job)
+    if more > 1:
+        in_two = (*TRAIN[:2], '--processes', '2', *TRAIN[2:])
+        for name, number in NUMBERS.items():
+            for stage in ('in training', 'while a checkpoint is written'):
+                job = interrupt(started(in_two), STAGES[stage], number)
+                yield case(f'{name} {stage} of two processes', job)
+    yield case('a second run while the first one trains', second_run)
+
+
+def forked(arguments: tuple[str, ...]) -> Callable[[Path], int]:
+    """Start a command in a forked process, which has imported everything."""
+
+    def start(output: Path) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            os.setsid()
+            descriptor = os.open(output, os.O_WRONLY | os.O_CREAT)
+            for number in (1, 2):
+                os.dup2(descriptor, number)
+            from mmeffvit.cli.main import main
+
+            main(arguments)
+            code = 0
+        except SystemExit as stop:
+            code = stop.code
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    return start
+
+
+def started(arguments: tuple[str, ...]) -> Callable[[Path], int]:
+    """Start a command in a new process."""
+
+    def start(output: Path) -> int:
+        command = [sys.executable, '-m', 'mmeffvit', *arguments]
+        with output.open('w') as file:
+            process = subprocess.Popen(
+                command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        return process.pid
+
+    return start
+
+
+def interrupt(
+    start: Callable[[Path], int], when: str | float, number: int, *, may_end: bool = False
+) -> Callable[[Path], None]:
+    """Send a signal to a command, and look at its end.
+
+    Args:
+        start: Starts the command with its output in a file, and returns its process.
+        when: A pattern of its output, or seconds after its start.
+        number: The signal; SIGINT goes to the whole group, as from a terminal.
+        may_end: The command may end before.
+    """
+
+    def job(folder: Path) -> None:
+        output = folder / 'output.txt'
+        pid = start(output)
+        begin = time.monotonic()
+        while not has_come(when, output, time.monotonic() - begin):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done and may_end and os.waitstatus_to_exitcode(status) == 0:
+                return
+            if done or time.monotonic() - begin > LIMIT:
+                raise Silent(f'it ended before the signal:\n{output.read_text()[-2000:]}')
+            time.sleep(0.01)
+        (os.killpg if number == signal.SIGINT else os.kill)(pid, number)
+        _, status = os.waitpid(pid, 0)
+        look_at(os.waitstatus_to_exitcode(status), number, output, may_end=may_end)
+        check_saved(folder / 'work')
+
+    return job
+
+
+def has_come(when: str | float, output: Path, seconds: float) -> bool:
+    if isinstance(when, float):
+        return seconds > when
+    return output.is_file() and re.search(when, output.read_text()) is not None
+
+
+def look_at(code: int, number: int, output: Path, *, may_end: bool) -> None:
+    text = output.read_text()
+    if may_end and code == 0:
+        return
+    lines = [line for line in text.splitlines() if line.startswith('interrupted')]
+    if code != 128 + number or len(lines) != 1 or 'Traceback' in text:
+        raise Silent(f'exit code {code} after signal {number}:\n{text[-3000:]}')
+
+
+def check_saved(work_dir: Path) -> None:
+    """Every checkpoint is whole, and the latest one can be resumed."""
+    from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
+
+    saved = saved_checkpoints(work_dir)
+    latest = latest_checkpoint(work_dir)
+    if saved and (latest is None or latest.path != saved[0]):
+        raise Silent(f'{saved[0]} cannot be resumed')
+
+
+def second_run(folder: Path) -> None:
+    """Training on data in a work dir in use changes nothing in it."""
+    from tests.data.sets import write_yolo
+
+    from .judge import snapshot
+
+    write_yolo(folder / 'bolts', 4, 2)
+    (folder / 'busy').mkdir()
+    first = forked(('train', 'bolts', '--work-dir', 'busy', '--weights', 'none', '--batch', '2'))
+    pid = first(folder / 'output.txt')
+    try:
+        begin = time.monotonic()
+        while not (folder / 'busy' / 'rtmdet_swiftformer_xs.py').exists():
+            if os.waitpid(pid, os.WNOHANG)[0] or time.monotonic() - begin > LIMIT:
+                raise Silent((folder / 'output.txt').read_text()[-2000:])
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGSTOP)
+        before = snapshot(folder / 'busy')
+        other = forked(('train', 'bolts', '--work-dir', 'busy', '--epochs', '7'))
+        _, status = os.waitpid(other(folder / 'second.txt'), 0)
+        said = (folder / 'second.txt').read_text()
+        if os.waitstatus_to_exitcode(status) != 2 or 'is in use by a training run' not in said:
+            raise Silent(f'the second run was not rejected:\n{said[-2000:]}')
+        if snapshot(folder / 'busy') != before:
+            raise Silent('the second run has changed files of the first')
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        shutil.rmtree(folder / 'busy')  # it was killed while it wrote

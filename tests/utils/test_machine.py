@@ -1,0 +1,81 @@
+"""What a CPU only claims is found by a child process, once, and avoided."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from mmeffvit.utils import machine
+from mmeffvit.utils.machine import AMX_PROBES, BELOW_AMX, ISA, amx_works, avoid_trapping_amx
+from tests.conftest import run_python
+
+ILLEGAL = 'import os, signal; os.kill(os.getpid(), signal.SIGILL)'
+
+
+@pytest.fixture
+def claimed(monkeypatch, tmp_path):
+    """A CPU that reports AMX, in an environment of its own."""
+    monkeypatch.setenv(ISA, '')
+    monkeypatch.delenv(ISA)  # absent, and so again after the test
+    monkeypatch.setattr(machine, 'cpu_info', lambda: {'flags': 'avx2 amx_tile', 'model name': 'A'})
+    monkeypatch.setattr(sys, 'prefix', str(tmp_path))
+    return tmp_path / 'mmeffvit-amx.json'
+
+
+def answer(monkeypatch, code):
+    monkeypatch.setattr(machine, 'AMX_PROBES', {'torch': code})
+
+
+def test_a_cpu_that_traps_is_capped_and_remembered(monkeypatch, claimed):
+    answer(monkeypatch, ILLEGAL)
+    avoid_trapping_amx()
+    assert os.environ.pop(ISA) == BELOW_AMX
+    assert list(json.loads(claimed.read_text()).values()) == [False]
+    answer(monkeypatch, '')  # the child process would survive, but is not started again
+    avoid_trapping_amx()
+    assert os.environ.pop(ISA) == BELOW_AMX
+    # another CPU with the same environment, as on a shared disk
+    monkeypatch.setattr(machine, 'cpu_name', lambda: 'B')
+    avoid_trapping_amx()
+    assert ISA not in os.environ
+    assert list(json.loads(claimed.read_text()).values()) == [False, True]
+
+
+@pytest.mark.parametrize('code', ['', 'raise ImportError'])
+def test_a_cpu_that_does_not_trap_is_left_alone(monkeypatch, claimed, code):
+    answer(monkeypatch, code)
+    avoid_trapping_amx()
+    assert ISA not in os.environ
+
+
+def test_a_cap_of_the_user_and_a_cpu_without_amx_are_not_probed(monkeypatch, claimed):
+    answer(monkeypatch, ILLEGAL)
+    monkeypatch.setenv(ISA, 'AVX2')
+    avoid_trapping_amx()
+    assert os.environ[ISA] == 'AVX2'
+    monkeypatch.delenv(ISA)
+    monkeypatch.setattr(machine, 'cpu_info', dict)
+    avoid_trapping_amx()
+    assert not claimed.exists()
+
+
+def test_nothing_is_remembered_where_it_cannot_be_written_or_read(monkeypatch, claimed):
+    answer(monkeypatch, ILLEGAL)
+    claimed.write_text('{"interrupted')
+    assert not amx_works()
+    assert not amx_works(claimed.parent / 'absent' / 'memory.json')
+
+
+@pytest.mark.parametrize('package', sorted(AMX_PROBES))
+def test_a_probe_runs_in_bf16_and_obeys_the_cap(package):
+    pytest.importorskip(package)
+    if 'avx512_bf16' not in machine.cpu_info().get('flags', '').split():
+        pytest.skip('the CPU has no bf16')
+    # the cap is set after the import, as a command does
+    code = f'import os, {package}; os.environ["{ISA}"] = "AVX512_CORE"{AMX_PROBES[package]}'
+    done = run_python('-c', code, env={'ONEDNN_VERBOSE': '1', ISA: ''})
+    assert done.returncode == 0, done.stdout
+    if package == 'torch':  # OpenVINO is built without this output
+        assert 'bf16' in done.stdout
+        assert 'avx512_core_bf16' not in done.stdout
