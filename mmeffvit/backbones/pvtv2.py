@@ -202,7 +202,8 @@ def initialize(module: nn.Module) -> None:
     else:
         fan_out = math.prod(module.kernel_size) * module.out_channels // module.groups
         nn.init.normal_(module.weight, 0, math.sqrt(2 / fan_out))
-    nn.init.zeros_(module.bias)
+    if module.bias is not None:  # some attention layers of other papers have none
+        nn.init.zeros_(module.bias)
 
 
 @register_backbone

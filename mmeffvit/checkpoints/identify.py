@@ -98,14 +98,17 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
         layout = recognize(tensors, family.layouts)
         if layout is None:
             continue
-        state = {new: tensors[old] for old, new in rename(tensors, layout.table)[0].items()}
+        renamed = rename(tensors, layout.table)[0]
+        state = {new: tensors[old].to('meta') for old, new in renamed.items()}
         for arch in family.variants:
             with torch.device('meta'):
-                target = family(arch).state_dict()
+                module = family(arch)
+            target = module.state_dict()
             absent = [key for key in target if key not in state and not may_lack(key)]
             absent += [key for key in state if key not in target]
+            fitted = state | module.adapt_weights(state)
             both = (key for key in state if key in target)
-            reshaped = [key for key in both if not same_size(state[key], target[key])]
+            reshaped = [key for key in both if not same_size(fitted[key], target[key])]
             names = family.__name__, arch, layout.name
             found = Variant(*names, tuple(absent), tuple(reshaped))
             if best is None or len(found.misfits) < len(best.misfits):
@@ -146,7 +149,7 @@ def describe(weights: Mapping[str, Tensor]) -> str:
     variant = nearest_variant({k.removeprefix('backbone.'): v for k, v in inside.items()})
     if variant is not None:
         # what is missing or left over may have been damaged, sizes not
-        found.append(f'{variant.family.lower()}_{"odd" if variant.reshaped else variant.arch}')
+        found.append(f'{variant.family.lower()}_{"custom" if variant.reshaped else variant.arch}')
     if head is None or head.counted not in weights:
         return '_'.join(found)
     classes = len(weights[head.counted]) // head.anchors - head.others

@@ -187,7 +187,6 @@ def _fetch_from_hub(name: str) -> Path:
     raise CheckpointError(
         f'cannot get {" or ".join(files)} of {repository} from the Hugging Face hub '
         f'({type(cause).__name__}). {offline(name)} copy your hub cache (HF_HOME) to this machine, '
-        'or give the path of a copy of '
-        f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]} as the '
-        'checkpoint.'
+        f'or download https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]} '
+        'and give the path of your copy as the checkpoint.'
     ) from cause

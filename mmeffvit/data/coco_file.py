@@ -95,7 +95,7 @@ def read_coco(
         if not (isinstance(content, dict) and isinstance(content.get(name), list))
     ]
     if absent:
-        add(faults.FILE_BROKEN, f'{path} (no list of {", ".join(absent)})')
+        add(faults.FILE_BROKEN, f'{path} has no list of {", ".join(absent)}')
         return None
     if not annotations:
         content = {**content, 'annotations': []}

@@ -50,9 +50,7 @@ def read_ground_truth(path: str | Path) -> COCO:
 
     file = read_coco(path, report.add, complete=complete)
     if file is None:
-        raise UserError(
-            f'{path} is not a COCO annotation file: {report.places[faults.FILE_BROKEN][0]}'
-        )
+        raise UserError(report.places[faults.FILE_BROKEN][0])
     check_boxes(file, report)
     check_masks(file, report, wanted=False)
     report.stop_run()

@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from rich.console import Console
-from rich.progress import track
-
 from .machine import num_cores
 
 T = TypeVar('T')
@@ -21,6 +18,9 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
         description: Text in front of the bar.
         total: Number of items; None for their length.
     """
+    from rich.console import Console  # not where exported files run
+    from rich.progress import track
+
     console = Console(stderr=True)
     return track(
         items,

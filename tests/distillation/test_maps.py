@@ -1,6 +1,7 @@
 """Weights of plain backbones in their Mobile-Attention form, and distillation of the rest."""
 
 import logging
+from ast import literal_eval
 
 import pytest
 import torch
@@ -98,7 +99,12 @@ def test_a_run_gives_a_checkpoint_that_loads_as_a_backbone(shapes, tmp_path, log
 @pytest.mark.parametrize(
     ('family', 'into', 'lost', 'reason'),
     [
-        ('DeiT', 'DeiTMobiAtt:t', ['stem.class_token'], 'DeiTMobiAtt has no such layer'),
+        (
+            'DeiT',
+            'DeiTMobiAtt:t:class_tokens=0',
+            ['stem.class_token'],
+            'DeiTMobiAtt has no such layer in this form',
+        ),
         ('PVTv2', 'PVTv2MobiAtt:b0', ['stages.2.blocks.0.attention.reduce.weight'], 'in this form'),
         (
             'EfficientFormerV2',
@@ -123,7 +129,7 @@ def test_the_converter_lists_what_becomes_of_every_tensor(family, into, lost, re
         assert any(line.startswith(f'ignored     {key}') for line in lines), key
     assert any(line.endswith(reason) or reason in line for line in lines)
     name, arch, *rest = into.split(':')
-    options = dict(out_indices=(0, 1, 2)) if rest else {}
+    options = {key: literal_eval(value) for key, value in (part.split('=') for part in rest)}
     assert families()[name](arch, **options).load_pretrained(out).missing == ()
 
 
