@@ -23,6 +23,7 @@ from mmeffvit.checkpoints.read import is_command, read_content
 from mmeffvit.checkpoints.sources import OURS, Release, fetch, register
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import did_you_mean, listed
 
 # schemes of named models, with mmengine's functions that list them
 NAMED = {
@@ -196,7 +197,8 @@ def resolve(name: str) -> str:
     if 'openmmlab' in scheme.replace('-', ''):
         model = mmengine_checkpoint.get_deprecated_model_names().get(model, model)
     if model not in models:
-        raise CheckpointError(f'{name!r}: {scheme} has no {model!r}; it has {", ".join(models)}')
+        choices = did_you_mean(model, models) or f'it has {listed(models)}'
+        raise CheckpointError(f'{name!r}: {scheme} has no {model!r}; {choices}')
     return models[model]
 
 

@@ -141,7 +141,7 @@ def test_names_of_model_zoos_lead_to_the_same_reader(served, monkeypatch):
     monkeypatch.setitem(checkpoint_loader.NAMED, 'torchvision://', lambda: zoo)
     with pytest.raises(CheckpointError, match=r'is rejected|no torch checkpoint'):
         mmengine_checkpoint._load_checkpoint('torchvision://resnet50')
-    with pytest.raises(CheckpointError, match="has no 'resnet51'; it has resnet50"):
+    with pytest.raises(CheckpointError, match="has no 'resnet51'; did you mean resnet50"):
         mmengine_checkpoint._load_checkpoint('torchvision://resnet51')
     assert not (folder / 'trace').exists()
 
