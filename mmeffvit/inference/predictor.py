@@ -106,7 +106,7 @@ class BasePredictor(ABC):
         """
         check_thresholds(score_thr, batch_size)
         is_one = isinstance(inputs, str | Path | np.ndarray)
-        items = [inputs] if is_one else list(inputs)
+        items = list(inputs) if isinstance(inputs, Iterable) and not is_one else [inputs]
         for item in items:
             if not isinstance(item, str | Path | np.ndarray):
                 raise UserError(f'an input is of type {type(item).__name__}; give a path or an '

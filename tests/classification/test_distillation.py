@@ -76,7 +76,9 @@ def test_the_weights_of_a_teacher_are_loaded_completely_or_rejected(tmp_path):
     del weights['head.classifier.fc.weight']
     torch.save(weights, tmp_path / 'cut.pth')
     model = build(dict(tiny_student(), teacher_ckpt=str(tmp_path / 'cut.pth')))
-    with pytest.raises(CheckpointError, match=r'teacher .*cut\.pth is .* does not fit the model.*fc\.weight'):
+    with pytest.raises(
+        CheckpointError, match=r'teacher .*cut\.pth is .* does not fit the model.*fc\.weight'
+    ):
         model.teacher(torch.randn(1, 3, 64, 64))
 
 

@@ -24,7 +24,7 @@ STAGES: dict[str, str | float] = {
     'in validation': r'Epoch\(val\)',
 }
 TRAIN = (
-    'train', 'detector.py', '--no-check', '--work-dir', 'work', '--cfg-options',
+    'train', 'detector.py', '--no-check', '--verbose', '--work-dir', 'work', '--cfg-options',
     'default_hooks.logger.interval=1', 'train_cfg.max_epochs=50', 'train_cfg.val_interval=2',
 )  # fmt: skip
 OTHERS: dict[str, tuple[str, ...]] = {
