@@ -89,12 +89,14 @@ def timm() -> ModuleType:
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """The messages of mmengine's current logger."""
-    logger = MMLogger.get_current_instance()
-    logger.setLevel(logging.INFO)
-    logger.addHandler(caplog.handler)  # it does not propagate to the root logger
+    """The messages of mmengine's current logger and of ours."""
+    loggers = MMLogger.get_current_instance(), logging.getLogger('mmeffvit')
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.addHandler(caplog.handler)  # they do not propagate to the root logger
     yield caplog
-    logger.removeHandler(caplog.handler)
+    for logger in loggers:
+        logger.removeHandler(caplog.handler)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
-from mmengine.logging import print_log
+from mmengine.logging import MMLogger
 from mmengine.model import BaseModule
 from torch import Tensor, is_grad_enabled, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.checkpoints import Checkpoint, Layout, LoadReport, load_into, open_checkpoint
 from mmeffvit.layers.head_projections import hidden_layers, keep_first, prunable_layers
+from mmeffvit.utils.messages import logger
 
 Arch = TypeVar('Arch')
 State = TypeVar('State')  # what blocks pass on: a map, in most families
@@ -191,6 +192,18 @@ def check_image(x: Tensor) -> None:
         )
 
 
+def log_report(report: LoadReport) -> None:
+    """Log counts, and at level DEBUG every tensor, to the package's logger and in a run to its log.
+
+    The package's logger is silent unless a program asks for it.
+    """
+    run = MMLogger.get_current_instance()
+    is_run = any(isinstance(handler, logging.FileHandler) for handler in run.handlers)
+    for target in (logger, run) if is_run else (logger,):
+        target.info(str(report))
+        target.debug(report.by_tensor())
+
+
 class Backbone(BaseModule):
     """A stem and stages that return the maps of the selected stages, for any height and width.
 
@@ -338,8 +351,7 @@ class Backbone(BaseModule):
                 the backbone is then unchanged.
         """
         report = load_into(self, open_checkpoint(checkpoint), prefix=prefix)
-        print_log(str(report), logger='current')
-        print_log(report.by_tensor(), logger='current', level=logging.DEBUG)
+        log_report(report)
         return report
 
     def unused_keys(self) -> dict[str, str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
-from mmengine.logging import print_log
 from mmengine.registry import DATASETS
 from torch import nn
 
+from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.data import faults
@@ -19,7 +19,6 @@ from mmeffvit.data.faults import Report
 from mmeffvit.data.voc import check_files, read_names
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
-from mmeffvit.utils.messages import logger
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
@@ -221,5 +220,4 @@ def load_checked(
         )
     report = load_into(model, checkpoint, resume=split != 'test')
     if checkpoint.release:
-        print_log(str(report), logger='current')
-        logger.info(str(report))
+        log_report(report)

@@ -1,5 +1,6 @@
 """Build the model of a config in isolation: no weights are loaded, no global state changes."""
 
+import logging
 import random
 import re
 import warnings
@@ -28,6 +29,7 @@ WEIGHTS = (
     'pretrained',
     'teacher_ckpt',
 )  # arguments of models that name a checkpoint
+OPENMMLAB = r'mm(engine|cv|det|seg|pretrain)\b'
 PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the current run
 
 
@@ -64,6 +66,23 @@ def isolated(scope: str) -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Drop warnings and logs below errors of OpenMMLab, such as a line per parameter."""
+    logger = MMLogger.get_current_instance()
+
+    def is_error(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR
+
+    logger.addFilter(is_error)  # of this call alone: models may be built in several threads
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', module=OPENMMLAB)
+            yield
+    finally:
+        logger.removeFilter(is_error)
 
 
 def own_model_config(config: Config) -> ConfigDict:

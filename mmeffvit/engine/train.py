@@ -8,9 +8,9 @@ from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.hooks import CheckpointHook
-from mmengine.logging import print_log
 from mmengine.runner import Runner
 
+from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.checkpoints.checkpoint import require_run
 from mmeffvit.checkpoints.load import wrong_kinds
@@ -183,8 +183,7 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         return start
     if start.release:  # of other sizes, mmengine would load it in part
         report = load_into(model, start, new_classes=True)
-        print_log(str(report), logger='current')
-        logger.info(str(report))
+        log_report(report)
         state = model.state_dict()
         return replace(start, weights={key: state[key].clone() for key in report.loaded})
     wrong = wrong_kinds(start.weights, model.state_dict())

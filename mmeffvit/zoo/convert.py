@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.backbones import Backbone, families
-from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, open_checkpoint
+from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
 from mmeffvit.checkpoints.identify import CLASSIFIER, nearest_variant
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
@@ -161,7 +161,7 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
     module = build_backbone(parse_backbone(backbone))
     if not isinstance(module, Backbone):
         raise UserError(f'{backbone!r} is not of this package; choose from {", ".join(families())}')
-    report = module.load_pretrained(source, prefix=prefix)
+    report = load_into(module, open_checkpoint(source), prefix=prefix)
     state = module.state_dict()
     return Conversion(
         source=str(source),

@@ -8,13 +8,13 @@ from typing import Any
 
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
-from mmengine.logging import print_log
 from mmengine.registry import DefaultScope
 from torch import nn
 
+from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.checks.run import check_classes, load_checked
-from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.build import build_model, own_model_config, silenced
 from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
@@ -229,15 +229,17 @@ def open_model(
     config = source.config
     with DefaultScope.overwrite_default_scope(config.default_scope):
         settings = eval_dataset(config)
-        dataset = build_unread(settings) if settings else None
-        model = build_model(own_model_config(config))
+        with silenced():
+            dataset = build_unread(settings) if settings else None
+            model = build_model(own_model_config(config))
         if check:
             check_classes(model, dataset, 'test')
         if checkpoint is None:
-            model.init_weights()
+            with silenced():
+                model.init_weights()
         elif check:
             load_checked(model, checkpoint, dataset)
         else:
             report = load_into(model, checkpoint, new_classes=new_classes)
-            print_log(str(report), logger='current')
+            log_report(report)
     return OpenModel(model, config, checkpoint, dataset)

@@ -5,7 +5,6 @@ from ast import literal_eval
 
 import pytest
 import torch
-from mmengine.logging import MMLogger
 
 from mmeffvit.backbones import PVTv2, families
 from mmeffvit.checkpoints.read import read_content
@@ -135,7 +134,7 @@ def test_the_converter_lists_what_becomes_of_every_tensor(family, into, lost, re
 
 def test_the_log_lists_tensors_at_its_lowest_level(tmp_path, log):
     torch.save(PVTv2(TINY['PVTv2']).state_dict(), tmp_path / 'plain.pth')
-    logger = MMLogger.get_current_instance()
+    logger = logging.getLogger('mmeffvit')
     logger.setLevel(logging.DEBUG)
     MODELS.build(config('PVTv2MobiAtt')).load_pretrained(tmp_path / 'plain.pth')
     logger.setLevel(logging.INFO)

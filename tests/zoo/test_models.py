@@ -25,7 +25,7 @@ from mmeffvit.finetuning import weights as start
 from mmeffvit.inference.model import load_predictor
 from mmeffvit.visualization.attention.run import visualize_attention
 from mmeffvit.zoo import metafile, read_models, weights
-from tests.conftest import run_command_here, run_python
+from tests.conftest import ROOT, run_command_here, run_python
 from tests.data.sets import write_yolo
 from tests.released import cvnets, files
 
@@ -75,6 +75,24 @@ def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None
     models[name] = dataclasses.replace(models[name], **fields)
     for module in (metafile, weights, start):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
+
+
+ONE_OF_EACH_HEAD = (
+    NAME, 'maskrcnn_deit_t', 'retinanet_shvit_s4', 'rtmdet_swiftformer_xs',
+    'deformabledetr_resnet_50', 'semfpn_efficientformerv2_s0_ade20k', 'segformer_shvit_s1_ade20k',
+    'pspnet_mobilevitv2_050_ade20k', 'deeplabv3_mobilevitv2_050_voc12', 'classifier_pvtv2_b0',
+    'pvtv2_b0',
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_importing_and_building_models_prints_nothing():
+    heads = {config.stem.partition('_')[0] for config in (ROOT / 'configs').glob('*.py')}
+    assert heads <= {name.partition('_')[0] for name in ONE_OF_EACH_HEAD}
+    build = f'import mmeffvit\nfor name in {ONE_OF_EACH_HEAD}:\n    mmeffvit.get_model(name)'
+    done = run_python('-c', build)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == ''
 
 
 def test_a_released_detector_comes_by_its_name_under_its_license(released, capsys, log):
