@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
+from mmeffvit.utils.text import counted
 
 from .checkpoint import Checkpoint
 from .identify import CLASSIFIER, COUNTERS, families, same_size
@@ -37,8 +38,9 @@ class LoadReport:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
         reordered = f'{len(self.reordered)} of them reordered, ' if self.reordered else ''
         fresh = f', {len(self.fresh)} start fresh for other classes' if self.fresh else ''
+        loaded = counted(len(self.loaded), 'tensor')
         return (
-            f'{self.checkpoint} ({self.layout} layout): {len(self.loaded)} tensors loaded, '
+            f'{self.checkpoint} ({self.layout} layout): {loaded} loaded, '
             f'{reordered}{resized}{len(self.dropped)} ignored, {len(self.missing)} missing{fresh}'
         )
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
+from mmeffvit.utils.text import counted
 
 from .safe_globals import allowed, check_pickle
 
@@ -189,9 +190,9 @@ def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
     bad = [str(k) for k, value in tensors.items() if _has_values(value) and not _is_finite(value)]
     if bad:
         raise CheckpointError(
-            f'{path} has NaN or infinite values in {len(bad)} tensors: {", ".join(bad[:LISTED])}'
-            f'{" ..." * (len(bad) > LISTED)}. Its training has probably diverged: use an earlier '
-            'checkpoint; --allow-non-finite loads it all the same'
+            f'{path} has NaN or infinite values in {counted(len(bad), "tensor")}: '
+            f'{", ".join(bad[:LISTED])}{" ..." * (len(bad) > LISTED)}. Its training has probably '
+            'diverged: use an earlier checkpoint; --allow-non-finite loads it all the same'
         )
 
 

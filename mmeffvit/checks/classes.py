@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 
 HEADS = re.compile(
     r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # heads that predict classes
@@ -47,7 +47,7 @@ def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> I
                 continue
             yield (
                 f'{name} ({type(model.get_submodule(name)).__name__}) has num_classes={count}, but '
-                f'the {split} data has {len(classes)} classes: {listed(classes, 6)}. Set '
+                f'the {split} data has {counted(len(classes), "class")}: {listed(classes, 6)}. Set '
                 f'model.{name}.num_classes={len(classes)}, or metainfo=dict(classes=...) of the '
                 'data set'
             )

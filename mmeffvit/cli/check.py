@@ -13,7 +13,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmeffvit.checks.config.check import check_config, counted, faults_in
+from mmeffvit.checks.config.check import check_config, count_faults, faults_in
 from mmeffvit.checks.config.findings import Kind
 from mmeffvit.checks.data.check import SPLITS, check_dataset
 from mmeffvit.config.load import ALL, DENSE, open_config
@@ -21,6 +21,7 @@ from mmeffvit.data.check import check as check_images
 from mmeffvit.data.files import Sample
 from mmeffvit.data.prepare import FORMATS, PrepareOptions, read, summary
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import counted
 
 from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject, run_command
 
@@ -76,7 +77,7 @@ def check_model(name: str, config: Config) -> int:
     for finding in sorted(findings, key=lambda finding: order.index(finding.kind)):
         print(finding)
     faults = faults_in(findings)
-    print(f'{name}: {counted(faults)}, checked in {time.monotonic() - start:.1f} s\n')
+    print(f'{name}: {count_faults(faults)}, checked in {time.monotonic() - start:.1f} s\n')
     return 1 if faults else 0
 
 
@@ -93,7 +94,7 @@ def check_data_set(path: Path, format: str | None) -> int:
     """Print the findings in a data set that `mmeffvit train` would be given."""
     data = read(path, PrepareOptions(format=format))
     check_images(data)
-    print(f'{data.root}: {data.format}, {len(data.classes)} classes')
+    print(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     if data.findings.counts:
         print(data.findings.describe())
     print(*summary(data), sep='\n')

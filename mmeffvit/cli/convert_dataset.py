@@ -11,6 +11,7 @@ from typing import Any
 
 from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
 from mmeffvit.data.split import FRACTION
+from mmeffvit.utils.text import counted
 
 from .arguments import new_parser, output_folder, run_command
 
@@ -53,7 +54,8 @@ def run(data: Path, out: Path, fraction: float | None, **options: Any) -> None:
     options['fraction'] = FRACTION if fraction is None else fraction
     _, splits = prepare(data, out, PrepareOptions(**options))
     for split in splits.values():
-        print(f'{split.annotations}: {split.count} images, names relative to {split.images}')
+        images = counted(split.count, 'image')
+        print(f'{split.annotations}: {images}, names relative to {split.images}')
 
 
 main = partial(run_command, make_parser, run)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import did_you_mean
+from mmeffvit.utils.text import counted, did_you_mean
 from mmeffvit.zoo import Model, find_model, list_models
 from mmeffvit.zoo.metafile import TASKS, read_models
 
@@ -38,9 +38,10 @@ def run(pattern: str, task: str | None, released: bool) -> None:
     if not console.is_terminal:
         console.width = WIDTH
     console.print(make_table([find_model(name) for name in names]))
-    console.print(f'{len(names)} models; "released": `pretrained=True` downloads weights; '
-                  'accuracy in percent, as published; CPU ms: ONNX Runtime, one thread of an Intel '
-                  'Xeon')  # fmt: skip
+    console.print(
+        f'{counted(len(names), "model")}; "released": `pretrained=True` downloads weights; '
+        'accuracy in percent, as published; CPU ms: ONNX Runtime, one thread of an Intel Xeon'
+    )
 
 
 def make_table(models: list[Model]) -> Table:

@@ -9,7 +9,7 @@ from types import ModuleType
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.text import align, check_names, listed
+from mmeffvit.utils.text import align, check_names, counted, listed
 
 from . import coco, masks, voc, yolo
 from .check import check
@@ -68,7 +68,7 @@ def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, di
     if not 0 < options.fraction < 1:
         raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
     data = read(path, options)
-    logger.info(f'{data.root}: {data.format}, {len(data.classes)} classes')
+    logger.info(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     check(data, needs_masks=options.needs_masks)
     write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
     if data.findings.counts:

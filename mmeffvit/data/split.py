@@ -4,6 +4,7 @@ import random
 from collections import Counter, defaultdict
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import counted
 
 from .records import DataSet, Picture
 
@@ -31,7 +32,9 @@ def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
         return
     pictures = sorted(data.splits['train'], key=lambda picture: picture.path)
     if len(pictures) < 2:
-        raise UserError(f'{data.root} has {len(pictures)} images; training needs two or more')
+        raise UserError(
+            f'{data.root} has {counted(len(pictures), "image")}; training needs two or more'
+        )
     random.Random(seed).shuffle(pictures)
     number = min(max(1, round(fraction * len(pictures))), MAX_IMAGES)
     chosen = choose(pictures, number, fraction)

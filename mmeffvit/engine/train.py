@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import ge, le
 from pathlib import Path
 
 from mmengine.config import Config
@@ -206,6 +207,8 @@ def owned(work_dir: Path) -> Iterator[None]:
 def make_interruptible(runner: Runner) -> None:
     """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
 
+    Of equal metrics the last is the best: those of the first epochs are often all zero.
+
     This changes the runner, not its config: the config saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())
@@ -219,6 +222,9 @@ def make_interruptible(runner: Runner) -> None:
                 'max_keep_ckpts=1 would delete the last checkpoint before saving: keeping 2'
             )
             hook.max_keep_ckpts = 2
+        if hook.save_best is not None:
+            hook.rule_map = dict(greater=ge, less=le)
+            hook._init_rule(hook.rules, hook.key_indicators)
 
 
 def fit_log_window(runner: Runner) -> None:

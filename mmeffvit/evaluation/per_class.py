@@ -21,6 +21,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import counted
 from mmeffvit.zoo.opener import find_source
 
 from .coco_results import check_detections, from_samples
@@ -131,7 +132,7 @@ def read_detections(
     unknown = [s['img_id'] for s in samples if s['img_id'] not in images]
     if unknown:
         raise UserError(
-            f'{path} has results for {len(unknown)} images that are not in the test annotations, '
+            f'{path} has results for {counted(len(unknown), "image")} without test annotations, '
             f'such as id {unknown[0]}: predict on the images of the test data'
         )
     check_detections(rows, images, category_ids, path)

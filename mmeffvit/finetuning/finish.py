@@ -9,6 +9,7 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+from mmeffvit.checkpoints.download import FOLDER
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
@@ -16,8 +17,8 @@ from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import read_size
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 from mmeffvit.visualization.curves import plot_curves
 from mmeffvit.visualization.error_curves import analyze
@@ -25,7 +26,6 @@ from mmeffvit.visualization.per_class import report_per_class
 from mmeffvit.zoo.runs import best_checkpoint
 
 LOW = 1.0  # percent: such a model has not learned to find anything
-SHEET_SIDE = 384  # pixels of the longer side of an image on the contact sheet
 
 
 def finish(
@@ -34,6 +34,7 @@ def finish(
     export: Sequence[str],
     cfg_options: Mapping[str, Any],
     *,
+    weights: str | None = None,
     verbose: bool = True,
 ) -> dict[str, float]:
     """Test the best checkpoint, and write everything that is to be looked at or shipped.
@@ -43,6 +44,7 @@ def finish(
         folder: With ``run/``; gets ``result/``.
         export: Suffixes of the files to export.
         cfg_options: Dotted keys and values that replace the config's.
+        weights: The address of pretrained weights that a run from random ones could start from.
         verbose: See :class:`RunOptions`.
 
     Returns:
@@ -68,23 +70,30 @@ def finish(
             rows[name] = f'not made: {error}'
     lines = [f'\n{config_path.stem} on {Path(config.data_root).name}']
     lines += [f'  {name:<14}{text}' for name, text in rows.items()]
-    lines += advice(config, in_percent(metrics))
+    lines += advice(config, in_percent(metrics), weights)
     logger.info('\n'.join(lines))
-    logger.info(next_commands(config_path, config, checkpoint, image_of(runner).parent))
+    logger.info(next_commands(config_path, config, image_of(runner).parent))
     return metrics
 
 
-def advice(config: Config, metrics: Mapping[str, float]) -> Iterator[str]:
+def advice(
+    config: Config, metrics: Mapping[str, float], weights: str | None = None
+) -> Iterator[str]:
     """What helps a model that has learned little, or that started from random weights."""
     name, value = next(iter(metrics.items()), ('', LOW))
     if value < LOW:
         steps = config.epochs * config.iterations
-        yield f'{name} is {value} % after {steps:,} steps: train longer, with --epochs N'
+        yield f'{name} is {value} % after {counted(steps, "step")}: train longer, with --epochs N'
     if not config.get('load_from') and not config.model.backbone.get('init_cfg'):
         yield (
-            'trained from random weights, which takes many more images and epochs: --weights FILE '
-            'starts from pretrained ones'
+            'WARNING: trained from random weights, which takes many more images and epochs; '
+            '--weights FILE starts from pretrained ones'
         )
+        if weights is not None and not Path(weights).exists():
+            yield (
+                f'  on a machine with a network: mmeffvit download {weights} --to DIR\n'
+                f'  here: {FOLDER}=DIR mmeffvit train ..., with a copy of DIR'
+            )
 
 
 def jobs_of(
@@ -101,8 +110,7 @@ def jobs_of(
     dataset = runner.test_loop.dataloader.dataset
 
     def sheet() -> Path:
-        factor = enlargement(image_of(runner))
-        draw_contact_sheet(runner, result / 'contact_sheet.png', enlarge=factor)
+        draw_contact_sheet(runner, result / 'contact_sheet.png')
         return result / 'contact_sheet.png'
 
     def curves() -> Path:
@@ -145,18 +153,12 @@ def image_of(runner: Runner) -> Path:
     return Path(runner.test_loop.dataloader.dataset.get_data_info(0)['img_path'])
 
 
-def enlargement(image: Path) -> float:
-    """What an image is multiplied by for the contact sheet."""
-    return SHEET_SIDE / max(read_size(image))
-
-
-def next_commands(config_path: Path, config: Config, checkpoint: Path, images: Path) -> str:
+def next_commands(config_path: Path, config: Config, images: Path) -> str:
     """Three commands to go on with, which can be pasted.
 
     Args:
         config_path: The config of the run.
         config: Its content.
-        checkpoint: The best one.
         images: A folder of images: those that were tested.
     """
     folder = config_path.parent
@@ -167,11 +169,11 @@ def next_commands(config_path: Path, config: Config, checkpoint: Path, images: P
     rows = (
         (
             f'predict on images, here on those in {images}',
-            ['predict', config_path, checkpoint, images, '--out-dir', folder / 'predictions'],
+            ['predict', folder, images, '--out-dir', folder / 'predictions'],
         ),
         ('make the file smaller', ['quantize', onnx, images, small])
         if onnx.is_file()
-        else ('make a file for other programs', ['export', config_path, checkpoint, onnx]),
+        else ('make a file for other programs', ['export', folder, onnx]),
         ('train again, after changes of the config', again),
     )
     lines = [f'to {what}:\n  mmeffvit {shlex.join(map(str, words))}' for what, words in rows]

@@ -16,6 +16,7 @@ from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import free_memory, resident_memory
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
 
 SHARE = 0.8  # of the free memory; sizes of images and numbers of objects differ between batches
 SMALLEST = 2  # batch norms need two images where maps end at 1 x 1
@@ -52,7 +53,7 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
         )
     size, used = found[-1]
     logger.info(
-        f'--batch auto: {size} images take {used / GIB:.1f} GiB of {free / GIB:.1f} GiB'
+        f'--batch auto: {counted(size, "image")} take {used / GIB:.1f} GiB of {free / GIB:.1f} GiB'
         + (f' for each of {processes} processes' if processes > 1 else '')
     )
     return size

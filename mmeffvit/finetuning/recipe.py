@@ -11,6 +11,7 @@ from mmeffvit.data.records import Picture
 from mmeffvit.engine.processes import usual_processes
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import num_cores
+from mmeffvit.utils.text import counted
 
 from .base import Base
 
@@ -24,6 +25,8 @@ EPOCHS = (10, 300)  # fewest and most
 AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
 VALIDATIONS = 20
+FEWEST_STEPS = 4  # of an epoch, by the default batch size
+MIN_SHARE = 2  # images of a process: batch norms need two
 WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
 MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its first factor
 MAX_WARM_UP = 500
@@ -123,9 +126,9 @@ def make_recipe(
     """The numbers for a model and its training images."""
     count = len(pictures)
     size = overrides.image_size or fit_size(base, pictures)
-    batch = overrides.batch or default_batch(size, count, overrides.processes or 1)
+    batch = overrides.batch or default_batch(size, count, overrides.processes)
     if batch > count:
-        raise UserError(f'--batch is {batch} and there are {count} images to train on')
+        raise UserError(f'--batch is {batch}, but the training set has {counted(count, "image")}')
     processes = fit_processes(overrides.processes, batch)
     iterations = count // batch
     epochs = overrides.epochs or fit_epochs(base, size, count)
@@ -171,13 +174,24 @@ def fit_warm_up(total: int) -> int:
     return max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total)))
 
 
-def default_batch(size: int, count: int, processes: int) -> int:
-    """Batch size: at least four iterations in an epoch of a small set, two images a process."""
+def default_batch(size: int, count: int, wanted: int | None) -> int:
+    """Batch size: at least four iterations in an epoch of a small set, two images a process.
+
+    Args:
+        size: Side of the images in pixels.
+        count: Number of training images.
+        wanted: Processes that share it; None for the usual number if there are enough images.
+    """
+    processes = wanted or usual_processes()
+    if wanted is None and count < FEWEST_STEPS * MIN_SHARE * processes:
+        processes = 1
     batch = BATCH[device_kind()]
     if device_kind() == 'accelerator' and size > SMALL:
         batch //= 2
-    batch = min(batch * processes if device_kind() == 'accelerator' else batch, count // 4)
-    return max(2, batch // processes) * processes
+    batch = min(
+        batch * processes if device_kind() == 'accelerator' else batch, count // FEWEST_STEPS
+    )
+    return max(MIN_SHARE, batch // processes) * processes
 
 
 def device_kind() -> str:
@@ -198,10 +212,21 @@ def fit_processes(wanted: int | None, batch: int) -> int:
     """
     if wanted is None:
         usual = usual_processes()
-        return usual if batch % usual == 0 and batch // usual > 1 else 1
+        return usual if batch % usual == 0 and batch // usual >= MIN_SHARE else 1
     if batch % wanted:
         raise UserError(f'--processes is {wanted}, which cannot share a batch of {batch} equally')
     return wanted
+
+
+def why_one_process(batch: int, wanted: int | None) -> str:
+    """Why a batch is not shared by the usual number of processes; empty if it is, or was set."""
+    usual = usual_processes()
+    if wanted is not None or usual == 1 or fit_processes(None, batch) == usual:
+        return ''
+    multiple = max(MIN_SHARE * usual, batch - batch % usual)
+    return (
+        f'one process, since {usual} cannot share a batch of {batch}: --batch {multiple} uses all'
+    )
 
 
 def fit_workers(processes: int) -> int:

@@ -19,12 +19,21 @@ from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
 
 from .base import Base
 from .finish import finish
 from .fit_batch import largest_batch
-from .recipe import AUTO_BATCH, Overrides, Recipe, batch_limit, fit_rate, make_recipe
-from .weights import AUTO, find_start
+from .recipe import (
+    AUTO_BATCH,
+    Overrides,
+    Recipe,
+    batch_limit,
+    fit_rate,
+    make_recipe,
+    why_one_process,
+)
+from .weights import AUTO, find_start, known_weights
 from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
@@ -120,7 +129,14 @@ def run_all(
         flags = ['--amp'] if uses_amp(options) else []
         flags += ['--resume', options.resume] if options.resume else []
         train_in_processes(processes, str(config), run, flags=flags)
-    return finish(config, folder, export, options.cfg_options, verbose=options.verbose)
+    return finish(
+        config,
+        folder,
+        export,
+        options.cfg_options,
+        weights=known_weights(base),
+        verbose=options.verbose,
+    )
 
 
 def uses_amp(options: FinetuneOptions) -> bool:
@@ -184,12 +200,16 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
         size = largest_batch(config, limit, processes, amp=uses_amp(options))
         overrides = replace(overrides, batch=size * processes, processes=processes)
     recipe = write(overrides)
-    processes = f' in {recipe.processes} processes' if recipe.processes > 1 else ''
+    batch = recipe.batch * recipe.processes
+    shared = f' in {counted(recipe.processes, "process")}' if recipe.processes > 1 else ''
     logger.info(
-        f'{base.name} from {start.what}\n{recipe.epochs} epochs of {recipe.iterations} steps, '
-        f'batch size {recipe.batch * recipe.processes}{processes}, {recipe.image_size} pixels, '
+        f'{base.name} from {start.what}\n'
+        f'{counted(recipe.epochs, "epoch")} of {counted(recipe.iterations, "step")}, '
+        f'batch size {batch}{shared}, {recipe.image_size} pixels, '
         f'learning rate {recipe.rate:g}\nconfig: {config}'
     )
+    if why := why_one_process(batch, overrides.processes):
+        logger.info(why)
     if recipe.from_scratch:
         logger.info(from_scratch_notice(base, recipe))
 

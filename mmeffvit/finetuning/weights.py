@@ -37,7 +37,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
     Args:
         base: The model.
         wanted: 'auto' for the released model, else the backbone's ImageNet weights, else none, with
-            a warning; 'none'; or a checkpoint by path or address.
+            the reason; 'none'; or a checkpoint by path or address.
 
     Raises:
         mmeffvit.checkpoints.CheckpointError: If a checkpoint was given and cannot be had.
@@ -60,8 +60,12 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
         except CheckpointError as error:
             failures.append(str(error))
     logger.warning(
-        f'WARNING: no pretrained weights can be had, training from scratch needs many more images '
-        f'and epochs: {"; ".join(failures) or f"none are known for {base.name}"}. '
-        '--weights FILE takes a copy'
+        f'WARNING: no pretrained weights for {base.name}; training from scratch needs many more '
+        f'images and epochs: {"; ".join(failures) or "none are known"}'
     )
-    return Start('random weights: no pretrained ones could be had')
+    return Start('random weights: no pretrained ones were found')
+
+
+def known_weights(base: Base) -> str | None:
+    """The address of the weights that :func:`find_start` looks for first."""
+    return getattr(read_models().get(base.name), 'weights', None) or base.backbone_weights

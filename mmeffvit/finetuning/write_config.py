@@ -15,6 +15,7 @@ from mmeffvit.data.records import DataSet
 from mmeffvit.data.write import Split, classes_of_maps
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.text import counted
 
 from .base import Base, class_counts, scaled
 from .code import Code, assign, comment
@@ -70,10 +71,10 @@ def config_text(
 ) -> str:
     """The config, as text; see :func:`write_config`."""
     num_classes = len(classes_of_maps(data) if base.is_segmentor else data.classes)
-    counts = ', '.join(f'{split.count:,} images to {name}' for name, split in splits.items())
+    counts = ', '.join(f'{counted(s.count, "image")} to {name}' for name, s in splits.items())
     data_part = segmentation_data if base.is_segmentor else detection_data
     lines = [
-        f'"""{base.name}: {num_classes} classes, {counts}.',
+        f'"""{base.name}: {counted(num_classes, "class")}, {counts}.',
         '',
         'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
         f'`mmeffvit train THIS_FILE{processes_option(recipe.processes)}`.',

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.progress import progress
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 
 from .coco_ids import CocoIds
 from .frames import Frame, count_frames, read_frames
@@ -62,9 +62,9 @@ class Summary:
     written: tuple[str, ...]
 
     def __str__(self) -> str:
-        line = f'{self.done} image{"s" * (self.done != 1)}'
+        line = counted(self.done, 'image')
         if self.found is not None:
-            line += f', {self.found} object{"s" * (self.found != 1)} above {self.threshold:g}'
+            line += f', {counted(self.found, "object")} above {self.threshold:g}'
             line += '' if self.found else f' (highest {self.highest:.2g})'
         if self.skipped:
             line += f', {len(self.skipped)} skipped'

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output
+from mmeffvit.utils.text import counted
 
 from .coco_ids import CocoIds, find_ids
 from .drawing import draw, make_palette
@@ -278,7 +279,7 @@ def predict_frames(
         left = [writer.abandon() for writer in writers]
         if isinstance(error, KeyboardInterrupt):
             kept = ', '.join(filter(None, left)) or 'nothing was written'
-            error.__notes__ = [f'{number} images are done: {kept}']
+            error.__notes__ = [f'{counted(number, "image")} done: {kept}']
         raise
     for writer in writers:
         writer.close()

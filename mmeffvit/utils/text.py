@@ -21,6 +21,12 @@ def listed(values: Iterable[object], limit: int = 8) -> str:
     return ', '.join(texts[:limit]) + rest
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, such as ``1 image``, ``2,500 images`` or ``3 classes``."""
+    ending = '' if number == 1 else 'es' if noun.endswith(('s', 'x', 'sh', 'tch')) else 's'
+    return f'{number:,} {noun}{ending}'
+
+
 def did_you_mean(name: str, choices: Collection[str]) -> str:
     """A question with the choices that contain a name, else with the most similar ones, or ''."""
     lower = name.lower()

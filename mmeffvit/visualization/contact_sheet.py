@@ -9,40 +9,49 @@ import numpy as np
 import torch
 from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement, InstanceData, PixelData
+from PIL import Image, ImageDraw
 from torch import Tensor
 
+from mmeffvit.inference.drawing import load_font
 from mmeffvit.utils.images import read_image, write_image
-from mmeffvit.utils.text import without_formulas
+from mmeffvit.utils.text import counted, without_formulas
 
 TITLE_HEIGHT = 28  # pixels
+CAPTION_HEIGHT = 22  # pixels
+FONT_SIZE = 14
 GAP = 6  # pixels
+SIDE = 384  # pixels of the longer side of an image
+COLUMNS = 2  # of pairs: wider sheets are shrunk by viewers until captions are unreadable
+MAX_NAME = 40  # characters of the name of an image
+PADDING = 235  # gray of the padding
 
 
 def draw_contact_sheet(
-    runner: Runner,
-    path: Path,
-    *,
-    num_images: int = 12,
-    columns: int = 3,
-    enlarge: float = 3.0,
-    score_thr: float = 0.5,
+    runner: Runner, path: Path, *, num_images: int = 12, side: int = SIDE, score_thr: float = 0.3
 ) -> None:
-    """Draw the first test images with ground truth and predictions side by side.
+    """Draw the first test images with ground truth and predictions side by side, in equal tiles.
 
     Args:
         runner: A runner with a trained model.
         path: The PNG to write.
         num_images: Number of images on the sheet.
-        columns: Images per row.
-        enlarge: Scale factor of the images.
+        side: Longer side of the images, in pixels.
         score_thr: Score threshold of drawn predictions, in [0, 1].
     """
-    pairs = islice(_draw_pairs(runner, enlarge, score_thr), num_images)
-    sheet = montage(list(pairs), columns, title='left: ground truth, right: prediction')
+    pairs = list(islice(_draw_pairs(runner, side, score_thr), num_images))
+    total = len(runner.test_loop.dataloader.dataset)
+    heights, widths = zip(*(half.shape[:2] for pair in pairs for half, _ in pair), strict=True)
+    size = max(heights), max(widths)
+    tiles = [np.concatenate([tile(*half, size) for half in pair], axis=1) for pair in pairs]
+    title = f'ground truth and predictions, {len(pairs)} of {counted(total, "test image")}'
+    sheet = montage(tiles, min(COLUMNS, len(tiles)), title)
     write_image(path, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
 
 
-def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np.ndarray]:
+def _draw_pairs(
+    runner: Runner, side: int, score_thr: float
+) -> Iterator[tuple[tuple[np.ndarray, str], ...]]:
+    """Ground truth and prediction of every image, each with its caption."""
     loader = runner.test_loop.dataloader
     visualizer = runner.visualizer
     visualizer.dataset_meta = loader.dataset.metainfo
@@ -52,9 +61,10 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
             samples = runner.model.test_step(batch)
         for sample in samples:
             image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
-            large = cv2.resize(image, None, fx=enlarge, fy=enlarge)
+            factor = side / max(image.shape[:2])
+            large = cv2.resize(image, None, fx=factor, fy=factor)
             # both are in pixels of the original image
-            scale_sample(sample, enlarge, large.shape[:2])
+            scale_sample(sample, factor, large.shape[:2])
             options = dict(pred_score_thr=score_thr) if 'pred_instances' in sample else {}
             halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
             for drawn in (dict(draw_pred=False), dict(draw_gt=False)):
@@ -63,7 +73,35 @@ def _draw_pairs(runner: Runner, enlarge: float, score_thr: float) -> Iterator[np
                         'sheet', large, data_sample=sample, **drawn, **options
                     )
                 halves.append(visualizer.get_image())
-            yield np.concatenate(halves, axis=1)
+            yield tuple(zip(halves, captions(sample, score_thr), strict=True))
+
+
+def captions(sample: BaseDataElement, score_thr: float) -> tuple[str, str]:
+    """The captions of ground truth and prediction: the name of the image, and what is drawn."""
+    name = Path(sample.img_path).name
+    name = name if len(name) <= MAX_NAME else f'...{name[-MAX_NAME:]}'
+    if 'pred_instances' not in sample:
+        return name, 'prediction'
+    scores = sample.pred_instances.scores
+    found = int((scores >= score_thr).sum())
+    highest = f' (highest {float(scores.max()):.2g})' if len(scores) and not found else ''
+    return (
+        f'{name}: {counted(len(sample.gt_instances), "object")}',
+        f'{counted(found, "object")} above {score_thr:g}{highest}',
+    )
+
+
+def tile(picture: np.ndarray, caption: str, size: tuple[int, int]) -> np.ndarray:
+    """Center a picture of (H, W, 3) in a tile of ``size`` below its caption."""
+    height, width = size
+    top, left = ((full - side) // 2 for full, side in zip(size, picture.shape[:2], strict=True))
+    full = np.full((CAPTION_HEIGHT + height, width, 3), PADDING, np.uint8)
+    full[:CAPTION_HEIGHT] = 255
+    top += CAPTION_HEIGHT
+    full[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+    canvas = Image.fromarray(full)
+    ImageDraw.Draw(canvas).text((GAP, 2), caption, fill=(0, 0, 0), font=load_font(FONT_SIZE))
+    return np.asarray(canvas)
 
 
 def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from mmeffvit.evaluation.per_class import ClassValues, per_class
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.text import markdown
+from mmeffvit.utils.text import counted, markdown
 
 from .figures import save_figure
 
@@ -60,7 +60,7 @@ def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
     FigureCanvasAgg(figure)
     means = ', '.join(f'mean {table.metric} {table.mean:.1f} %' for table in tables)
     hidden = len(first) - len(names)
-    note = f'; not shown: {hidden} classes without ground truth' if hidden else ''
+    note = f'; not shown: {counted(hidden, "class")} without ground truth' if hidden else ''
     figure.suptitle(f'{title}\n{means}{note}', fontsize='medium')
     axes = figure.subplots(1, columns, squeeze=False)[0]
     for column, ax in enumerate(axes):

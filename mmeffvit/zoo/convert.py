@@ -16,6 +16,7 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.text import counted
 
 from .metafile import read_models
 from .opener import find_source
@@ -50,9 +51,9 @@ class Conversion:
         return (
             f'{self.source}\n'
             f'  is {self.name} in the {self.layout} layout\n'
-            f'  {len(self.tensors)} tensors with {parameters:,} values are kept, '
+            f'  kept: {counted(len(self.tensors), "tensor")} with {parameters:,} values, '
             f'{len(self.reordered)} of them reordered\n'
-            f'  {len(self.dropped)} are ignored{dropped}'
+            f'  ignored: {counted(len(self.dropped), "tensor")}{dropped}'
         )
 
 

@@ -31,7 +31,7 @@ from .hub import (
     values_in,
 )
 from .metafile import read_models
-from .runs import best_checkpoint, config_of, is_run, values_of_config
+from .runs import best_checkpoint, config_of, find_run, is_run, values_of_config
 from .weights import weights_of
 
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
@@ -101,9 +101,9 @@ def find_source(
         return source_of_checkpoint(target, options or {}, scopes)
     if not is_folder(target):
         return Source(target, open_config(target, options, scopes))
-    if not holds_model(target) and is_run(Path(target)):
-        config = open_config(config_of(Path(target)), options, scopes)
-        return Source(target, config, run=Path(target))
+    run = None if holds_model(target) else find_run(Path(target))
+    if run is not None:
+        return Source(target, open_config(config_of(run), options, scopes), run=run)
     content, weights = read_folder(target)
     return Source(target, config_of_saved(target, content, options, scopes), saved=weights)
 
@@ -181,7 +181,7 @@ def is_folder(name: str) -> bool:
 
 def is_model(name: str) -> bool:
     """Whether weights lie with a config in a folder: that of a saved model, or of a run."""
-    return holds_model(name) or is_run(Path(name))
+    return holds_model(name) or find_run(Path(name)) is not None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,11 @@ def is_run(folder: Path) -> bool:
     return all(any(folder.glob(pattern)) for pattern in ('*.py', '*.pth'))
 
 
+def find_run(folder: Path) -> Path | None:
+    """The work dir of a run: the folder, or ``run/`` in one of `mmeffvit train DATA`."""
+    return next((each for each in (folder, folder / 'run') if is_run(each)), None)
+
+
 def config_of(work_dir: Path) -> Path:
     """The config that a run has saved in its work dir.
 

@@ -13,8 +13,8 @@ def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd):
     metrics = run_demo(tmp_path, spec=spec, epochs=1)
     assert {'coco/bbox_mAP', 'coco/segm_mAP'} <= metrics.keys()
     sheet = cv2.imread(str(tmp_path / 'contact_sheet.png'))
-    # four rows and three columns of pairs, three times as large as the images
-    assert sheet.shape == (28 + 4 * (3 * 64 + 6), 3 * (2 * 3 * 64 + 6), 3)
+    # six rows and two columns of pairs below captions
+    assert sheet.shape == (28 + 6 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)
     said = capfd.readouterr().out
     assert 'epoch 1/1' in said
     for row in ('box AP', 'mask AP', 'pictures', 'log', 'checkpoint', 'on COCO'):

@@ -18,7 +18,7 @@ from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.finetuning.base import Base
 from mmeffvit.finetuning.code import Code, assign, to_code
-from mmeffvit.finetuning.recipe import Overrides, fit_rate, make_recipe
+from mmeffvit.finetuning.recipe import Overrides, fit_rate, make_recipe, why_one_process
 from mmeffvit.finetuning.weights import Start, find_start
 from mmeffvit.finetuning.write_config import write_config
 from mmeffvit.zoo import read_models
@@ -203,10 +203,14 @@ def test_processes_share_a_batch_equally():
     recipe = make_recipe(base, pictures, Overrides(batch=6, processes=3))
     assert (recipe.batch, recipe.processes, recipe.iterations) == (2, 3, 3)
     assert make_recipe(base, pictures, Overrides(batch=3)).processes == 1
+    assert '--batch 4 uses all' in why_one_process(5, None)
+    assert why_one_process(4, None) == why_one_process(5, 1) == ''
+    shared = make_recipe(base, pictures, Overrides())  # 20 / 4 is odd
+    assert (shared.batch, shared.processes) == (2, 2)
     assert make_recipe(base, pictures, Overrides(processes=2)).batch == 2  # 20 / 4, a multiple of 2
     with pytest.raises(UserError, match='--processes is 4, which cannot share a batch of 6'):
         make_recipe(base, pictures, Overrides(batch=6, processes=4))
-    with pytest.raises(UserError, match='--batch is 32 and there are 20 images'):
+    with pytest.raises(UserError, match='--batch is 32, but the training set has 20 images'):
         make_recipe(base, pictures, Overrides(batch=32))
 
 
@@ -234,7 +238,8 @@ def test_weights_are_the_backbones_where_they_can_be_had_else_none_with_a_warnin
     base.config.model.backbone.init_cfg.checkpoint = str(path)
     assert find_start(base).is_scratch
     said = capsys.readouterr().err
-    assert 'WARNING: no pretrained weights can be had' in said
+    assert 'WARNING: no pretrained weights for rtmdet_swiftformer_xs' in said
+    assert '..' not in said
     assert str(path) in said
     path.write_bytes(b'')
     assert find_start(base).keeps_backbone

@@ -36,7 +36,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert 'not made' not in run.stdout
     result = work_dir / 'result'
     sheet = cv2.imread(str(result / 'contact_sheet.png'))
-    assert sheet.shape == (28 + 2 * (384 + 6), 3 * (2 * 384 + 6), 3)
+    assert sheet.shape == (28 + 2 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)  # square images
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
     assert re.search(
@@ -92,7 +92,7 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     assert 'Switch pipeline now!' in (run / 'console.log').read_text()
     assert (run / 'epoch_2.pth').is_file()
     assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
-    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_1\.pth\n', started.stdout)
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_2\.pth\n', started.stdout)
 
 
 @pytest.mark.slow

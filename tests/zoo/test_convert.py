@@ -95,7 +95,7 @@ def test_a_whole_model_of_cvnets_is_written_whole_under_our_keys(tmp_path, endin
     assert done.returncode == 0, done.stdout
     assert 'is ssdlite_mobilevitv2_050 in the cvnets layout' in done.stdout
     assert '352 tensors with' in done.stdout
-    assert '12 of them reordered\n  0 are ignored' in done.stdout
+    assert '12 of them reordered\n  ignored: 0 tensors' in done.stdout
     ours = open_checkpoint(out).weights
     assert all(torch.equal(ours[k], v) for k, v in open_checkpoint(source).weights.items())
     assert len(ours) == 352
@@ -141,7 +141,7 @@ def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
     done = run_command_here('convert', tmp_path / 'in.pth', out, '--dry-run')
     assert done.returncode == 0, done.stdout
     assert "is SHViT 's1' in the timm layout" in done.stdout
-    assert '7 are ignored: head.bn, head.l' in done.stdout
+    assert 'ignored: 7 tensors: head.bn, head.l' in done.stdout
     assert not out.exists()
     done = run_command_here('convert', tmp_path / 'in.pth', out)
     assert done.returncode == 0, done.stdout

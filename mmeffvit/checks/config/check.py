@@ -7,7 +7,7 @@ from mmengine.dist import broadcast_object_list, get_rank, get_world_size
 
 from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import reason
+from mmeffvit.utils.text import counted, reason
 
 from .channels import check_run
 from .classes import compare_classes
@@ -66,8 +66,8 @@ def faults_in(findings: list[Finding]) -> list[str]:
     return [finding.text for finding in findings if finding.kind is Kind.FAULT]
 
 
-def counted(faults: list[str]) -> str:
-    return 'no faults' if not faults else f'{len(faults)} fault{"s" if len(faults) > 1 else ""}'
+def count_faults(faults: list[str]) -> str:
+    return counted(len(faults), 'fault') if faults else 'no faults'
 
 
 def stop_at_faults(config: Config) -> None:
@@ -91,5 +91,5 @@ def stop_at_faults(config: Config) -> None:
     if len(faults) > 1:
         texts = [f'\n  {number}. {text}' for number, text in enumerate(faults, 1)]
     raise UserError(
-        f'{config.filename} has {counted(faults)} (--no-check trains anyway): {"".join(texts)}'
+        f'{config.filename} has {count_faults(faults)} (--no-check trains anyway): {"".join(texts)}'
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 
 from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
@@ -18,7 +18,9 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
     """
     if step.frozen:
         frozen = outermost(step.model, set(step.frozen))
-        yield note(f'frozen by the config: {listed(frozen)} ({len(step.frozen)} tensors)')
+        yield note(
+            f'frozen by the config: {listed(frozen)} ({counted(len(step.frozen), "tensor")})'
+        )
     if step.error is not None:
         yield unchecked('parameters without a gradient: the training step failed')
         return
@@ -28,7 +30,7 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
         yield passed('all trainable parameters get a gradient')
         return
     groups = outermost(step.model, unused)
-    text = f'no gradient reaches {listed(groups)} ({len(unused)} tensors)'
+    text = f'no gradient reaches {listed(groups)} ({counted(len(unused), "tensor")})'
     if allows_unused(config):
         yield note(f'{text}; the config has find_unused_parameters=True')
     else:

@@ -23,6 +23,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
 from mmeffvit.utils.progress import in_threads
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import counted
 
 Expected = tuple[Path, tuple[int, int] | None]  # an image and its recorded size, if any
 
@@ -55,10 +56,11 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     report.num_records = len(file.content['annotations'])
     check_file(file, dataset.metainfo['classes'], report, with_masks=with_masks)
     expected = images_of(file, dataset.data_prefix.get('img') or '')
-    numbers = f'{len(file.images):,} images, {len(file.annotations):,} annotations'
+    images, annotations = len(file.images), len(file.annotations)
+    numbers = f'{counted(images, "image")}, {counted(annotations, "annotation")}'
     del file  # before mmdet reads it again: COCO's takes gigabytes
     opened = check_images(expected, report, sample)
-    report.facts.insert(0, f'{numbers}, {opened:,} images opened')
+    report.facts.insert(0, f'{numbers}, {counted(opened, "image")} opened')
     check_loading(dataset, report)
 
 
@@ -131,7 +133,7 @@ def check_loading(dataset: BaseDataset, report: Report) -> bool:
         if not report.faults:
             report.add(faults.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
         return False
-    report.facts.append(f'{type(dataset).__name__} keeps {len(dataset):,} images')
+    report.facts.append(f'{type(dataset).__name__} keeps {counted(len(dataset), "image")}')
     return True
 
 
@@ -147,7 +149,7 @@ def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     sizes = check_files(files, dataset.metainfo['classes'], report)
     expected = [(root / dataset.img_subdir / f'{name}.jpg', size) for name, size in sizes.items()]
     opened = check_images(expected, report, sample)
-    report.facts.append(f'{len(names):,} images, {opened:,} opened')
+    report.facts.append(f'{counted(len(names), "image")}, {opened:,} opened')
     if not {faults.FILE_BROKEN, faults.IMAGE_IRREGULAR} & set(report.counts):  # mmdet would wait
         check_loading(dataset, report)
 
@@ -165,4 +167,4 @@ def check_other(dataset: BaseDataset, report: Report, sample: Sample) -> None:
             expected.append((Path(row['img_path']), size))
     report.num_records = len(expected)
     opened = check_images(expected, report, sample)
-    report.facts.append(f'{len(expected):,} images, {opened:,} opened')
+    report.facts.append(f'{counted(len(expected), "image")}, {opened:,} opened')

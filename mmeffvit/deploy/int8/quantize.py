@@ -22,6 +22,7 @@ from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
 
 from .litert import LiteRTQuantizer
 from .onnxruntime import OnnxQuantizer
@@ -72,7 +73,11 @@ class Trial:
 
     def __str__(self) -> str:
         excluded = self.attempt.excluded
-        kept = f', {len(excluded)} layers in float ({_shorten(excluded)})' if excluded else ''
+        kept = (
+            f', {counted(len(excluded), "layer")} in float ({_shorten(excluded)})'
+            if excluded
+            else ''
+        )
         shown = ', '.join(f'{name} {value:.4g}' for name, value in worst(self.measures).items())
         return f'{self.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
 
@@ -101,8 +106,8 @@ class Quantization:
         attempt = self.chosen.attempt
         old, new = self.chosen.milliseconds
         rows = [
-            ('calibrated on', f'{self.calibrated} images'),
-            ('compared on', f'{self.held_out} others'),
+            ('calibrated on', counted(self.calibrated, 'image')),
+            ('compared on', f'{counted(self.held_out, "image")} held out'),
             ('int8 layers', f'{attempt.quantized}, {len(attempt.excluded)} kept in float'),
             *((name, f'{value:.4g}') for name, value in self.chosen.measures.items()),
             ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),

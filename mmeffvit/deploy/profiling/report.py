@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mmeffvit.utils.text import align
+from mmeffvit.utils.text import align, counted
 
 from .candidates import Absent, Candidate
 from .layers import LayerTimes
@@ -35,7 +35,7 @@ class Measured:
     timing: Timing
 
     def __str__(self) -> str:
-        threads = f'{self.timing.threads} thread{"s" * (self.timing.threads > 1)}'
+        threads = counted(self.timing.threads, 'thread')
         return f'{self.candidate.runtime}, {self.candidate.precision}, {threads}'
 
 

@@ -17,6 +17,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
 
 from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
 from .exported import check_exported, exported_files
@@ -215,7 +216,7 @@ def measure(
     job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
-        say(f'timing {len(candidates)} files, threads: {threads}')
+        say(f'timing {counted(len(candidates), "file")}, {counted(threads, "thread")}')
         contestants = {
             index: Contestant(job(file.path, threads=threads, half=file.half), file.last_steps)
             for index, file in enumerate(candidates)
