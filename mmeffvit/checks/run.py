@@ -12,7 +12,7 @@ from torch import nn
 
 from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into
-from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.datasets import datasets_of, mentions
 from mmeffvit.data import faults
 from mmeffvit.data.coco_file import LISTS, check_boxes, check_masks, read_coco
 from mmeffvit.data.faults import Report
@@ -137,13 +137,6 @@ def class_of(dataset: Mapping, scope: str | None) -> Any:
 def as_list(value: Any) -> list[Mapping]:
     items = value if isinstance(value, list | tuple) else [value]
     return [item for item in items if isinstance(item, Mapping)]
-
-
-def mentions(value: Any, flag: str) -> bool:
-    """Whether ``flag`` is true anywhere in a config."""
-    if isinstance(value, Mapping):
-        return bool(value.get(flag)) or any(mentions(item, flag) for item in value.values())
-    return isinstance(value, list | tuple) and any(mentions(item, flag) for item in value)
 
 
 def _prefix(dataset: Mapping, key: str) -> str:

@@ -4,6 +4,7 @@ Names of classes, folders and files are data of anybody's. mmengine substitutes 
 text of a config before it runs it, so they never stand in one as they are.
 """
 
+import ast
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,25 @@ def read_beside(file: str, *names: str) -> list[Any]:
 def literal(value: Any) -> str:
     """The Python literal of a value, in which mmengine finds nothing to substitute."""
     return unsubstituted(repr(value))
+
+
+def literal_value(node: ast.expr) -> Any:
+    """The value of a literal, including ``dict(key=...)``, without running any code.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if isinstance(node, ast.Call):
+        if getattr(node.func, 'id', '') != 'dict' or node.args:
+            raise ValueError(ast.unparse(node))
+        return {keyword.arg: literal_value(keyword.value) for keyword in node.keywords}
+    if isinstance(node, ast.Dict):
+        keys = map(literal_value, node.keys)
+        return dict(zip(keys, map(literal_value, node.values), strict=True))
+    if isinstance(node, ast.List | ast.Tuple):
+        values = map(literal_value, node.elts)
+        return list(values) if isinstance(node, ast.List) else tuple(values)
+    return ast.literal_eval(node)
 
 
 def unsubstituted(code: str) -> str:

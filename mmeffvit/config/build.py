@@ -23,6 +23,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.replaced import replaced
 from mmeffvit.utils.text import did_you_mean, listed
 
+from .values import dicts_in
+
 SEED = 0
 UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
 WEIGHTS = (
@@ -155,7 +157,7 @@ def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
             'that registers it with custom_imports'
         )
     argument = re.search(r"unexpected keyword argument '(\w+)'", line)
-    places = list(places_of(argument[1], settings)) if argument else []
+    places = [p for p, d in dicts_in(settings) if argument and argument[1] in d and 'type' in d]
     if places:
         return (
             f'{line}, set in {listed(places)}. If it comes from a config that this one '
@@ -174,15 +176,3 @@ def registered(kind: str) -> list[str]:
         name for root in roots for registry in (root, *root.children.values())
         for name in registry.module_dict
     })  # fmt: skip
-
-
-def places_of(key: str, value: Any, place: str = '') -> Iterator[str]:
-    """Dotted names of the dicts in a config that have a type and the given key."""
-    if isinstance(value, dict):
-        if key in value and 'type' in value:
-            yield place
-        for name, item in value.items():
-            yield from places_of(key, item, f'{place}.{name}' if place else str(name))
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from places_of(key, item, f'{place}.{number}')

@@ -13,6 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
 
 from .build import isolated
+from .values import dicts_in
 
 DEFAULT_PROPOSALS = 1000
 
@@ -120,13 +121,12 @@ def find_image(config: Config) -> Path:
 
 def settings_of(value: Any, type_name: str) -> Iterator[dict]:
     """All configs of a type anywhere in ``value``, such as a transform in all pipelines."""
-    if isinstance(value, dict):
-        if name_of(value) == type_name:
-            yield value
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from settings_of(item, type_name)
+    return (found for _, found in dicts_in(value) if name_of(found) == type_name)
+
+
+def mentions(value: Any, flag: str) -> bool:
+    """Whether ``flag`` is true anywhere in a config."""
+    return any(found.get(flag) for _, found in dicts_in(value))
 
 
 def name_of(settings: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import did_you_mean
 
 from .beside import LiteralConfig
-from .values import check_values
+from .values import check_values, dicts_in
 
 DENSE = ('mmdet', 'mmseg')
 ALL = (*DENSE, 'mmpretrain')
@@ -239,7 +239,4 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
 
 def uses_mmpretrain(value: Any) -> bool:
     """Whether a model, or a module in it, has a type of mmpretrain."""
-    if isinstance(value, dict):
-        named = str(value.get('type')).startswith('mmpretrain.')
-        return named or any(map(uses_mmpretrain, value.values()))
-    return isinstance(value, list | tuple) and any(map(uses_mmpretrain, value))
+    return any(str(d.get('type')).startswith('mmpretrain.') for _, d in dicts_in(value))

@@ -1,7 +1,7 @@
 """Checks of config values that are not checked, or not clearly, when the config is built."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,17 @@ def check_values(config: Config) -> None:
                 raise UserError(
                     f'{place} is {value!r:.80} in {config.filename}; it must be {rule.requirement}'
                 )
+
+
+def dicts_in(value: Any, place: str = '') -> Iterator[tuple[str, dict]]:
+    """Every dict anywhere in a config with its dotted key, outer ones first."""
+    if isinstance(value, dict):
+        yield place, value
+        items: Iterable[tuple[Any, Any]] = list(value.items())
+    else:
+        items = enumerate(value) if is_list(value) else ()
+    for key, item in items:
+        yield from dicts_in(item, f'{place}.{key}' if place else str(key))
 
 
 def values_in(value: Any, place: str = '') -> Iterator[tuple[str, Any]]:

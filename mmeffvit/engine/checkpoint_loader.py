@@ -21,6 +21,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.read import is_command, read_content
 from mmeffvit.checkpoints.sources import OURS, Release, fetch, register
+from mmeffvit.config.beside import literal_value
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import did_you_mean, listed
@@ -128,48 +129,31 @@ def sets_values(text: Any) -> bool:
         return False
     try:
         return all(map(is_assignment, ast.parse(text).body))
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ):  # the last two: deep nesting
+    except (SyntaxError, AttributeError, TypeError, ValueError):
+        return False
+    except (RecursionError, MemoryError):  # deep nesting
         return False
 
 
 def is_assignment(line: ast.stmt) -> bool:
-    """Whether a line assigns a literal; bases do not count, since mmengine would execute them."""
-    return (
-        isinstance(line, ast.Assign)
-        and all(isinstance(name, ast.Name) for name in line.targets)
-        and not {name.id for name in line.targets} & {'_base_', 'dict'}
-        and is_literal(line.value)
-        and (all(name.id != 'custom_imports' for name in line.targets) or imports_known(line.value))
-    )
+    """Whether a line assigns a literal; bases do not count, since mmengine would execute them.
+
+    Raises:
+        ValueError: If it assigns anything else.
+    """
+    if not isinstance(line, ast.Assign) or not all(isinstance(n, ast.Name) for n in line.targets):
+        return False
+    value, names = literal_value(line.value), {name.id for name in line.targets}
+    if 'custom_imports' in names and not imports_known(value):
+        return False
+    return not names & {'_base_', 'dict'}
 
 
-def imports_known(value: ast.expr) -> bool:
+def imports_known(value: Any) -> bool:
     """Whether ``custom_imports`` names modules of known packages alone: others would be run."""
-    constants = (node.value for node in ast.walk(value) if isinstance(node, ast.Constant))
-    names = [constant for constant in constants if isinstance(constant, str)]
-    return all(name == 'imports' or name.partition('.')[0] in PACKAGES for name in names)
-
-
-def is_literal(node: ast.expr) -> bool:
-    """Whether it is a number, a string, or a list or dict of these, including ``dict(key=...)``."""
-    if isinstance(node, ast.Constant):
-        return True
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub | ast.UAdd) and is_literal(node.operand)
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return all(map(is_literal, node.elts))
-    if isinstance(node, ast.Dict):
-        return None not in node.keys and all(map(is_literal, [*node.keys, *node.values]))
-    if isinstance(node, ast.Call):
-        values = [keyword.value for keyword in node.keywords]
-        is_dict = isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args
-        return is_dict and all(map(is_literal, values))
-    return False
+    names = value.get('imports') if isinstance(value, dict) else None
+    names = [names] if isinstance(names, str) else names
+    return bool(names) and all(name.partition('.')[0] in PACKAGES for name in names)
 
 
 def resolve(name: str) -> str:

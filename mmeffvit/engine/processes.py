@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -65,7 +65,7 @@ def train_in_processes(
     if options.verbose:
         script += ['--verbose']
     if options.cfg_options:
-        script += ['--cfg-options', *map('='.join, to_texts(options.cfg_options))]
+        script += ['--cfg-options', *to_texts(options.cfg_options)]
     torchrun = ['-m', 'mmeffvit.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
     threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
     # without the current folder among those that packages are imported from
@@ -105,10 +105,9 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def to_texts(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Keys and values as ``--cfg-options`` reads them."""
-    for key, value in options.items():
-        yield key, to_text(value)
+def to_texts(options: Mapping[str, Any]) -> list[str]:
+    """``KEY=VALUE`` as ``--cfg-options`` reads them."""
+    return [f'{key}={to_text(value)}' for key, value in options.items()]
 
 
 def to_text(value: Any) -> str:

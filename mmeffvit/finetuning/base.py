@@ -7,8 +7,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmeffvit.checks.run import mentions
-from mmeffvit.config.datasets import datasets_of, eval_shape, name_of, settings_of
+from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, name_of, settings_of
 from mmeffvit.config.load import find_config, load_config, own_configs
 from mmeffvit.errors import UserError
 

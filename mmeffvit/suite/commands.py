@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.engine.processes import to_texts
 from mmeffvit.errors import UserError
 from mmeffvit.utils.resources import resource_dir
 
@@ -108,20 +109,8 @@ def launch(
     suffix = ['--verbose']  # the log of the suite has everything
     suffix += [] if launcher == 'none' else ['--launcher', launcher]
     if options.cfg_options:
-        suffix += ['--cfg-options', *map('='.join, as_text(options.cfg_options).items())]
+        suffix += ['--cfg-options', *to_texts(options.cfg_options)]
     return [*prefix, *arguments, *suffix]
-
-
-def as_text(cfg_options: Mapping[str, Any]) -> dict[str, str]:
-    """The values as ``--cfg-options`` takes them: it reads back what is given here."""
-
-    def text(value: Any) -> str:
-        if isinstance(value, list | tuple):
-            inside = ','.join(map(text, value))
-            return f'[{inside}]' if isinstance(value, list) else f'({inside})'
-        return str(value)
-
-    return {key: text(value) for key, value in cfg_options.items()}
 
 
 def printed(config_file: Path, options: SuiteOptions, system: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mmeffvit.errors import UserError
@@ -111,7 +110,6 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
         for history, work_dir in zip(histories, work_dirs, strict=True):
             history.name = str(work_dir)
     figure = Figure(figsize=(13, 8.5), layout='constrained')
-    FigureCanvasAgg(figure)
     total, parts, rate, metrics = figure.subplots(2, 2).flat
     figure.suptitle(', '.join(dict.fromkeys(history.name for history in histories)))
     for number, history in enumerate(histories):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
@@ -30,7 +29,6 @@ def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) ->
     """
     curves, areas = analysis.curves(name), analysis.areas(name)
     figure = Figure(figsize=(11, 8.5), layout='constrained')  # does not affect pyplot's state
-    FigureCanvasAgg(figure)
     things = 'boxes' if analysis.iou_type == 'bbox' else 'masks'
     figure.suptitle(f'{things}, {name or f"mean of {len(analysis.classes)} classes"}')
     rows = slice(None) if name is None else [analysis.classes.index(name)]

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mmeffvit.evaluation.heads.analyze import HeadAnalysis, analyze_heads
@@ -47,7 +46,6 @@ def draw_heads(analysis: HeadAnalysis, path: Path) -> None:
     measured = any(head.metrics for heads in analysis.layers.values() for head in heads)
     width = max(7.0, 2 + INCHES * len(analysis.layers))
     figure = Figure(figsize=(width, 6.5 if measured else 4), layout='constrained')
-    FigureCanvasAgg(figure)
     figure.suptitle(
         f'{analysis.subject["config"]}, {analysis.subject["images"]} images', fontsize='medium'
     )

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mmeffvit.evaluation.per_class import ClassValues, per_class
@@ -57,7 +56,6 @@ def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
     rows = math.ceil(len(names) / columns)
     height = 1.6 + rows * (0.12 + 0.1 * len(tables))
     figure = Figure(figsize=(max(7, 5 * columns), height), layout='constrained')
-    FigureCanvasAgg(figure)
     means = ', '.join(f'mean {table.metric} {table.mean:.1f} %' for table in tables)
     hidden = len(first) - len(names)
     note = f'; not shown: {counted(hidden, "class")} without ground truth' if hidden else ''

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from .figures import save_figure
@@ -30,7 +29,6 @@ def draw_profile(profile: Mapping[str, Any], path: Path) -> None:
     if layers:
         heights.append(1.2 + 0.25 * MAX_LAYERS)
     figure = Figure(figsize=(13, 0.6 + sum(heights)), layout='constrained')
-    FigureCanvasAgg(figure)
     batch, _, height, width = profile['shape']
     clock = {'wall': 'wall clock', 'processor': 'CPU time'}[profile['clock']]
     figure.suptitle(

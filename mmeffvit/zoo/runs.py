@@ -10,6 +10,7 @@ from mmengine.logging import print_log
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.checkpoint import require_run
+from mmeffvit.config.beside import literal_value
 from mmeffvit.errors import CheckpointError, UserError
 
 
@@ -84,25 +85,6 @@ def values_of_config(text: Any) -> dict[str, Any] | None:
     """The values of a config that assigns literals alone; None for any other, which is not run."""
     try:
         lines = ast.parse(text).body
-        return {line.targets[0].id: _literal(line.value) for line in lines}
+        return {line.targets[0].id: literal_value(line.value) for line in lines}
     except (TypeError, SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
         return None
-
-
-def _literal(node: ast.expr) -> Any:
-    """The value of a literal, including ``dict(key=...)``.
-
-    Raises:
-        ValueError: If it is none.
-    """
-    if isinstance(node, ast.Call):
-        if getattr(node.func, 'id', '') != 'dict' or node.args:
-            raise ValueError(ast.unparse(node))
-        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
-    if isinstance(node, ast.Dict):
-        keys = map(_literal, node.keys)
-        return dict(zip(keys, map(_literal, node.values), strict=True))
-    if isinstance(node, ast.List | ast.Tuple):
-        values = map(_literal, node.elts)
-        return list(values) if isinstance(node, ast.List) else tuple(values)
-    return ast.literal_eval(node)

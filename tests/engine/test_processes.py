@@ -31,7 +31,7 @@ OPTIONS = {
 def test_options_arrive_as_they_were():
     parser = ArgumentParser()
     add_cfg_options(parser)
-    texts = list(map('='.join, to_texts(OPTIONS)))
+    texts = to_texts(OPTIONS)
     assert parser.parse_args(['--cfg-options', *texts]).cfg_options == OPTIONS
 
 

@@ -9,8 +9,7 @@ from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import PARAM_SCHEDULERS
 
-from mmeffvit.checks.run import mentions
-from mmeffvit.config.datasets import datasets_of, eval_shape, settings_of
+from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
 from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Picture

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from mmengine.config import DictAction
 
+from mmeffvit.engine.processes import to_texts
 from mmeffvit.errors import UserError
-from mmeffvit.suite import commands
 from mmeffvit.suite.child import progress_in, run_logged
 from mmeffvit.suite.commands import SuiteOptions
 from mmeffvit.suite.results import Row, Table
@@ -192,7 +192,7 @@ def test_options_reach_the_runs_unchanged():
     values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
     parser = argparse.ArgumentParser()
     parser.add_argument('--cfg-options', nargs='+', action=DictAction)
-    given = [f'{key}={value}' for key, value in commands.as_text(values).items()]
+    given = to_texts(values)
     assert parser.parse_args(['--cfg-options', *given]).cfg_options == values
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import MODELS as ROOT_MODELS
 
+from mmeffvit.config.values import dicts_in
+
 from .findings import Finding, fault, note
 
 
@@ -29,12 +31,8 @@ def check_names(config: Config) -> Iterator[Finding]:
 
 def plain_names(value: Any) -> Iterator[str]:
     """Types in a config that this package registers, given without a scope."""
-    if isinstance(value, dict):
-        kind = value.get('type')
+    for _, settings in dicts_in(value):
+        kind = settings.get('type')
         cls = ROOT_MODELS.module_dict.get(kind) if isinstance(kind, str) else None
         if cls is not None and cls.__module__.partition('.')[0] == 'mmeffvit':
             yield kind
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from plain_names(item)

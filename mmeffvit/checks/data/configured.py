@@ -8,8 +8,8 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 
-from mmeffvit.checks.run import as_list, check_paths, mentions
-from mmeffvit.config.datasets import build_unread, datasets_of
+from mmeffvit.checks.run import as_list, check_paths
+from mmeffvit.config.datasets import build_unread, datasets_of, mentions
 from mmeffvit.data.faults import OTHER_FILE, PATH_MISSING, Report
 from mmeffvit.errors import UserError
 
