@@ -10,7 +10,7 @@ from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats import FORMATS
-from mmeffvit.deploy.profiling.opening import RUNTIMES
+from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.deploy.profiling.run import (
     Profile,
     ProfileOptions,

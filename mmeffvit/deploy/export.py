@@ -16,43 +16,33 @@ from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 
 from .compare import Expect, expect_maps, expect_model
-from .formats import check_companions, format_of, write
+from .formats import Written, check_companions, format_of, write
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.backbone import BackboneGraph
-from .onnx.export import OPSET, ExportOptions
+from .onnx.export import ExportOptions
 from .onnx.metadata import config_metadata
 
 
 @dataclass(frozen=True)
-class ToolOptions:
+class ToolOptions(ExportOptions):
     """Options of an export.
 
     Args:
-        shape: Height and width of the images in pixels; None for dynamic sizes.
-        batch: Batch size; None for a dynamic one.
         backbone_only: Export only the backbone's maps.
         image: Image for the comparison; by default one of the config's data.
-        opset: ONNX opset version.
         half: Half precision, for formats that support it.
         cfg_options: Dotted keys and values that override the config's.
     """
 
-    shape: tuple[int, int] | None = None
-    batch: int | None = None
     backbone_only: bool = False
     image: Path | None = None
-    opset: int = OPSET
     half: bool = False
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def sizes(self) -> ExportOptions:
-        return ExportOptions(self.shape, self.batch, self.opset)
 
 
 def export_model(
     config_path: str, checkpoint: str | None, out: str | Path, options: ToolOptions | None = None
-) -> str:
+) -> Written:
     """Export a trained model to a file for other runtimes, if the file agrees with the model.
 
     Args:
@@ -60,9 +50,6 @@ def export_model(
         checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
         out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
-
-    Returns:
-        A report.
 
     Raises:
         UserError: If the model cannot be exported, there is no image to compare on, or the file
@@ -75,7 +62,7 @@ def export_model(
     return write(
         source.graph,
         out,
-        options.sizes,
+        options,
         source.metadata,
         half=options.half,
         expect=source.expect,
@@ -139,7 +126,7 @@ def check_options(out: Path, options: ToolOptions) -> None:
         UserError: If the suffix, a size, the opset or the image is invalid.
     """
     check_sizes(options)
-    kind = format_of(out, options.sizes, half=options.half)
+    kind = format_of(out, options, half=options.half)
     check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
     check_companions(out, kind.companions)
 

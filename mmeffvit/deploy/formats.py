@@ -14,7 +14,6 @@ from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
-from mmeffvit.utils.onnx import run_onnx
 from mmeffvit.utils.optional import require
 
 from .compare import (
@@ -34,18 +33,24 @@ from .graphs.base import Graph
 from .graphs.raw import RawGraph, VisionBoxes, for_vision, whole, without_selection
 from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
+from .predictor.sessions import open_model
 from .runtimes.coreml import run_coreml, to_coreml
 from .runtimes.coreml_image import NMS_OUTPUTS
 from .runtimes.executorch import to_executorch
-from .runtimes.executorch_file import ExecuTorch
 from .runtimes.fixed_size import before_nms
 from .runtimes.litert import to_litert
-from .runtimes.litert_file import LiteRT
 from .runtimes.ncnn import to_ncnn
-from .runtimes.ncnn_file import Ncnn
-from .runtimes.openvino import run_openvino, to_openvino
+from .runtimes.openvino import to_openvino
 
 DEFAULT_SIZE = (256, 320)  # of the noise for comparing files with dynamic sizes
+
+
+def run_file(path: Path, images: Images, graph: Graph) -> Outputs:
+    """The outputs of a file, named as those of its graph."""
+    session = open_model(path)
+    found = session.run(images)
+    # those of ExecuTorch have no names
+    return found if session.outputs else dict(zip(graph.output_names, found.values(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,8 @@ class Format:
         packages: Required packages.
         write: Writes a graph, with metadata and optionally in half precision; returns notes on the
             file for the user.
-        run: Returns the outputs of the file for images.
         part: The part of a graph that a file contains, for images of a size.
+        run: Returns the outputs of the file for images.
         fixed: Whether it needs batch size 1 and a fixed size.
         half: Whether half precision is supported.
         companions: Suffixes of files written next to it.
@@ -67,8 +72,8 @@ class Format:
     what: str
     packages: tuple[str, ...]
     write: Callable[[Graph, Path, ExportOptions, Mapping[str, str], bool], str]
-    run: Callable[[Path, Images, Graph], Outputs]
     part: Callable[[Graph, tuple[int, int] | None], nn.Module] = whole
+    run: Callable[[Path, Images, Graph], Outputs] = run_file
     fixed: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
@@ -130,23 +135,16 @@ def _write_ncnn(
     return f'{layers.total()} layers; weights and metadata in {kept}'
 
 
-def _run_executorch(path: Path, images: Images, graph: Graph) -> Outputs:
-    values = ExecuTorch(path)(torch.from_numpy(images))
-    return {name: value.numpy() for name, value in zip(graph.output_names, values, strict=True)}
-
-
 FORMATS = {
     '.onnx': Format(
         'ONNX, for any or a fixed image size',
         ('onnx', 'onnxscript', 'onnxruntime'),
         _write_onnx,
-        lambda path, images, graph: run_onnx(path, images),
     ),
     '.xml': Format(
         'OpenVINO, for any or a fixed image size',
         ('onnx', 'onnxscript', 'openvino'),
         _write_openvino,
-        lambda path, images, graph: run_openvino(path, images),
         half=True,
         companions=('.bin',),
     ),
@@ -154,7 +152,6 @@ FORMATS = {
         'ExecuTorch with XNNPACK, for a fixed image size',
         ('executorch',),
         _write_executorch,
-        _run_executorch,
         before_nms,
         fixed=True,
     ),
@@ -162,8 +159,8 @@ FORMATS = {
         'Core ML, for a fixed image size',
         ('coremltools',),
         _write_coreml,
-        run_coreml,
         for_vision,
+        run_coreml,
         fixed=True,
         half=True,
     ),
@@ -171,7 +168,6 @@ FORMATS = {
         'LiteRT (TensorFlow Lite), for a fixed image size',
         ('litert_torch', 'ai_edge_litert'),
         _write_litert,
-        lambda path, images, graph: LiteRT(path)(images),
         without_selection,
         fixed=True,
     ),
@@ -179,7 +175,6 @@ FORMATS = {
         'ncnn, for a fixed image size',
         ('pnnx', 'ncnn'),
         _write_ncnn,
-        lambda path, images, graph: Ncnn(path)(images),
         without_selection,
         fixed=True,
         half=True,
@@ -240,6 +235,9 @@ class Written:
     errors: list[Error]
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
 
 def write(
     graph: Graph,
@@ -250,7 +248,7 @@ def write(
     half: bool = False,
     expect: Expect | None = None,
     image: tuple[str, np.ndarray] | None = None,
-) -> str:
+) -> Written:
     """Write a graph in the format given by the suffix of ``out``, if its outputs are as expected.
 
     ExecuTorch has no NMS: a detector's program for it returns its candidates, see
@@ -267,28 +265,10 @@ def write(
         expect: The expected outputs, by default those of the graph.
         image: Name and image for the comparison, (H, W, 3) uint8 RGB; by default noise.
 
-    Returns:
-        Notes on the file, and the largest errors.
-
     Raises:
         UserError: If it cannot be written, or disagrees with the expected outputs.
     """
-    return write_checked(
-        graph, Path(out), options, metadata, half=half, expect=expect, image=image
-    ).text
-
-
-def write_checked(
-    graph: Graph,
-    out: Path,
-    options: ExportOptions,
-    metadata: Mapping[str, str] | None = None,
-    *,
-    half: bool = False,
-    expect: Expect | None = None,
-    image: tuple[str, np.ndarray] | None = None,
-) -> Written:
-    """As :func:`write`, with the errors as numbers."""
+    out = Path(out)
     kind = format_of(out, options, half=half)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     exported = kind.part(graph, options.shape)

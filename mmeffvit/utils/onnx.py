@@ -53,13 +53,6 @@ def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArr
     return dict(zip(names, values, strict=True))
 
 
-def run_onnx(
-    model: str | os.PathLike | bytes, images: NDArray, threads: int = 0
-) -> dict[str, NDArray]:
-    """Outputs by name of a file for images (B, 3, H, W)."""
-    return run_session(open_session(model, threads), images)
-
-
 def read_metadata(model: str | os.PathLike) -> dict[str, str]:
     """Metadata of a file, strings by name.
 

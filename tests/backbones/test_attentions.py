@@ -19,8 +19,8 @@ from mmeffvit.backbones.swiftformer import ATTENTIONS as SWIFT_ATTENTIONS
 from mmeffvit.deploy.compare import compare, expect_maps
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.onnx.export import export_backbone
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.layers.attention import MIXERS, LinformerAttention
-from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 from tests.backbones.test_contract import EFV2_TINY, total
 from tests.deploy.models import photograph
@@ -96,7 +96,7 @@ def test_a_backbone_is_fused_and_exported_with_any_attention(name, tmp_path):
     backbone = randomized(CASES[name]())
     path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
-    assert_agrees(compare(partial(run_onnx, path), expect, [photograph((65, 96))]))
+    assert_agrees(compare(open_onnx(path).run, expect, [photograph((65, 96))]))
 
 
 @pytest.mark.parametrize('name', MIXED)

@@ -18,7 +18,7 @@ from mmeffvit.deploy.compare import Error, compare, expect_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import export_graph
 from mmeffvit.deploy.onnx.metadata import config_metadata
-from mmeffvit.utils.onnx import run_onnx
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 
@@ -113,7 +113,7 @@ def balance(model: nn.Module) -> None:
 def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any) -> list[Error]:
     """The largest differences between an ONNX file and a model of mmdet or mmseg."""
     expect = partial(expect_model, model, sample=sample)
-    return compare(partial(run_onnx, path), expect, batches)
+    return compare(open_onnx(path).run, expect, batches)
 
 
 def photograph(size: tuple[int, int], batch: int = 1) -> NDArray:

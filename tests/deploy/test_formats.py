@@ -85,7 +85,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
     with pytest.raises(UserError, match=r'disagrees with the original, so nothing was written'):
         write(graph, out, SIZES, expect=partial(expect_maps, graph, changed_copy(original)))
     assert list(tmp_path.iterdir()) == []
-    said = write(graph, out, SIZES, expect=partial(expect_maps, graph, original))
+    said = str(write(graph, out, SIZES, expect=partial(expect_maps, graph, original)))
     assert 'stride_4: relative error' in said
     assert out.exists()
 
@@ -94,7 +94,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
 def test_candidates_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
     pytest.importorskip('executorch')
     options = ToolOptions(shape=(96, 128), image=picture)
-    said = export_model(*map(str, trained), tmp_path / 'model.pte', options)
+    said = str(export_model(*map(str, trained), tmp_path / 'model.pte', options))
     assert 'its boxes are candidates before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
@@ -104,7 +104,7 @@ def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, 
         pytest.importorskip(package)
     options = ToolOptions(shape=(96, 128), image=picture)
     out = tmp_path / 'model.param'
-    said = export_model(*map(str, trained), out, options)
+    said = str(export_model(*map(str, trained), out, options))
     assert 'its boxes are those of all priors, before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
     metadata = json.loads((tmp_path / 'model.json').read_text())
@@ -118,7 +118,7 @@ def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, 
 
 def test_half_precision_has_limits_of_its_own(tmp_path):
     pytest.importorskip('openvino')
-    said = write(tiny.graph(), tmp_path / 'model.xml', SIZES, half=True)
+    said = str(write(tiny.graph(), tmp_path / 'model.xml', SIZES, half=True))
     assert f'(limit {HALF.maps:.3g})' in said
 
 

@@ -14,9 +14,9 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
 from mmeffvit.utils.boxes import post_process
-from mmeffvit.utils.onnx import run_onnx
 from tests.conftest import ROOT
 from tests.deploy import models
 from tests.docs.pages import code_blocks
@@ -136,7 +136,7 @@ def test_javascript_finds_the_same(graph, picture, node_folder):
     pixels = node_folder / 'pixels'
     pixels.write_bytes(np.dstack([picture, np.full(SHAPE, 255, np.uint8)]).tobytes())
     printed = run(['node', 'main.mjs', model, pixels, *SHAPE, THRESHOLD], node_folder)
-    found = {name: value[0] for name, value in run_onnx(model, images_of(picture)).items()}
+    found = {name: value[0] for name, value in open_onnx(model).run(images_of(picture)).items()}
     kept = found['scores'] > THRESHOLD
     assert_same(printed, tuple(found[name][kept] for name in ('boxes', 'scores', 'labels')))
 

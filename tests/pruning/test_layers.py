@@ -17,6 +17,7 @@ from mmeffvit.backbones import (
 )
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.onnx.export import export_backbone
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.layers.attention import (
     MOBILE_ATTENTION,
     DownsamplingAttention,
@@ -25,7 +26,6 @@ from mmeffvit.layers.attention import (
 )
 from mmeffvit.layers.head_projections import HeadProjections, hidden_layers, prunable_layers
 from mmeffvit.pruning.scores import best_units, random_scores, uvc_scores
-from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 
 HEADS, KEPT = 6, [1, 2, 5]
@@ -173,7 +173,7 @@ def test_a_pruned_backbone_is_built_trains_and_is_exported(family, tmp_path):
 
     path = export_backbone(again, tmp_path / 'pruned.onnx', (64, 96), batch=1)
     pixels = torch.randint(256, image.shape).float()
-    found = run_onnx(path, pixels.numpy()).values()
+    found = open_onnx(path).run(pixels.numpy()).values()
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (again.input_mean, again.input_std))
     for array, expected in zip(found, again((pixels - mean) / std), strict=True):
         torch.testing.assert_close(torch.from_numpy(array), expected, rtol=1e-3, atol=1e-4)

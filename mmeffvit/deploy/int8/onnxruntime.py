@@ -15,7 +15,7 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .route import Attempt
-from .sensitivity import IMAGES, SELECTING, exclusions, mean_noise, measure
+from .sensitivity import IMAGES, exclusions, last_layers, mean_noise, measure
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -216,31 +216,16 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def last_values(model: Any) -> list[str]:
-    """Tensors at the end of the network, before objects are selected, where noise is measured.
-
-    Outputs that are maps, otherwise the outputs of the last weighted nodes. Everything after a
-    selection is excluded, since a reordering would look like noise.
-    """
+    """Tensors at the end of the network: outputs that are maps, else those of the last layers."""
     onnx = require('onnx', PURPOSE)
     weighted = {node.name for node in weighted_nodes(model)}
-    selected: set[str] = set()  # tensors after a selection
-    ends: dict[str, None] = {}
-    nearest: dict[str, set[str]] = {}  # by tensor, the last weighted outputs it depends on
-    for node in model.graph.node:  # in topological order
-        if node.op_type in SELECTING or selected.intersection(node.input):
-            selected.update(node.output)
-            continue
-        sources = set().union(*(nearest.get(name, set()) for name in node.input))
-        if node.name in weighted:
-            for name in sources:
-                ends.pop(name, None)
-            ends[node.output[0]] = None
-            sources = {node.output[0]}
-        nearest.update(dict.fromkeys(node.output, sources))
+    ends, selected = last_layers(
+        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
+    )
     maps = [
         output.name
         for output in model.graph.output
         if output.name not in selected
         and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
     ]
-    return maps or list(ends)
+    return maps or ends

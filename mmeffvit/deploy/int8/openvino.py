@@ -14,7 +14,7 @@ from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import reason
 
 from .route import Attempt
-from .sensitivity import IMAGES, SELECTING, exclusions, mean_noise, measure
+from .sensitivity import IMAGES, SELECTING, exclusions, last_layers, mean_noise, measure
 
 PURPOSE = 'Quantizing for OpenVINO'
 LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
@@ -96,7 +96,7 @@ class OpenVINOQuantizer:
 
     def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
         """A function that measures how much less noise a model has without some layers in int8."""
-        ends = last_layers(convert_onnx(self.path))
+        ends = last_names(convert_onnx(self.path))
         images = self.images[:IMAGES]
 
         def run(each: Any) -> list[dict[str, NDArray]]:
@@ -167,25 +167,18 @@ def _near_coordinates(neighbors: Sequence[Any], known: Collection[str]) -> bool:
     )
 
 
-def last_layers(model: Any) -> list[str]:
-    """Names of the layers that no other follows, except behind a selection of objects."""
-    selected: set[str] = set()
-    nearest: dict[str, set[str]] = {}  # by operator, the last layers that it depends on
-    ends: dict[str, None] = {}
-    for op in model.get_ordered_ops():
-        name = op.get_friendly_name()
-        inputs = {value.get_node().get_friendly_name() for value in op.input_values()}
-        if op.get_type_name() in SELECTING or selected & inputs:
-            selected.add(name)
-            continue
-        sources = set().union(*(nearest.get(each, set()) for each in inputs))
-        if is_layer(op):
-            for each in sources:
-                ends.pop(each, None)
-            ends[name] = None
-            sources = {name}
-        nearest[name] = sources
-    return list(ends)
+def last_names(model: Any) -> list[str]:
+    """Names of the last layers, see :func:`.sensitivity.last_layers`."""
+    ends, _ = last_layers(
+        (
+            [op.get_friendly_name()],
+            {value.get_node().get_friendly_name() for value in op.input_values()},
+            op.get_type_name(),
+            is_layer(op),
+        )
+        for op in model.get_ordered_ops()
+    )
+    return ends
 
 
 def with_outputs(model: Any, names: Sequence[str]) -> Any:

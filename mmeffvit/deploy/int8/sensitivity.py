@@ -1,6 +1,6 @@
 """Measuring which layers of a network are most sensitive to int8."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,6 +68,36 @@ def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
         if count >= len(worst):
             return
         count *= 2
+
+
+def last_layers(
+    operators: Iterable[tuple[Sequence[str], Collection[str], str, bool]],
+) -> tuple[list[str], set[str]]:
+    """The layers with weights that no other follows, where noise is measured.
+
+    Everything after a selection of objects is excluded, since a reordering would look like noise.
+
+    Args:
+        operators: Outputs, inputs, kind and whether it is a layer, in topological order.
+
+    Returns:
+        The first output of every such layer, and all outputs after a selection.
+    """
+    selected: set[str] = set()
+    nearest: dict[str, set[str]] = {}  # by output, the last layers that it depends on
+    ends: dict[str, None] = {}
+    for outputs, inputs, kind, is_layer in operators:
+        if kind in SELECTING or selected.intersection(inputs):
+            selected.update(outputs)
+            continue
+        sources = set().union(*(nearest.get(name, set()) for name in inputs))
+        if is_layer:
+            for name in sources:
+                ends.pop(name, None)
+            ends[outputs[0]] = None
+            sources = {outputs[0]}
+        nearest.update(dict.fromkeys(outputs, sources))
+    return list(ends), selected
 
 
 def mean_noise(

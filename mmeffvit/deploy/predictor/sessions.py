@@ -11,17 +11,26 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
+from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
 from mmeffvit.deploy.runtimes.openvino import (
     METADATA,
     compile_openvino,
     read_openvino,
-    run_compiled,
 )
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import open_session, run_session
+from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import reason
 
 from .resizing import check_size, fixed_size
+
+RUNTIMES = {  # by suffix, with their packages
+    '.onnx': ('ONNX Runtime', 'onnxruntime'),
+    '.xml': ('OpenVINO', 'openvino'),
+    '.pte': ('ExecuTorch', 'executorch'),
+    '.tflite': ('LiteRT', 'ai_edge_litert'),
+    '.param': ('ncnn', 'ncnn'),
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +50,13 @@ class Session:
     run: Callable[[NDArray], dict[str, NDArray]]
 
 
-def open_model(path: str | os.PathLike, threads: int = 0) -> Session:
-    """Load ``.onnx`` with ONNX Runtime, ``.xml`` with OpenVINO, and ``.tflite`` with LiteRT.
+def open_model(path: str | os.PathLike, threads: int = 0, *, half: bool = False) -> Session:
+    """Load an exported file with its runtime, for the CPU.
 
     Args:
-        path: The file.
+        path: The file; its suffix is one of :data:`RUNTIMES`, any other is read as ONNX.
         threads: Number of threads; 0 for the runtime's default.
+        half: Compute in float16 where OpenVINO and ncnn can, instead of float32.
 
     Raises:
         UserError: If it is missing or cannot be read, or the runtime is not installed.
@@ -56,7 +66,11 @@ def open_model(path: str | os.PathLike, threads: int = 0) -> Session:
         if path.suffix == '.tflite':
             session = open_litert(path, threads)
         elif path.suffix == '.xml':
-            session = open_openvino(read_openvino(path), threads)
+            session = open_openvino(read_openvino(path), threads, half=half)
+        elif path.suffix == '.pte':
+            session = open_executorch(path, threads)
+        elif path.suffix == '.param':
+            session = open_ncnn(path, threads, half=half)
         else:
             session = open_onnx(path, threads)
     check_input(session.shape, path)
@@ -132,10 +146,34 @@ def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
     return Session(runner.shape, runner.outputs, metadata, runner)
 
 
+def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
+    """Load an ncnn file, with the metadata next to it."""
+    net = Ncnn(path, threads=threads or 1, half=half)
+    described = path.with_suffix('.json')
+    metadata = read_json(described) if described.exists() else {}
+    return Session((1, 3, None, None), net.outputs, metadata, net)
+
+
+def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
+    """Load a program of ExecuTorch; its outputs have no names, but numbers."""
+    import torch
+
+    from mmeffvit.deploy.runtimes.executorch_file import ExecuTorch
+
+    program = ExecuTorch(path, threads=threads)
+
+    def run(images: NDArray) -> dict[str, NDArray]:
+        values = program(torch.from_numpy(images))
+        return {str(index): value.numpy() for index, value in enumerate(values)}
+
+    return Session(program.shape, (), {}, run)
+
+
 def _run_openvino(compiled: Any, images: NDArray) -> dict[str, NDArray]:
     try:
-        return run_compiled(compiled, images)
+        results = compiled(images)
     except RuntimeError as error:
         raise UserError(
             f'the model does not run on images of {images.shape} ({reason(error)})'
         ) from error
+    return {output.get_any_name(): results[output] for output in compiled.outputs}

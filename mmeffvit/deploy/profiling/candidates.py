@@ -19,14 +19,14 @@ from mmeffvit.deploy.compare import (
     compare,
 )
 from mmeffvit.deploy.export import Source
-from mmeffvit.deploy.formats import FORMATS, finish, write_checked
+from mmeffvit.deploy.formats import FORMATS, finish, write
 from mmeffvit.deploy.int8.quantize import quantize, worst
 from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-from .opening import RUNTIMES, open_file
 from .turns import Steps
 
 INT8 = {  # by suffix: the float file, and what quantizing it needs
@@ -142,7 +142,7 @@ def float_file(
     source: Source, options: ExportOptions, folder: Path, suffix: str, precision: str, runtime: str
 ) -> Entry:
     half = precision == 'float16'
-    written = write_checked(
+    written = write(
         source.graph,
         folder / f'{suffix[1:]}_{precision}' / f'model{suffix}',
         options,
@@ -176,7 +176,7 @@ def half_file(
     Raises:
         DisagreementError: If it does, and the outputs differ from the model's.
     """
-    single, half = (open_file(path, half=each).run for each in (False, True))
+    single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
     errors = compare(lambda images: finished(half(images)), expect, batches, HALF)

@@ -8,13 +8,12 @@ from mmeffvit.deploy.compare import FLOAT, Images, Outputs, batch, check_agreeme
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats import noise_image
 from mmeffvit.deploy.int8.quantize import NOTE
-from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.predictor.sessions import Session
+from mmeffvit.deploy.predictor.resizing import fixed_size, reader_of
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session, open_model
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.errors import UserError
 
 from .candidates import Absent, Candidate, Entry, attempt, described, half_file, missing
-from .opening import RUNTIMES, open_file
 
 OTHERS = 'an exported file is not converted for it: give the config and the checkpoint'
 
@@ -25,7 +24,9 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     Raises:
         UserError: If it cannot be read or run, or has no fixed size and none is given.
     """
-    session = open_file(path)
+    if path.suffix not in RUNTIMES:
+        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(RUNTIMES)}')
+    session = open_model(path)
     images = images_for(session, options)
     session.run(images)
     return images, NOTE in session.metadata
@@ -33,8 +34,7 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
 
 def images_for(session: Session, options: ToolOptions) -> Images:
     """One batch of the image to compare on, or of noise."""
-    count, _, *sides = session.shape
-    fixed = tuple(sides) if all(isinstance(side, int) for side in sides) else None
+    count, fixed = session.shape[0], fixed_size(session.shape)
     if options.shape and fixed and options.shape != fixed:
         raise UserError(f'--shape is {options.shape}, but the file takes images of {fixed}')
     shape = options.shape or fixed
@@ -75,7 +75,7 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str, runt
     out = folder / f'xml_{precision}' / 'model.xml'
     out.parent.mkdir(parents=True)
     to_openvino(path, out, half=precision == 'float16')
-    reference = open_file(path)
+    reference = open_model(path)
 
     def expect(each: Images) -> list[Outputs]:
         found = reference.run(each)
@@ -84,6 +84,6 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str, runt
 
     if precision == 'float16':
         return half_file(runtime, out, expect, [images], lambda found: found)
-    errors = compare(open_file(out).run, expect, [images], FLOAT)
+    errors = compare(open_model(out).run, expect, [images], FLOAT)
     check_agreement(errors, 'the same images')
     return Candidate(runtime, precision, out, *described(errors))

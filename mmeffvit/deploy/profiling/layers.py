@@ -95,7 +95,7 @@ def onnx_runs(
     """Seconds of whole runs in ONNX Runtime, and of their nodes."""
     with tempfile.TemporaryDirectory() as folder:
         session = open_session(path, threads, Path(folder, 'trace'))
-        repeat(lambda: run_session(session, images), seconds)
+        timed(lambda: run_session(session, images), seconds, warm_up=WARM_UP)
         events = json.loads(Path(session.end_profiling()).read_text())
     return parse_trace(events, node_names(path))
 
@@ -139,8 +139,7 @@ def openvino_runs(
         request.infer([images])
         runs.append(dict(executed(request.get_profiling_info())))
 
-    whole = repeat(run, seconds)
-    return whole[WARM_UP:], runs[WARM_UP:]
+    return timed(run, seconds, warm_up=WARM_UP), runs[WARM_UP:]
 
 
 def executed(infos: Sequence[Any]) -> Iterator[tuple[tuple[str, str], float]]:
@@ -150,11 +149,22 @@ def executed(infos: Sequence[Any]) -> Iterator[tuple[tuple[str, str], float]]:
             yield (name, info.node_type), info.real_time.total_seconds()
 
 
-def repeat(run: Callable[[], object], seconds: float) -> list[float]:
-    """Run for some seconds, but at least once after the warm-up; the times of all runs."""
-    times: list[float] = []
-    while len(times) <= WARM_UP or sum(times) < seconds:
-        start = time.perf_counter()
+def timed(
+    run: Callable[[], object],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+    warm_up: int = 1,
+) -> list[float]:
+    """Seconds of every run, for about this time but at least one, after those of the warm-up.
+
+    The first run finds caches and threads as another process has left them.
+    """
+    for _ in range(warm_up):
         run()
-        times.append(time.perf_counter() - start)
+    times: list[float] = []
+    start = time.perf_counter()
+    while not times or time.perf_counter() - start < seconds:
+        before = clock()
+        run()
+        times.append(clock() - before)
     return times

@@ -13,6 +13,7 @@ from mmeffvit.deploy.compare import Images, batch
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
 from mmeffvit.deploy.formats import FORMATS, check_companions
 from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
@@ -22,7 +23,6 @@ from mmeffvit.utils.text import counted
 from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
 from .exported import check_exported, exported_files
 from .layers import PROFILED, LayerTimes
-from .opening import RUNTIMES
 from .report import Measured, Profile
 from .turns import Contestant, time_in_turns, working
 from .worker import CLOCKS, Job

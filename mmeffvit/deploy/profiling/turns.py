@@ -17,7 +17,8 @@ from mmeffvit.deploy.compare import Outputs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import MAX_REASON
 
-from .worker import CLOCKS, Failure, Job, Memory, timed
+from .layers import timed
+from .worker import CLOCKS, Failure, Job, Memory
 
 ROUNDS = 5
 FINAL_ROUNDS = 10  # more, for those that may be the fastest

@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-from .layers import time_layers
-from .opening import RUNTIMES, open_file
+from .layers import time_layers, timed
 
 CLOCKS: dict[str, Callable[[], float]] = {
     'wall': time.perf_counter,
@@ -87,7 +87,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         if job.layers:
             answer(time_layers(job.path, runtime, images, job.threads, job.layers))
             return
-        session = open_file(job.path, job.threads, half=job.half)
+        session = open_model(job.path, job.threads, half=job.half)
         answer(session.run(images))
         gc.disable()
         while (seconds := pickle.load(receive)) is not None:
@@ -100,21 +100,6 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         answer(Failure(str(error)))
     except Exception as error:  # of any runtime
         answer(Failure(reason(error)))
-
-
-def timed(run: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> list[float]:
-    """Seconds of every run, for about this time but at least one, after one that is not counted.
-
-    The first run finds caches and threads as another process has left them.
-    """
-    run()
-    times: list[float] = []
-    start = time.perf_counter()
-    while not times or time.perf_counter() - start < seconds:
-        before = clock()
-        run()
-        times.append(clock() - before)
-    return times
 
 
 def main() -> None:

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from numpy.typing import NDArray
-
 from mmeffvit.utils.onnx import read_metadata
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
@@ -95,18 +93,3 @@ def compile_openvino(
     if threads:
         settings |= {'INFERENCE_NUM_THREADS': threads, 'NUM_STREAMS': 1}
     return core().compile_model(model, 'CPU', settings)
-
-
-def run_compiled(compiled: Any, images: NDArray) -> dict[str, NDArray]:
-    """Outputs by name of a compiled model for images (B, 3, H, W)."""
-    results = compiled(images)
-    return {output.get_any_name(): results[output] for output in compiled.outputs}
-
-
-def run_openvino(path: str | os.PathLike, images: NDArray) -> dict[str, NDArray]:
-    """Outputs of an IR by name, on the CPU in float32.
-
-    Raises:
-        UserError: If openvino is not installed.
-    """
-    return run_compiled(compile_openvino(read_openvino(path)), images)

@@ -17,8 +17,8 @@ from mmeffvit.deploy.graphs.deformable_attention import (
 )
 from mmeffvit.deploy.graphs.detr import positional_encoding
 from mmeffvit.deploy.onnx.export import all_nodes
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.errors import UserError
-from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
@@ -79,7 +79,7 @@ def exported(model):
 @pytest.mark.slow
 def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
-    found = run_onnx(exported, batches[1])
+    found = open_onnx(exported).run(batches[1])
     assert found['boxes'].shape == (2, 20, 4)
     assert len(np.unique(found['labels'])) > 2
     assert found['boxes'].std(axis=1).min() > 1  # in pixels: the queries are at different positions

@@ -16,8 +16,8 @@ from mmeffvit.deploy.compare import compare_objects, expect_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.deploy.onnx.export import all_nodes
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.errors import UserError
-from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
@@ -89,7 +89,7 @@ def exported(model):
 @pytest.mark.slow
 def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
     batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
-    found = run_onnx(exported, batches[1])
+    found = open_onnx(exported).run(batches[1])
     assert found['masks'].shape == (2, 30, 28, 28)
     assert len(set(found['labels'].flat) - {-1}) > 2
     assert found['masks'][found['labels'] >= 0].std() > 0.05
@@ -105,7 +105,7 @@ def test_a_file_has_standard_operators_only(exported):
 
 
 def test_unused_entries_are_empty(exported):
-    found = run_onnx(exported, np.full((1, 3, 32, 32), 128, np.float32))
+    found = open_onnx(exported).run(np.full((1, 3, 32, 32), 128, np.float32))
     empty = found['labels'] == -1
     assert empty.any()
     for name in ('boxes', 'scores', 'masks'):

@@ -11,16 +11,15 @@ from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
 from mmeffvit.deploy.int8.openvino import (
     OpenVINOQuantizer,
     float_operators,
-    last_layers,
+    last_names,
     layers,
 )
 from mmeffvit.deploy.int8.quantize import NOTE, agrees, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
 from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.predictor.sessions import open_model
+from mmeffvit.deploy.predictor.sessions import open_model, open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
-from mmeffvit.utils.onnx import run_onnx
 from tests.conftest import run_command
 from tests.deploy import tiny
 
@@ -83,7 +82,7 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(tmp_path, fo
     ]
     assert len(weights) == len(int8_nodes(model)) > 10
     assert all(sizes[scale][0] == sizes[weight][0] for weight, scale, _ in weights)
-    shape = run_onnx(out, np.zeros((2, 3, 80, 112), np.float32))['stride_4'].shape
+    shape = open_onnx(out).run(np.zeros((2, 3, 80, 112), np.float32))['stride_4'].shape
     assert shape == (2, 16, 20, 28)
     assert out.stat().st_size < tiny.onnx_file().stat().st_size
 
@@ -214,7 +213,7 @@ def test_features_of_objects_and_coordinates_stay_in_float(openvino_route):
     names = set(float_operators(model))
     assert {'corners', 'features', 'pooled', 'scaled', 'last'} <= names
     assert not {'first', 'second'} & names
-    assert last_layers(model) == ['second']
+    assert last_names(model) == ['second']
 
 
 def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_path, folder):
@@ -340,8 +339,10 @@ def test_copies_of_a_shared_constant_get_names_of_their_own(tmp_path):
     images = write_graph(path, nodes, constants)
     quantizer = OnnxQuantizer(path, images)
     assert quantizer.nodes == ['one', 'two']
-    found = run_onnx(quantizer.quantized(quantizer.nodes).SerializeToString(), images[0])['maps']
-    expected = run_onnx(path, images[0])['maps']
+    found = open_onnx(quantizer.quantized(quantizer.nodes).SerializeToString()).run(images[0])[
+        'maps'
+    ]
+    expected = open_onnx(path).run(images[0])['maps']
     np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
 
 
@@ -365,8 +366,8 @@ def test_silu_after_a_convolution_is_int8_and_a_gate_is_float(tmp_path):
     assert sources['silu_sigmoid'] == ['DequantizeLinear']
     assert sources['silu_product'] == ['DequantizeLinear'] * 2
     assert sources['gated'][1] == 'Sigmoid'
-    found = run_onnx(model.SerializeToString(), images[0])['maps']
-    expected = run_onnx(path, images[0])['maps']
+    found = open_onnx(model.SerializeToString()).run(images[0])['maps']
+    expected = open_onnx(path).run(images[0])['maps']
     np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
     kept = quantizer.quantized(['two'])  # the activation of a convolution in float is float
     assert {n.name: n.input[0] for n in kept.graph.node}['silu_sigmoid'] == 'x'

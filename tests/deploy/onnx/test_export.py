@@ -17,10 +17,10 @@ from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.onnx.export import ExportOptions, all_nodes, export_backbone, export_graph
+from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.layers.attention import LocalGlobalAttention, TalkingHeadsAttention
 from mmeffvit.registry import MODELS
-from mmeffvit.utils.onnx import run_onnx
 from tests.backbones.parity import randomized
 from tests.deploy import models
 
@@ -64,7 +64,7 @@ def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name,
     graph = make_graph(model)
     path = export_graph(graph, tmp_path / 'model.onnx', ExportOptions(shape=SIZE, batch=2))
     images = models.photograph(SIZE, batch=2)
-    found = run_onnx(path, images)
+    found = open_onnx(path).run(images)
     if 'label_map' in found:
         assert len(np.unique(found['label_map'])) > 1
     else:
@@ -105,7 +105,7 @@ def test_a_file_has_standard_operators_and_describes_itself():
 
 
 def test_an_empty_entry_has_no_score_label_or_box():
-    found = run_onnx(models.file_for_any_size(DETECTOR), np.zeros((1, 3, 64, 64), np.float32))
+    found = open_onnx(models.file_for_any_size(DETECTOR)).run(np.zeros((1, 3, 64, 64), np.float32))
     empty = found['scores'] == 0
     assert (found['labels'][empty] == -1).all()
     assert (found['boxes'][empty] == 0).all()
@@ -121,9 +121,9 @@ def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
     names = [f'stride_{stride}' for stride in backbone.strides]
     if family == 'DeiT':  # of one stride
         names = ['stride_16_stage_1', 'stride_16_stage_3']
-    assert list(run_onnx(path, images)) == names
+    assert list(open_onnx(path).run(images)) == names
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
-    assert_agrees(compare(partial(run_onnx, path), expect, [images]))
+    assert_agrees(compare(open_onnx(path).run, expect, [images]))
 
 
 def test_matrices_of_position_biases_are_resized_to_any_size(tmp_path):
@@ -132,7 +132,7 @@ def test_matrices_of_position_biases_are_resized_to_any_size(tmp_path):
     path = export_backbone(backbone, tmp_path / 'maps.onnx')
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
     batches = [models.photograph((65, 96)), models.photograph((128, 64), batch=2)]
-    assert_agrees(compare(partial(run_onnx, path), expect, batches))
+    assert_agrees(compare(open_onnx(path).run, expect, batches))
 
 
 @pytest.mark.parametrize('family', sorted(FAMILIES))
@@ -182,7 +182,7 @@ def test_a_group_norm_is_exported_with_its_weights(factors, tmp_path):
         torch.nn.init.normal_(norm.bias)
     path = export_graph(Normed(norm, Preprocessing()), tmp_path / 'norm.onnx')
     images = models.photograph((33, 40), batch=2)
-    (found,) = run_onnx(path, images).values()
+    (found,) = open_onnx(path).run(images).values()
     expected = norm(torch.from_numpy(images).repeat(1, 2, 1, 1)).detach().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

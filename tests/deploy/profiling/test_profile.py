@@ -18,8 +18,8 @@ from mmeffvit.deploy.formats import FORMATS, noise_image
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.int8.quantize import MINIMA
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
+from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.deploy.profiling.layers import parse_trace
-from mmeffvit.deploy.profiling.opening import open_file
 from mmeffvit.deploy.profiling.report import Profile
 from mmeffvit.deploy.profiling.run import (
     ProfileOptions,
@@ -131,7 +131,7 @@ def test_the_best_file_is_written_and_agrees(profiled, source, tmp_path):
     names = sorted(f'best{suffix}' for suffix in (path.suffix, *FORMATS[path.suffix].companions))
     assert sorted(item.name for item in tmp_path.iterdir()) == names
     images = tiny.images().numpy()
-    expected, found = run_graph(source.graph, images), open_file(out).run(images)
+    expected, found = run_graph(source.graph, images), open_model(out).run(images)
     assert min(signal_to_noise([expected[k]], [found[k]]) for k in expected) > 15
     assert write_best(profiled, out) == out  # again, over itself
     other = next(suffix for suffix in FAST.formats if suffix != path.suffix)
@@ -216,7 +216,7 @@ def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_fi
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
     written = [path for path in out['best'].parent.glob('best.*') if path.suffix in FORMATS]
     images = tiny.images().numpy()
-    expected, found = (open_file(path).run(images) for path in (onnx_file, *written))
+    expected, found = (open_model(path).run(images) for path in (onnx_file, *written))
     assert min(signal_to_noise([expected[k]], [found[k]]) for k in expected) > 40
 
 

@@ -113,7 +113,7 @@ def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
 def test_float16_is_emulated_and_an_overflow_is_rejected(tmp_path):
     pytest.importorskip('coremltools')
     graph = tiny.graph(MOBILEVITV2)
-    report = write(graph, tmp_path / 'm.mlpackage', ExportOptions(tiny.SIZE), half=True)
+    report = str(write(graph, tmp_path / 'm.mlpackage', ExportOptions(tiny.SIZE), half=True))
     errors = [float(value) for value in re.findall(r'relative error (\S+) ', report)]
     assert len(errors) == 2
     assert all(1e-4 < error < 2e-2 for error in errors)  # float16 has 11 bits

@@ -44,7 +44,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nn.Module,
     graph = make_graph(models.tiny('rtmdet_swiftformer_xs'))
     out = tmp_path_factory.mktemp('litert') / 'model.tflite'
     metadata = dict(classes='["a", "b", "c", "d", "e"]')
-    said = write(graph, out, ExportOptions(SHAPE, 1), metadata)
+    said = str(write(graph, out, ExportOptions(SHAPE, 1), metadata))
     return out, graph, said
 
 

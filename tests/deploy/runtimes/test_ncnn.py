@@ -29,7 +29,7 @@ FAMILIES = {
 @pytest.mark.parametrize('family', FAMILIES)
 def test_attention_of_every_family_agrees(family, tmp_path):
     graph = tiny.graph(dict(type=f'mmeffvit.{family}', **FAMILIES[family]))
-    said = write(graph, tmp_path / 'model.param', SIZES)
+    said = str(write(graph, tmp_path / 'model.param', SIZES))
     errors = [float(value) for value in re.findall(r'relative error (\S+)', said)]
     assert max(errors) < 1e-4, said
 
@@ -37,7 +37,7 @@ def test_attention_of_every_family_agrees(family, tmp_path):
 @pytest.mark.parametrize('name', ['ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs'])
 def test_objects_of_a_detector_agree(name, tmp_path):
     pytest.importorskip('mmdet')
-    said = write(make_graph(models.tiny(name)), tmp_path / 'model.param', SIZES)
+    said = str(write(make_graph(models.tiny(name)), tmp_path / 'model.param', SIZES))
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
 
@@ -48,7 +48,7 @@ def test_objects_of_a_detector_agree(name, tmp_path):
 )  # fmt: skip
 def test_label_maps_of_a_segmentor_agree(name, tmp_path):
     pytest.importorskip('mmseg')
-    said = write(make_graph(models.tiny(name)), tmp_path / 'model.param', SIZES)
+    said = str(write(make_graph(models.tiny(name)), tmp_path / 'model.param', SIZES))
     assert re.search(r'fraction of differing pixels 0 ', said), said
 
 
@@ -57,7 +57,7 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
     out = tmp_path / 'model.ncnn.param'
     sizes = {}
     for half in (False, True):
-        said = write(graph, out, SIZES, dict(note='kept'), half=half)
+        said = str(write(graph, out, SIZES, dict(note='kept'), half=half))
         sizes[half] = out.with_suffix('.bin').stat().st_size
     assert 'weights and metadata in model.ncnn.bin and model.ncnn.json' in said
     assert sizes[True] < 0.6 * sizes[False]

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from mmeffvit.deploy.agreement import largest_error
-from mmeffvit.deploy.runtimes.openvino import METADATA, run_openvino, to_openvino
+from mmeffvit.deploy.predictor.sessions import open_model
+from mmeffvit.deploy.runtimes.openvino import METADATA, to_openvino
 from tests.conftest import run_python
 from tests.deploy import tiny
 
@@ -31,7 +32,7 @@ def test_the_ir_gives_the_outputs_of_the_eager_model_at_any_size(tmp_path):
     images = torch.rand(2, 3, 97, 65) * 255
     with torch.no_grad():
         outputs = dict(zip(graph.output_names, graph(images), strict=True))
-    for name, found in run_openvino(out, images.numpy()).items():
+    for name, found in open_model(out).run(images.numpy()).items():
         assert largest_error(outputs[name].numpy(), found) < 1e-4
     # the metadata of the ONNX file is copied
     assert openvino.Core().read_model(out).get_rt_info([METADATA, 'note']).value == 'kept'
