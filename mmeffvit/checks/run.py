@@ -15,15 +15,13 @@ from mmeffvit.checkpoints import Checkpoint, load_into
 from mmeffvit.config.datasets import datasets_of, mentions
 from mmeffvit.data import faults
 from mmeffvit.data.coco_file import LISTS, check_boxes, check_masks, read_coco
-from mmeffvit.data.faults import Report
-from mmeffvit.data.voc import check_files, read_names
+from mmeffvit.data.faults import Findings, Report
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import listed
 
 from .classes import wrong_classes
-from .data.detection import find_regular, images_of, is_coco, is_voc
+from .data.detection import find_regular, images_of, is_coco, is_voc, voc_images
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
@@ -64,7 +62,10 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
             elif is_voc(cls):
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
                 xmls = root / dataset.get('ann_subdir', 'Annotations')
-                check_voc_files(path, xmls, root / dataset.get('img_subdir', 'JPEGImages'), report)
+                images = root / dataset.get('img_subdir', 'JPEGImages')
+                expected = voc_images(path, xmls, images, (), report)
+                if expected is not None:
+                    find_regular(expected, report)
             report.stop_run((faults.MASK_SHORT,) if measures_masks else ())
 
 
@@ -99,18 +100,6 @@ def check_coco_file(
     if with_masks:
         check_masks(file, report)
     find_regular(images_of(file, folder), report)
-
-
-def check_voc_files(path: Path, folder: Path, images: Path, report: Report) -> None:
-    """Report faults of the XML files and the kinds of images of a list."""
-    try:
-        names = read_names(path)
-        files = ((name, folder / f'{name}.xml') for name in names)
-    except UserError as error:
-        report.add(faults.FILE_BROKEN, error)
-    else:
-        sizes = check_files(files, (), report)
-        find_regular([(images / f'{name}.jpg', size) for name, size in sizes.items()], report)
 
 
 def check_folders(dataset: Mapping, report: Report) -> None:
@@ -175,7 +164,8 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style data set
     if category_ids is None or len(category_ids) == len(classes):
         return
-    present = [category['name'] for category in read_json(dataset.ann_file)['categories']]
+    file = read_coco(dataset.ann_file, Findings().add, ('categories',), annotations=False)
+    present = [category['name'] for category in file.categories.values()] if file else []
     if len(category_ids) > len(classes):
         twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
         raise UserError(

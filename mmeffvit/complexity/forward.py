@@ -9,6 +9,7 @@ import torch
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
+from mmeffvit.checks.config.sample import meta_of
 from mmeffvit.utils.replaced import forwards
 
 MAX_MASKS = 100  # boxes that mmdet gives to a mask head in mode='tensor'
@@ -66,15 +67,11 @@ def run_second_stage(
 
 def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
     """The data sample of the image, without instances."""
-    meta = dict(
-        img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
-        scale_factor=(1.0, 1.0), img_id=0, img_path='zeros.png',
-    )  # fmt: skip
     if model.__module__.startswith('mmseg'):
         from mmseg.structures import SegDataSample as DataSample
     else:
         from mmdet.structures import DetDataSample as DataSample
-    sample = DataSample(metainfo=meta)
+    sample = DataSample(metainfo=meta_of(shape))
     # some heads access the targets even where they do not need them
     sample.gt_instances = InstanceData(
         bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.long)

@@ -9,8 +9,8 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS
 
+from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import is_image
 
 from .build import isolated
 from .values import dicts_in
@@ -110,9 +110,8 @@ def find_image(config: Config) -> Path:
         folder = prefix.get('img') or prefix.get('img_path') or ''
         tried.append(Path(settings.get('data_root') or '', folder))
     for folder in filter(Path.is_dir, tried):
-        for path in sorted(folder.iterdir()):
-            if is_image(path):
-                return path
+        if found := images_below(folder):
+            return found[0]
     places = ', '.join(sorted({str(folder) for folder in tried})) or 'no folder'
     raise UserError(
         f'no image found to compare the export on (looked in {places}): give one with --image FILE'

@@ -1,18 +1,16 @@
 """Comparison of annotations with their images, and with what training needs."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmeffvit.utils.images import ImageFacts, Unreadable, inspect
 from mmeffvit.utils.progress import in_threads
 
 from . import faults
-from .coco_file import SLACK, is_number, within
+from .coco_file import MIN_SIDE, SLACK, is_number, within
 from .faults import Fault
 from .label_maps import check_label_map
 from .records import DataSet, Object, Picture, Size
-
-MIN_SIDE = 1.0  # pixels; mmdet ignores smaller boxes
 
 
 def check(data: DataSet, *, needs_masks: bool = False) -> None:
@@ -96,25 +94,28 @@ def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> 
     image = dict(height=size[0], width=size[1])
     corners = (left, top, left + width, top + height)
     shown = ', '.join(f'{value:.1f}' for value in corners)
-    where = f'{item.where}: {shown} in {in_words(size)} pixels'
-    polygons = item.mask if isinstance(item.mask, list) else []
-    checks: tuple[tuple[Fault, Callable[[], bool]], ...] = (
-        (faults.RECORD_BROKEN, lambda: not all(map(is_number, corners))),
-        (faults.BOX_EMPTY, lambda: min(width, height) < MIN_SIDE),
-        (
-            faults.BOX_OUTSIDE,
-            lambda: not all(within(p, image, SLACK) for p in (corners, *polygons)),
-        ),
-        (faults.MASK_ABSENT, lambda: needs_masks and not item.mask),
-    )
-    for fault, is_so in checks:
-        if is_so():
-            data.findings.add(fault, where)
-            return False
+    fault = object_fault(item, corners, image, needs_masks)
+    if fault:
+        data.findings.add(fault, f'{item.where}: {shown} in {in_words(size)} pixels')
+        return False
     left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
     top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
     item.box = (left, top, right - left, bottom - top)
     return True
+
+
+def object_fault(
+    item: Object, corners: Sequence[float], image: dict, needs_masks: bool
+) -> Fault | None:
+    """Why an object cannot be trained on; None if it can."""
+    if not all(map(is_number, corners)):
+        return faults.RECORD_BROKEN
+    if min(item.box[2:]) < MIN_SIDE:
+        return faults.BOX_EMPTY
+    polygons = item.mask if isinstance(item.mask, list) else []
+    if not all(within(points, image, SLACK) for points in (corners, *polygons)):
+        return faults.BOX_OUTSIDE
+    return faults.MASK_ABSENT if needs_masks and not item.mask else None
 
 
 def check_overlap(data: DataSet) -> None:

@@ -223,13 +223,21 @@ def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> 
 def check_boxes(file: CocoFile, report: Report) -> None:
     for annotation, image in file.of_known_images():
         left, top, width, height = annotation['bbox']
-        corners = (left, top, left + width, top + height)
-        if not within(corners, image, math.inf):
-            report.add(faults.BOX_FAR, describe(annotation, image))
-        elif min(width, height) < MIN_SIDE or annotation['area'] <= 0:
-            report.add(faults.BOX_EMPTY, describe(annotation, image))
-        elif not within(corners, image, SLACK):
-            report.add(faults.BOX_OUTSIDE, describe(annotation, image))
+        fault = box_fault((left, top, left + width, top + height), image)
+        if fault is not faults.BOX_FAR and annotation['area'] <= 0:
+            fault = faults.BOX_EMPTY
+        if fault:
+            report.add(fault, describe(annotation, image))
+
+
+def box_fault(corners: Sequence[float], image: Record | None) -> Fault | None:
+    """The fault of a box: left, top, right and bottom; its image may not be known."""
+    left, top, right, bottom = corners
+    if image and not within(corners, image, math.inf):
+        return faults.BOX_FAR
+    if min(right - left, bottom - top) < MIN_SIDE:
+        return faults.BOX_EMPTY
+    return faults.BOX_OUTSIDE if image and not within(corners, image, SLACK) else None
 
 
 def within(points: Sequence[float], image: Record, slack: float) -> bool:

@@ -41,7 +41,12 @@ def read_text(path: Path, findings: Findings) -> str | None:
 
 
 def images_below(folder: Path) -> list[Path]:
-    """All images in a folder and its sub-folders, sorted; hidden folders are not entered."""
+    """All images in a folder and its sub-folders, sorted; see :func:`files_below`."""
+    return list(filter(is_image, files_below(folder)))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files in a folder and its sub-folders, sorted, but hidden ones; links are followed."""
     found = []
     seen: set[str] = set()  # links may lead around in a circle
     for parent, folders, names in os.walk(folder, followlinks=True):
@@ -51,8 +56,7 @@ def images_below(folder: Path) -> list[Path]:
             folders.clear()
             continue
         seen.add(real)
-        paths = (Path(parent, name) for name in names if not name.startswith('.'))
-        found += filter(is_image, paths)
+        found += (Path(parent, name) for name in names if not name.startswith('.'))
     return sorted(found)
 
 

@@ -12,7 +12,7 @@ from mmeffvit.utils.reading import read_file
 from mmeffvit.utils.text import listed
 
 from . import faults
-from .coco_file import MAX_PIXELS, SLACK, within
+from .coco_file import MAX_PIXELS, box_fault
 from .faults import Findings, Report
 from .files import ImageFinder, read_list, read_text
 from .records import SPLIT_NAMES, DataSet, Object, Picture, Size, split_of
@@ -212,11 +212,5 @@ def number_in(parent: ElementTree.Element, tag: str, *, integer: bool = False) -
 
 
 def check_box(box: list[float], size: Size | None, what: str, report: Report) -> None:
-    left, top, right, bottom = box
-    image = dict(height=size[0], width=size[1]) if size else None
-    if right - left < 1 or bottom - top < 1:
-        report.add(faults.BOX_EMPTY, what)
-    elif image and not within(box, image, float('inf')):
-        report.add(faults.BOX_FAR, what)
-    elif image and not within(box, image, SLACK):
-        report.add(faults.BOX_OUTSIDE, what)
+    if fault := box_fault(box, dict(height=size[0], width=size[1]) if size else None):
+        report.add(fault, what)

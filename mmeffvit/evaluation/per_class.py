@@ -1,7 +1,7 @@
 """Per-class AP or IoU of saved predictions, by the metrics of mmdet and mmseg."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,9 @@ from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.utils.reading import read_json
-from mmeffvit.utils.text import counted
 from mmeffvit.zoo.opener import find_source
 
-from .coco_results import check_detections, from_samples
+from .coco_results import Detection, read_detections
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
@@ -97,10 +95,9 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     metric = METRICS.build({**settings, 'metric': 'bbox'})
     classes, coco = dataset.metainfo['classes'], metric._coco_api
     category_ids = coco.get_cat_ids(cat_names=classes)
-    samples = read_detections(results, category_ids, coco.imgs)
-    if not any(len(sample['pred_instances']['scores']) for sample in samples):
-        raise UserError(f'{results} has no detections')
-    with_masks = all('masks' in sample['pred_instances'] for sample in samples)
+    rows = read_detections(results, coco, classes)
+    samples = samples_of(rows, category_ids, coco.imgs, results)
+    with_masks = all('segmentation' in row for row in rows)
     tables = []
     for kind in ('bbox', 'segm') if with_masks else ('bbox',):
         metric = METRICS.build({**settings, 'metric': kind, 'classwise': True})
@@ -113,61 +110,30 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     return tables
 
 
-def read_detections(
-    path: Path, category_ids: list[int], images: Mapping[int, Mapping]
+def samples_of(
+    rows: Sequence[Detection],
+    category_ids: Sequence[int],
+    images: Mapping[int, Mapping],
+    path: Path,
 ) -> list[dict[str, Any]]:
-    """Data samples in the format for a metric.
+    """COCO results as one sample per image for a metric; images without detections are missing.
 
     Raises:
-        UserError: If the file is invalid, or has images that are not in the annotation file.
+        UserError: If a category is not one of the classes.
     """
-    if path.suffix in ('.pkl', '.pickle'):
-        samples = read_samples(path, 'pred_instances')
-        rows = from_samples(samples, category_ids, path)
-    elif path.suffix == '.json':
-        rows = read_json(path)
-        samples = samples_of(path, rows, category_ids, images)
-    else:
-        raise UserError(f'results of a detector are a .pkl or a .json file, not {str(path)!r}')
-    unknown = [s['img_id'] for s in samples if s['img_id'] not in images]
-    if unknown:
-        raise UserError(
-            f'{path} has results for {counted(len(unknown), "image")} without test annotations, '
-            f'such as id {unknown[0]}: predict on the images of the test data'
-        )
-    check_detections(rows, images, category_ids, path)
-    return samples
-
-
-def read_samples(path: Path, key: str) -> list[dict[str, Any]]:
-    samples = read_pickle(path)
-    is_list = isinstance(samples, list) and samples
-    if not is_list or not all(isinstance(sample, dict) and key in sample for sample in samples):
-        raise UserError(f'{path} has no predictions of this type of model: no {key!r} in it')
-    return samples
-
-
-def samples_of(
-    path: Path, rows: Any, category_ids: list[int], images: Mapping[int, Mapping]
-) -> list[dict[str, Any]]:
-    """COCO results as one sample per image; images without detections are missing."""
-    try:
-        by_image = defaultdict(list)
-        for row in rows:
-            by_image[row['image_id']].append(row)
-        labels = {category: label for label, category in enumerate(category_ids)}
-        return [
-            sample_of(image_id, found, labels, images.get(image_id, {}))
-            for image_id, found in by_image.items()
-        ]
-    except (KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(
-            f'{path} has no valid COCO results for these classes ({error!r})'
-        ) from error
+    labels = {category: label for label, category in enumerate(category_ids)}
+    by_image = defaultdict(list)
+    for row in rows:
+        if row['category_id'] not in labels:
+            raise UserError(
+                f'{path} has category_id {row["category_id"]}, which is none of the classes'
+            )
+        by_image[row['image_id']].append(row)
+    return [sample_of(i, found, labels, images[i]) for i, found in by_image.items()]
 
 
 def sample_of(
-    image_id: int, rows: list[dict], labels: Mapping[int, int], image: Mapping[str, Any]
+    image_id: int, rows: list[Detection], labels: Mapping[int, int], image: Mapping[str, Any]
 ) -> dict[str, Any]:
     boxes = torch.tensor([row['bbox'] for row in rows], dtype=torch.float64)  # (N, 4)
     boxes[:, 2:] += boxes[:, :2]
@@ -178,8 +144,16 @@ def sample_of(
     )
     if all('segmentation' in row for row in rows):
         instances['masks'] = [row['segmentation'] for row in rows]
-    size = (image.get('height', 0), image.get('width', 0))
+    size = (image['height'], image['width'])
     return dict(img_id=image_id, ori_shape=size, pred_instances=instances)
+
+
+def read_samples(path: Path, key: str) -> list[dict[str, Any]]:
+    samples = read_pickle(path)
+    is_list = isinstance(samples, list) and samples
+    if not is_list or not all(isinstance(sample, dict) and key in sample for sample in samples):
+        raise UserError(f'{path} has no predictions of this type of model: no {key!r} in it')
+    return samples
 
 
 def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:

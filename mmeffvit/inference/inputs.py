@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.data.files import files_below, images_below
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular
 
@@ -130,7 +131,7 @@ def find_images(folder: str | os.PathLike) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f'{folder} is not a folder; give one with images')
-    images = [path for path, _ in walk(folder, Counter()) if is_image(path) and is_regular(path)]
+    images = list(filter(is_regular, images_below(folder)))
     if not images:
         raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
     return images
@@ -152,10 +153,10 @@ def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
         if is_known(path):
             yield path, Path(path.name)
         return
-    for file in sorted(path.rglob('*')):
+    for file in files_below(path):
         if is_known(file):
             yield file, file.relative_to(path)
-        elif file.is_file():
+        else:
             others[file.suffix] += 1
 
 

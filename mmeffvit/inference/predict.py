@@ -71,7 +71,7 @@ class Summary:
         return '\n'.join([line, *self.written])
 
 
-class Tally:
+class Tally(Writer):
     """Counts detections.
 
     Args:
@@ -86,13 +86,6 @@ class Tally:
         if isinstance(result, Detections) and len(result):
             self.found += int((result.scores >= self.threshold).sum())
             self.highest = max(self.highest, float(result.scores[0]))
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-    def abandon(self) -> str:
-        """Nothing is written."""
-        return ''
 
 
 def predict(

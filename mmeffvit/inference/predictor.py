@@ -221,7 +221,7 @@ def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
     )
 
 
-class Collector:
+class Collector(Writer):
     """Collects results in memory."""
 
     def __init__(self) -> None:
@@ -230,13 +230,6 @@ class Collector:
     def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Add the results of one image."""
         self.results.append(result)
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-    def abandon(self) -> str:
-        """Nothing is written."""
-        return ''
 
 
 def predict_frames(

@@ -1,8 +1,8 @@
 """Writers of results; files get their final name when they are complete."""
 
 import json
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Protocol
 
 import cv2
 import numpy as np
@@ -18,20 +18,22 @@ from .frames import Frame
 from .results import Detections, LabelMap, Result
 
 
-class Writer(Protocol):
-    """Writes results incrementally."""
+class Writer(ABC):
+    """Takes results one by one."""
 
+    @abstractmethod
     def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Write the results of one image, and their visualization if there is one."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  nothing to do by default
         """Finish after the last result."""
 
     def abandon(self) -> str:
         """Stop early, keep what is finished, and return a message that says where it is."""
+        return ''
 
 
-class CocoWriter:
+class CocoWriter(Writer):
     """COCO results in one JSON file, and the image ids in another.
 
     Results are appended to a partial file, one per line, which is renamed at the end.
@@ -97,7 +99,7 @@ def coco_results(found: Detections, ids: CocoIds) -> list[dict]:
     return rows
 
 
-class LabelMapWriter:
+class LabelMapWriter(Writer):
     """One grayscale PNG per image, with the values of the data set's own label maps.
 
     Args:
@@ -114,15 +116,12 @@ class LabelMapWriter:
         kind = np.uint8 if labels.max() < 256 else np.uint16
         write_image(self.folder / frame.labels, labels.astype(kind))
 
-    def close(self) -> None:
-        """Nothing to do: every file is complete."""
-
     def abandon(self) -> str:
         """Every file is complete."""
         return f'label maps in {self.folder}'
 
 
-class PictureWriter:
+class PictureWriter(Writer):
     """Visualizations named after the images, and one ``.mp4`` per video.
 
     Args:

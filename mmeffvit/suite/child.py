@@ -6,10 +6,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from mmeffvit.engine.processes import start_tied
+from mmeffvit.utils.text import duration
 
 # Epoch(train)  [1][20/100]  lr: ...  eta: 0:03:21  time: ...
 PROGRESS = re.compile(
@@ -59,7 +59,7 @@ def run_logged(
             progress = progress_in(line)
             if progress and time.monotonic() >= due:
                 due = time.monotonic() + interval
-                say(f'{progress}, {elapsed(start)} elapsed')
+                say(f'{progress}, {duration(time.monotonic() - start)} elapsed')
     if process.returncode == 0:
         return Outcome(0)
     if process.returncode < 0:
@@ -88,7 +88,3 @@ def progress_in(line: str) -> str | None:
     """The step and the time left in a line of the runner's log."""
     match = PROGRESS.search(line)
     return match and f'{match["mode"]} {match["step"]}, {match["eta"].strip()} left'
-
-
-def elapsed(start: float) -> str:
-    return str(timedelta(seconds=round(time.monotonic() - start)))

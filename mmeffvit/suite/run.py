@@ -16,11 +16,12 @@ from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.text import duration
 from mmeffvit.zoo import read_models
 from mmeffvit.zoo.runs import latest_checkpoint
 from mmeffvit.zoo.weights import weights_of
 
-from .child import Outcome, elapsed, run_logged
+from .child import Outcome, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
 from .results import Row, Table, stack_versions
 
@@ -196,7 +197,7 @@ class Job:
             self.enter('failed', str(error))
         else:
             self.enter('done')
-            self.say(f'{self.row.ours}, {elapsed(start)} elapsed')
+            self.say(f'{self.row.ours}, {duration(time.monotonic() - start)} elapsed')
 
     def is_done(self) -> bool:
         """Whether there is a result; with ``test_only``, of the latest checkpoint."""

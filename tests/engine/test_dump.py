@@ -4,7 +4,7 @@ import pickle
 
 import torch
 
-from mmeffvit.engine.dump import DumpLabelMaps
+from mmeffvit.engine.evaluate import DumpLabelMaps
 
 
 def test_label_maps_are_kept_without_the_scores_of_every_class(tmp_path):

@@ -110,8 +110,11 @@ def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path)
     results = tmp_path / 'found.json'
     for match, rows in (
         ('has no detections', []),
-        ('such as id 99', [dict(truth[0], image_id=99)]),
-        ('no valid COCO results for these classes', [dict(truth[0], category_id=77)]),
+        ('has image_id 99, which is not in the annotation file', [dict(truth[0], image_id=99)]),
+        (
+            'has category_id 77, which is not in the annotation file',
+            [dict(truth[0], category_id=77)],
+        ),
     ):
         results.write_text(json.dumps(rows))
         with pytest.raises(UserError, match=match):

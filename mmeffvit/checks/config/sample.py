@@ -31,10 +31,7 @@ def random_batch(
     images = [
         torch.tensor(rng.integers(0, 256, (3, side, side)), dtype=torch.uint8) for _ in range(BATCH)
     ]
-    meta = dict(
-        img_shape=(side, side), ori_shape=(side, side), pad_shape=(side, side), flip=False,
-        batch_input_shape=(side, side), scale_factor=(1.0, 1.0), img_id=0, img_path='noise.png',
-    )  # fmt: skip
+    meta = meta_of((side, side))
     if scope == 'mmpretrain':
         from mmpretrain.structures import DataSample
 
@@ -51,6 +48,14 @@ def random_batch(
             for sample in samples:
                 del sample.gt_instances.masks
     return dict(inputs=images, data_samples=samples)
+
+
+def meta_of(shape: tuple[int, int]) -> dict[str, Any]:
+    """What a data sample says of an image of this height and width that was not resized."""
+    return dict(
+        img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
+        scale_factor=(1.0, 1.0), flip=False, img_id=0, img_path='noise.png',
+    )  # fmt: skip
 
 
 def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> Any:

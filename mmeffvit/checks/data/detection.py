@@ -139,19 +139,28 @@ def check_loading(dataset: BaseDataset, report: Report) -> bool:
 
 def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
     """Check the XML files of a data set in PASCAL VOC's format, and open some images."""
-    try:
-        names = read_names(dataset.ann_file)
-    except UserError as error:
-        report.add(faults.FILE_BROKEN, error)
-        return
     root = Path(dataset.sub_data_root)
-    files = ((name, root / dataset.ann_subdir / f'{name}.xml') for name in names)
-    sizes = check_files(files, dataset.metainfo['classes'], report)
-    expected = [(root / dataset.img_subdir / f'{name}.jpg', size) for name, size in sizes.items()]
+    folders = (root / dataset.ann_subdir, root / dataset.img_subdir)
+    expected = voc_images(dataset.ann_file, *folders, dataset.metainfo['classes'], report)
+    if expected is None:
+        return
     opened = check_images(expected, report, sample)
-    report.facts.append(f'{counted(len(names), "image")}, {opened:,} opened')
+    report.facts.append(f'{counted(len(expected), "image")}, {opened:,} opened')
     if not {faults.FILE_BROKEN, faults.IMAGE_IRREGULAR} & set(report.counts):  # mmdet would wait
         check_loading(dataset, report)
+
+
+def voc_images(
+    path: str | Path, xmls: Path, images: Path, classes: Sequence[str], report: Report
+) -> list[Expected] | None:
+    """The images of a list with valid XML files, whose faults are reported; None without a list."""
+    try:
+        names = read_names(path)
+    except UserError as error:
+        report.add(faults.FILE_BROKEN, error)
+        return None
+    sizes = check_files(((name, xmls / f'{name}.xml') for name in names), classes, report)
+    return [(images / f'{name}.jpg', size) for name, size in sizes.items()]
 
 
 def check_other(dataset: BaseDataset, report: Report, sample: Sample) -> None:

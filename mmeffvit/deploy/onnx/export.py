@@ -91,9 +91,15 @@ def translations(graph: Graph) -> dict[Callable, Callable]:
     """The translations of our operators, which backbones do not use: these need no mmcv."""
     if isinstance(graph, BackboneGraph):
         return {}
-    from mmeffvit.deploy.graphs.translations import TRANSLATIONS
+    from mmeffvit.deploy.graphs.deformable_attention import onnx_sample_levels
+    from mmeffvit.deploy.graphs.ops import onnx_nms_mask
+    from mmeffvit.deploy.graphs.roi_align import onnx_multi_level_roi_align
 
-    return TRANSLATIONS
+    return {
+        torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
+        torch.ops.mmeffvit.multi_level_roi_align.default: onnx_multi_level_roi_align,
+        torch.ops.mmeffvit.sample_levels.default: onnx_sample_levels,
+    }
 
 
 def export_graph(
