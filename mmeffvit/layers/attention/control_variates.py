@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.layers.head_outputs import HeadOutputs
-
-from .heads import check_head_channels, count_heads, mixed_heads
+from .heads import HeadMixer, count_heads
 
 
 def extents(size: tuple[int, int], sides: tuple[int, int]) -> tuple[int, int]:
@@ -51,7 +49,7 @@ def untile(x: Tensor, sides: tuple[int, int], size: tuple[int, int]) -> Tensor:
     return x
 
 
-class ControlVariateAttention(nn.Module):
+class ControlVariateAttention(HeadMixer):
     """EVA of arXiv:2302.04542, efficient attention via control variates, as in the authors' code.
 
     A query of window E attends to the tokens m of E and to summaries of all chunks P_c of the map::
@@ -80,10 +78,9 @@ class ControlVariateAttention(nn.Module):
     """
 
     def __init__(self, head_channels: int = 4, *, window: int = 7, chunks: int = 7) -> None:
-        super().__init__()
+        super().__init__(head_channels)
         if min(window, chunks) < 1:
             raise ValueError(f'window is {window} and chunks is {chunks}; both start at 1')
-        self.head_channels = check_head_channels(head_channels)
         self.window = window
         self.chunks = chunks
         self.query_summary, self.key_summary = (
@@ -120,9 +117,6 @@ class ControlVariateAttention(nn.Module):
         logits = (logits * self.head_channels**-0.5).masked_fill(~own, -torch.inf)
         values = logits.softmax(dim=3).transpose(3, 4) @ value  # (B, M, chunks, 1, C / M)
         return keys.unsqueeze(2), values.transpose(2, 3)
-
-    def head_outputs(self) -> HeadOutputs:
-        return mixed_heads(self)
 
     def extra_repr(self) -> str:
         return f'head_channels={self.head_channels}, window={self.window}, chunks={self.chunks}'

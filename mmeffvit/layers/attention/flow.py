@@ -1,11 +1,9 @@
 """Flow-Attention: linear attention with competing and gated tokens (arXiv:2202.06258)."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmeffvit.layers.head_outputs import HeadOutputs
-
-from .heads import check_head_channels, mixed_heads, split_heads
+from .heads import HeadMixer, split_heads
 
 
 def inner(x: Tensor, vector: Tensor) -> Tensor:
@@ -14,7 +12,7 @@ def inner(x: Tensor, vector: Tensor) -> Tensor:
     return (x * vector).sum(dim=2, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
 
 
-class FlowAttention(nn.Module):
+class FlowAttention(HeadMixer):
     """Flow-Attention of arXiv:2202.06258: the flows of Mobile-Attention, over tokens.
 
     With ``Q = sigmoid(q)`` and ``K = sigmoid(k)`` in every head, n over the N' queries and m over
@@ -39,10 +37,6 @@ class FlowAttention(nn.Module):
             divisible into heads.
     """
 
-    def __init__(self, head_channels: int = 4) -> None:
-        super().__init__()
-        self.head_channels = check_head_channels(head_channels)
-
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         size = query.shape[2:]
         query, key, value = split_heads(query, key, value, self.head_channels)
@@ -57,9 +51,3 @@ class FlowAttention(nn.Module):
         context = (value * weights) @ key.transpose(2, 3)  # (B, M, C / M, D)
         mixed = context @ (query / incoming) * received.sigmoid()
         return mixed.flatten(1, 2).unflatten(2, size)
-
-    def head_outputs(self) -> HeadOutputs:
-        return mixed_heads(self)
-
-    def extra_repr(self) -> str:
-        return f'head_channels={self.head_channels}'

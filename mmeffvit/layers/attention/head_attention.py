@@ -1,16 +1,14 @@
 """Attention among the heads of a token, which Mobile-Attention (ICML 2024) argues against."""
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmeffvit.layers.head_outputs import HeadOutputs
-
-from .heads import check_head_channels, mixed_heads, split_heads
+from .heads import HeadMixer, split_heads
 from .mobile import Form, features, smallest_divisor
 from .token_linear import TokenLinearAttention
 
 
-class HeadSoftmaxAttention(nn.Module):
+class HeadSoftmaxAttention(HeadMixer):
     """Softmax attention among the heads of one token: equation 3 of Mobile-Attention.
 
     ``R_t^h = sum_i(softmax_i(q_t^h . k_t^i / sqrt(D)) v_t^i)``, i over the M heads of token t: the
@@ -34,8 +32,7 @@ class HeadSoftmaxAttention(nn.Module):
     """
 
     def __init__(self, head_channels: int = 4, *, mix_tokens: bool = False) -> None:
-        super().__init__()
-        self.head_channels = check_head_channels(head_channels)
+        super().__init__(head_channels)
         self.tokens = TokenLinearAttention(head_channels) if mix_tokens else None
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -47,12 +44,6 @@ class HeadSoftmaxAttention(nn.Module):
         """Queries and keys (B, M, D, N), values (B, M, C / M, N) -> (B, M, C / M, N)."""
         tokens = (m.permute(0, 3, 1, 2).contiguous() for m in (query, key, value))
         return F.scaled_dot_product_attention(*tokens).permute(0, 2, 3, 1)
-
-    def head_outputs(self) -> HeadOutputs:
-        return mixed_heads(self)
-
-    def extra_repr(self) -> str:
-        return f'head_channels={self.head_channels}'
 
 
 class HeadLinearAttention(HeadSoftmaxAttention):

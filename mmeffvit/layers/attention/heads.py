@@ -39,6 +39,24 @@ def check_head_channels(head_channels: int) -> int:
     return head_channels
 
 
-def mixed_heads(mixer: nn.Module) -> HeadOutputs:
-    """The heads of a mixer with ``head_channels``, in the map that it returns."""
-    return HeadOutputs(mixer, lambda inputs: count_heads(inputs[0], inputs[2], mixer.head_channels))
+class HeadMixer(nn.Module):
+    """A mixer of queries, keys and values in heads, whose outputs are in the map that it returns.
+
+    Args:
+        head_channels: D, channels of q and of k in a head. The value may have another number.
+
+    Raises:
+        ValueError: If ``head_channels`` is not positive.
+    """
+
+    def __init__(self, head_channels: int = 4) -> None:
+        super().__init__()
+        self.head_channels = check_head_channels(head_channels)
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(
+            self, lambda inputs: count_heads(inputs[0], inputs[2], self.head_channels)
+        )
+
+    def extra_repr(self) -> str:
+        return f'head_channels={self.head_channels}'

@@ -4,11 +4,9 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmeffvit.layers.head_outputs import HeadOutputs
-
-from .heads import check_head_channels, count_heads, mixed_heads
+from .heads import HeadMixer, count_heads
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
@@ -66,7 +64,7 @@ def smallest_divisor(dtype: torch.dtype) -> float:
     return tiny if dtype == torch.float16 else tiny**0.5  # the root would be 0.008 in float16
 
 
-class MobileAttention(nn.Module):
+class MobileAttention(HeadMixer):
     """Mobile-Attention: linear attention of sigmoid features, weighted by a competition of heads.
 
     Equations 5 to 7, with ``Q = Phi(q)``, ``K = Phi(k)``, h over heads and n over tokens::
@@ -129,14 +127,13 @@ class MobileAttention(nn.Module):
         epsilon: float | None = None,
         competition: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(head_channels)
         if preset not in PRESETS:
             raise ValueError(f'preset is {preset!r}; choose one of {tuple(PRESETS)}')
         given = dict(kernel=kernel, clip=clip, factor=factor, softmax_over=softmax_over)
         given |= dict(normalizer=normalizer, epsilon=epsilon)
         changed = {name: value for name, value in given.items() if value is not None}
         self.form = replace(PRESETS[preset], **changed)
-        self.head_channels = check_head_channels(head_channels)
         self.competition = competition
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -227,9 +224,6 @@ class MobileAttention(nn.Module):
             'mobile', title, maps, arrays,
             queried=True, shared_scale=True, by_head='competed' if self.competition else 'linear',
         )  # fmt: skip
-
-    def head_outputs(self) -> HeadOutputs:
-        return mixed_heads(self)
 
     def extra_repr(self) -> str:
         form = ', '.join(f'{name}={value!r}' for name, value in asdict(self.form).items())

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .reading import Locate, Reading, over_queries, rows_of_queries
+from .reading import Locate, Reading, read_softmax, rows_of_queries
 from .single_head import SingleHeadSelfAttention
 
 
@@ -47,12 +47,7 @@ class PartialMultiHeadAttention(SingleHeadSelfAttention):
         query, key, _ = projected.split(self.qkv_sizes, dim=1)
         rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
         columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
-        weights = (rows @ columns * self.scale).softmax(dim=-1)  # (1, M, N', N)
-        attention = weights.mean(dim=2)[0].unflatten(1, key.shape[2:])
-        title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
-        maps = {'': attention.mean(dim=0)}
-        arrays = {'attention': attention}
-        return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')
+        return read_softmax('multi_head', rows, columns, self.scale, key.shape[2:], locate)
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self.proj, lambda _: self.num_heads, incoming=True, size=self.sizes[0])

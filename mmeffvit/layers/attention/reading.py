@@ -55,6 +55,27 @@ def rows_of_queries(query: Tensor, locate: Locate) -> Tensor:
     return rows[:, index : index + 1]
 
 
+def read_softmax(
+    kind: str, rows: Tensor, columns: Tensor, scale: float, size: tuple[int, int], locate: Locate
+) -> Reading:
+    """Read ``softmax(rows columns^T * scale)`` of every head, and draw the mean over the heads.
+
+    Args:
+        kind: The name of the mechanism.
+        rows: The queries, (1, M, N', D).
+        columns: The keys, (1, M, D, N).
+        scale: Factor of the scores.
+        size: H and W of the map of the keys.
+        locate: As for :func:`rows_of_queries`.
+    """
+    weights = (rows @ columns * scale).softmax(dim=-1)
+    attention = weights.mean(dim=2)[0].unflatten(1, size)  # (M, H, W)
+    title = f'mean over {len(attention)} heads, {over_queries(locate)}'
+    maps = {'': attention.mean(dim=0)}
+    arrays = {'attention': attention}
+    return Reading(kind, title, maps, arrays, queried=True, by_head='attention')
+
+
 def over_queries(locate: Locate) -> str:
     """How the rows of the queries were reduced to a map, for titles."""
     return 'mean over all queries' if locate is None else 'of the query point'

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from mmeffvit.layers.conv import ChannelNorm
 from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .reading import Locate, Reading, over_queries, rows_of_queries
+from .reading import Locate, Reading, read_softmax, rows_of_queries
 
 
 class SpatialReductionAttention(nn.Module):
@@ -62,14 +62,9 @@ class SpatialReductionAttention(nn.Module):
         reduced = self.norm(self.reduce(x))
         key = self.heads(self.key_value(reduced).chunk(2, dim=1)[0])
         query = rows_of_queries(self.query(x), locate).unflatten(2, (self.num_heads, -1))
-        scores = query.transpose(1, 2) @ key.transpose(2, 3) * key.shape[3] ** -0.5
-        attention = scores.softmax(dim=-1).mean(dim=2)[0]  # (M, N')
-        attention = attention.unflatten(1, reduced.shape[2:])
-        title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
-        maps = {'': attention.mean(dim=0)}
-        arrays = {'attention': attention}
-        kind = 'spatial_reduction'
-        return Reading(kind, title, maps, arrays, queried=True, by_head='attention')
+        rows, columns, scale = query.transpose(1, 2), key.transpose(2, 3), key.shape[3] ** -0.5
+        size = reduced.shape[2:]
+        return read_softmax('spatial_reduction', rows, columns, scale, size, locate)
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self.proj, lambda _: self.num_heads, incoming=True)
