@@ -85,7 +85,7 @@ class Variant:
 
 
 def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
-    """The variant of a family whose tensors are most like those of a backbone.
+    """The variant of a family whose tensors are most similar to those of a backbone.
 
     Args:
         tensors: In any layout of the families, without prefixes.

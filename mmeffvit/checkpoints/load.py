@@ -64,7 +64,7 @@ class Match:
         layout: The name of the checkpoint's layout.
         dropped: Keys of the file that are not used, which may grow.
         may_lack: Pattern of keys of the module that the file may lack.
-        advice: How to mend a misfit.
+        advice: How to fix a mismatch.
         is_backbone: The module is a backbone.
         exact: Types must be those of the module: a run resumes with its own numbers.
         resized: Keys of tensors that were resized.
@@ -161,8 +161,8 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
     if layout is None:
         markers = ', '.join(f'{entry.marker!r} ({entry.name})' for entry in module.layouts)
         raise CheckpointError(
-            f'{checkpoint} is no checkpoint of {type(module).__name__}: no key matches {markers}. '
-            f'Its first keys are {sorted(tensors)[:5]}.'
+            f'{checkpoint} is not a checkpoint of {type(module).__name__}: no key matches '
+            f'{markers}. Its first keys are {sorted(tensors)[:5]}.'
         )
     renamed, dropped = rename(tensors, layout.table)
     target = module.state_dict()
@@ -267,7 +267,7 @@ def _require_fit(
     """Reject tensors of another shape or kind, and those that are missing or left over.
 
     Raises:
-        CheckpointError: If there are any; it says what the file is, and ends in advice.
+        CheckpointError: If there are any; the message describes the file and ends with the fix.
     """
     both = {key: value for key, value in match.state.items() if key in target}
     wrong = [

@@ -54,7 +54,7 @@ def check_integrity(path: Path) -> None:
     )
     try:
         if not path.is_file():  # a pipe would be waited for
-            raise CheckpointError(f'checkpoint {str(path)!r} is no file')
+            raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
         if not zipfile.is_zipfile(path):
             if _is_legacy(path):
                 return
@@ -125,7 +125,7 @@ def _read_torch(path: Path, map_location: Any) -> Any:
         raise CheckpointError(describe_refusal(path, error)) from error
     except Exception as error:  # hostile bytes can raise anything
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise CheckpointError(f'{path} is no torch checkpoint ({reason[0]})') from error
+        raise CheckpointError(f'{path} is not a torch checkpoint ({reason[0]})') from error
 
 
 def _check_pickles(path: Path) -> None:
@@ -203,7 +203,7 @@ def _has_values(value: Tensor) -> bool:
 
 def _is_finite(value: Tensor) -> bool:
     try:
-        # of float8 torch converts the values, and does nothing else with them
+        # torch can convert float8 values, but not test them
         return bool((value.float() if value.dtype.itemsize == 1 else value).isfinite().all())
     except NotImplementedError:  # float4: no module can be given its values either
         return True
@@ -224,12 +224,12 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     except ImportError as error:
         raise CheckpointError(f'{path} needs safetensors: `pip install "mmeffvit[hub]"`') from error
     if not path.is_file():
-        raise CheckpointError(f'checkpoint {str(path)!r} is no file')
+        raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
     try:
         return load_file(path)
     except OSError as error:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
-    except Exception as error:  # SafetensorError, and what torch says of odd types and shapes
+    except Exception as error:  # SafetensorError, and errors of torch for odd types and shapes
         raise CheckpointError(
             f'{path} is truncated or damaged ({error}). Fetch the file again.'
         ) from error

@@ -3,7 +3,7 @@
 A checkpoint of mmengine's runner holds its log history and numpy's scalars and arrays. numpy's own
 functions are no safe way to read these: a pickle can set the state of a ``numpy.dtype`` so that
 bytes of the file are taken for object pointers. Each stand-in takes built-in number types only,
-checks every size against the bytes at hand, and accepts no state but the one that numpy writes.
+checks every size against the available bytes, and accepts no state but the one that numpy writes.
 """
 
 import io
@@ -106,7 +106,7 @@ def encode(text: str, encoding: str) -> bytes:
 
 
 def statistic_of(owner: Any, name: str) -> Callable:
-    """``getattr``: the statistics of a log history, nothing else."""
+    """``getattr``: only the statistics of a log history."""
     from mmengine.logging import HistoryBuffer
 
     if owner is not HistoryBuffer or name not in STATISTICS:
@@ -114,7 +114,7 @@ def statistic_of(owner: Any, name: str) -> Callable:
     return getattr(HistoryBuffer, name)
 
 
-# numpy 1 names its modules otherwise than numpy 2
+# numpy 1 and 2 name their modules differently
 VALUES: dict[str, Any] = {
     '_codecs.encode': Function(encode),
     'numpy.ndarray': Array,

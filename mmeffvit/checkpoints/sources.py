@@ -83,16 +83,16 @@ def place_of(address: str) -> Path:
     """The path of a downloaded file.
 
     Raises:
-        CheckpointError: If it is no address of a file.
+        CheckpointError: If it is not the address of a file.
     """
     try:
         name = Path(urlsplit(address).path).name
         # releases give files of one name in several folders, such as one per input size
         digest = hashlib.sha256(address.encode()).hexdigest()[:8]
     except ValueError as error:  # an open bracket, a lone surrogate
-        raise CheckpointError(f'{address!r} is no address: {error}') from error
+        raise CheckpointError(f'{address!r} is not an address: {error}') from error
     if name in ('', '.', '..') or re.search(r'[\s\x00-\x1f]', address):
-        raise CheckpointError(f'{address!r} is no address of a file')
+        raise CheckpointError(f'{address!r} is not the address of a file')
     return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
 
 
@@ -167,14 +167,14 @@ def _fetch_from_hub(name: str) -> Path:
         validate_repo_id(repository)
     except HFValidationError as error:
         raise CheckpointError(
-            f'{name!r} is no hub address: write hf://OWNER/REPOSITORY[@REVISION][/FILE]'
+            f'{name!r} is not a hub address: write hf://OWNER/REPOSITORY[@REVISION][/FILE]'
         ) from error
     files = (file,) if file else HUB_FILES
     whole = name.removeprefix('hf://').removesuffix(f'/{file}')  # OWNER/REPOSITORY[@REVISION]
     if found := carried(*(f'{whole}/{item}' for item in files)):
         return found
     cached = (try_to_load_from_cache(repository, item, revision=revision) for item in files)
-    if not any(isinstance(path, str) for path in cached):  # else a mark that there is none
+    if not any(isinstance(path, str) for path in cached):  # else a marker that it does not exist
         _announce(name)
     for candidate in files:
         try:

@@ -20,7 +20,7 @@ class Teacher:
 
     Args:
         settings: Its config.
-        checkpoint: Its weights; None leaves the first ones.
+        checkpoint: Its weights; None keeps the initial ones.
     """
 
     def __init__(self, settings: dict[str, Any], checkpoint: str | None) -> None:

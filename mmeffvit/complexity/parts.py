@@ -16,7 +16,7 @@ from mmeffvit.utils.replaced import forwards
 def attention_operations(
     query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
 ) -> int:
-    """Two per multiply-add of the scores and of their product with the values."""
+    """Two per MAC of the scores and of their product with the values."""
     *batch, tokens, channels = query
     return 2 * math.prod(batch) * tokens * key[-2] * (channels + value[-1])
 

@@ -47,7 +47,7 @@ def literal_value(node: ast.expr) -> Any:
     """The value of a literal, including ``dict(key=...)``, without running any code.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not a literal.
     """
     if isinstance(node, ast.Call):
         if getattr(node.func, 'id', '') != 'dict' or node.args:

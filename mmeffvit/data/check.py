@@ -14,10 +14,10 @@ from .records import DataSet, Object, Picture, Size
 
 
 def check(data: DataSet, *, needs_masks: bool = False) -> None:
-    """Look at every image and every object; what is broken is reported and taken out.
+    """Check every image and object; report and remove invalid ones.
 
     Args:
-        data: The data set; its pictures get their sizes.
+        data: The data set; the sizes of its images are filled in.
         needs_masks: Whether objects without a mask are a fault.
     """
     for split, pictures in data.splits.items():
@@ -41,7 +41,7 @@ def look_at(path: Path) -> ImageFacts | Unreadable:
 def check_picture(
     picture: Picture, facts: ImageFacts | Unreadable, data: DataSet, needs_masks: bool
 ) -> bool:
-    """Whether a picture can be trained on, after its broken objects are taken out."""
+    """Whether an image can be trained on, after its invalid objects are removed."""
     if fault := image_fault(picture, facts):
         kind, text = fault
         data.findings.add(kind, text)
@@ -119,7 +119,7 @@ def object_fault(
 
 
 def check_overlap(data: DataSet) -> None:
-    """Take images out of validation and test that are trained on, by their content."""
+    """Remove images from validation and test whose content is in the training split."""
     trained = {picture.digest: picture.path for picture in data.splits.get('train', ())}
     for split in ('val', 'test'):
         kept = []

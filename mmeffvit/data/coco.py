@@ -35,7 +35,7 @@ def find(path: Path) -> dict[str, Path] | None:
     for p in sorted(paths):
         split = split_of(p.parent, path) if p.name == ROBOFLOW else split_in(p.stem)
         if split in splits:
-            raise UserError(f'{splits[split]} and {p} are both to {split}: name the one to use')
+            raise UserError(f'{splits[split]} and {p} are both for {split}: give the one to use')
         splits[split] = p
     if splits and 'train' not in splits:
         raise UserError(f'{path} has {listed(splits.values())}, but no file to train on')
@@ -58,7 +58,7 @@ def read(paths: dict[str, Path], findings: Findings) -> DataSet:
 
     Args:
         paths: The JSON file of every split.
-        findings: Receives what is broken.
+        findings: Receives the faults.
 
     Raises:
         UserError: If a file is not COCO's, or they have different categories.
@@ -95,7 +95,7 @@ def read_split(path: Path, findings: Findings) -> CocoFile:
     """The valid records of a file.
 
     Raises:
-        UserError: If it is not in COCO form.
+        UserError: If it is not in COCO format.
     """
     unread: list[object] = []
 
@@ -106,12 +106,12 @@ def read_split(path: Path, findings: Findings) -> CocoFile:
 
     file = read_coco(path, add, complete=fill_area)
     if file is None:
-        raise UserError(f'{unread[0]}: it is not in COCO form')
+        raise UserError(f'{unread[0]}: it is not in COCO format')
     return file
 
 
 def fill_area(annotation: dict[str, Any], number: int) -> None:
-    """The area, which some programs leave out."""
+    """Fill in the area, which some programs do not write."""
     box = annotation.get('bbox')
     if annotation.get('area') is None and isinstance(box, list) and len(box) == 4:
         annotation['area'] = abs(box[2] * box[3]) if is_box(box) else None
@@ -120,8 +120,8 @@ def fill_area(annotation: dict[str, Any], number: int) -> None:
 def names_in(file: CocoFile, files: dict[str, CocoFile]) -> list[str]:
     """The names of the categories, in the order of the file.
 
-    Roboflow's first category is the name of the project, above all others and without objects: it
-    is none.
+    Roboflow's first category is the name of the project, the supercategory of all others without
+    objects; it is ignored.
     """
     used = Counter(f.categories[a['category_id']]['name']
                    for f in files.values() for a in f.annotations
@@ -139,7 +139,7 @@ def pictures_of(
     finder: ImageFinder,
     findings: Findings,
 ) -> Iterator[Picture]:
-    """Every image that exists with its objects."""
+    """Every existing image with its objects."""
     by_image: dict[Any, list[Object]] = {key: [] for key in file.images}
     num_annotations = Counter(
         annotation['image_id']
@@ -150,7 +150,7 @@ def pictures_of(
         where = f'{path}, annotation {annotation["id"]}'
         image = file.images.get(annotation['image_id'])
         if image is None:
-            if annotation['image_id'] not in file.image_ids:  # else the image is at fault
+            if annotation['image_id'] not in file.image_ids:  # otherwise the image has the fault
                 findings.add(faults.IMAGE_UNKNOWN, where)
             continue
         if annotation['category_id'] not in labels:

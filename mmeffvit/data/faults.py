@@ -1,4 +1,4 @@
-"""What can be wrong with a data set, with the fix of each, and what was found."""
+"""Faults of data sets with their fixes, and collected findings."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ class Fault:
     Args:
         what: What is counted, in plural.
         fix: What the user can do.
-        left_out: What ``--skip-broken`` leaves out; empty if nothing can be.
+        left_out: What ``--skip-broken`` skips; empty if it cannot be skipped.
         tolerated: Fraction of all records up to which it is only a note; ``NOTE`` for always.
         stops: Whether a single one can stop or crash a run, so that a run is not started.
     """
@@ -36,7 +36,7 @@ Add = Callable[[Fault, object], None]  # reports a fault and its place
 
 UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
 WRITE = 'fix the program that wrote them'
-PREFIX = 'copy them to where they are looked for, or correct their names or data_prefix'
+PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
 OBJECTS, IMAGES = 'objects', 'images'
 
 # files
@@ -47,13 +47,13 @@ NOT_UTF8 = Fault(
     'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
 )
 LINK_BROKEN = Fault(
-    'annotation files that are links to nothing',
+    'annotation files that are broken links',
     'fetch them, `git annex get .` or `dvc pull`, or remove the links',
     IMAGES,
 )
 LABELS_SHARED = Fault(
-    'annotations that several images share, whose names differ in the type alone',
-    'rename the images, each with annotations of its own',
+    'annotations shared by images whose names differ only in the suffix',
+    'rename the images, each with its own annotations',
     IMAGES,
 )
 FAILS_TO_LOAD = Fault('data sets that mmdet or mmseg cannot load', 'see its message')
@@ -64,8 +64,8 @@ BYTE_ORDER_MARK = Fault(
     tolerated=NOTE,
 )
 LINE_ENDS = Fault(
-    "files with Windows' line ends, read as others",
-    'nothing; other programs may want `dos2unix`',
+    'files with Windows line endings, which are supported',
+    'nothing; other programs may need `dos2unix`',
     tolerated=NOTE,
 )
 
@@ -141,7 +141,7 @@ MASK_SIZE = Fault(
 )
 MASK_ABSENT = Fault(
     'objects without a mask, which this model is trained on',
-    'draw their outline, or choose a model that is trained on boxes',
+    'draw their outlines, or choose a model that is trained on boxes',
     OBJECTS,
 )
 WITHOUT_OBJECTS = Fault(
@@ -156,12 +156,12 @@ IMAGE_OUTSIDE = Fault(
     IMAGES,
 )
 IMAGE_AMBIGUOUS = Fault(
-    'names that images in several sub-folders have',
+    'names shared by images in several sub-folders',
     'name the sub-folder in the annotation, or rename the images',
     IMAGES,
 )
 IMAGE_LISTED_TWICE = Fault(
-    'images listed more than once', 'join their annotations, or remove the repetitions', IMAGES
+    'images listed more than once', 'merge their annotations, or remove the duplicates', IMAGES
 )
 IMAGE_IRREGULAR = Fault(
     'images that are not regular files, but folders, pipes or devices',
@@ -171,44 +171,42 @@ IMAGE_IRREGULAR = Fault(
 )
 IMAGE_BROKEN = Fault('truncated or unreadable images', UNPACK, IMAGES)
 IMAGE_DEEP = Fault(
-    'images of 16 bits a channel, of which training would see the upper 8',
+    'images with 16 bits per channel, of which training would use the upper 8',
     'scale their values and save them with 8 bits',
     IMAGES,
 )
-IMAGE_CMYK = Fault(
-    'images in CMYK, whose colors every program shows differently', 'save them in RGB', IMAGES
-)
+IMAGE_CMYK = Fault('images in CMYK, whose colors depend on the program', 'save them in RGB', IMAGES)
 IMAGE_ROTATED = Fault(
     'images that EXIF rotates, annotated as they were before',
-    'rotate the pixels and remove the tag, `exiftran -ai`, then annotate them again, or exchange '
-    'width and height and turn the boxes',
+    'rotate the pixels and remove the tag, `exiftran -ai`, then annotate them again, or swap '
+    'width and height and rotate the boxes',
     IMAGES,
 )
 EXIF_UPRIGHT = Fault(
-    'images that EXIF rotates; their annotations are taken for those of the upright image',
-    'look whether they fit: `mmeffvit browse CONFIG`',
+    'images that EXIF rotates; annotations are assumed to be those of the upright image',
+    'check that they fit: `mmeffvit browse CONFIG`',
     tolerated=NOTE,
 )
 SIZE_SWAPPED = Fault(
-    'images whose width and height are exchanged in the annotations',
-    'exchange them back; look at the boxes too: `mmeffvit browse CONFIG`',
+    'images whose width and height are swapped in the annotations',
+    'swap them; check the boxes as well: `mmeffvit browse CONFIG`',
     IMAGES,
 )
 SIZE_DIFFERS = Fault(
     'images with a different size than annotated',
-    'annotate the images that are there, or copy those that were annotated',
+    'annotate these images, or copy those that were annotated',
     IMAGES,
 )
 NAME_BROKEN = Fault('file names that are not UTF-8', 'rename the files', IMAGES)
 OVERLAP = Fault(
-    'images that are in training and in validation, so that validation says nothing',
+    'images that are in training and in validation, so that validation measures nothing',
     'remove them from one of the two',
     'images of the validation',
 )
 
 # label maps
 MAP_MISSING = Fault('images without a label map', 'draw one, or remove the image', IMAGES)
-MAP_UNUSED = Fault('label maps without an image, which are not used', PREFIX)
+MAP_UNUSED = Fault('unused label maps, without an image', PREFIX)
 MAP_BROKEN = Fault('truncated or unreadable label maps', UNPACK, IMAGES)
 MAP_SIZE = Fault(
     'label maps with a different size than their image',
@@ -216,7 +214,7 @@ MAP_SIZE = Fault(
     IMAGES,
 )
 MAP_COLOR = Fault(
-    'label maps with several channels', 'write one channel with the class of every pixel', IMAGES
+    'label maps with several channels', 'write one channel with the class of each pixel', IMAGES
 )
 MAP_VALUE = Fault(
     'label maps with values or colors that are not classes',
@@ -266,13 +264,13 @@ class Findings:
         return '\n'.join(lines)
 
     def stop(self, *, skip_broken: bool = False) -> str:
-        """Reject to continue with faults.
+        """Stop if there are faults.
 
         Args:
-            skip_broken: Continue without what is broken, where that is possible.
+            skip_broken: Skip invalid items where possible.
 
         Returns:
-            What is left out, with its number; empty if nothing is.
+            Names and numbers of skipped items; empty if there are none.
 
         Raises:
             UserError: If there are faults that are not skipped.
@@ -280,7 +278,7 @@ class Findings:
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
             named = (f'{self.counts[fault]:,} {fault.what}' for fault in fixed or self.faults)
-            rest = 'these cannot be skipped' if fixed else '--skip-broken continues without them'
+            rest = 'these cannot be skipped' if fixed else '--skip-broken skips them'
             raise UserError(f'the data set has faults, see above: {"; ".join(named)}; {rest}')
         return ', '.join(f'{self.counts[f]:,} {f.left_out} ({f.what})' for f in self.faults)
 

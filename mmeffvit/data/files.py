@@ -1,4 +1,4 @@
-"""Files of a data set: text in several encodings, images by name, and which of them are opened."""
+"""Files of a data set: text files, images by name, and samples of them."""
 
 import codecs
 import os
@@ -22,7 +22,7 @@ T = TypeVar('T')
 
 
 def read_text(path: Path, findings: Findings) -> str | None:
-    """The text of a file, without a byte order mark; None, and a finding, if it has none."""
+    """The text of a file without byte order mark; None, and a finding, if it is not text."""
     try:
         content = read_file(path)
     except UserError as error:
@@ -48,7 +48,7 @@ def images_below(folder: Path) -> list[Path]:
 def files_below(folder: Path) -> list[Path]:
     """All files in a folder and its sub-folders, sorted, but hidden ones; links are followed."""
     found = []
-    seen: set[str] = set()  # links may lead around in a circle
+    seen: set[str] = set()  # symbolic links may form a cycle
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith('.'))
         real = os.path.realpath(parent)
@@ -82,9 +82,9 @@ class ImageFinder:
         """The image of a name: none, one, or several that it may be.
 
         Args:
-            name: With or without ending, perhaps with sub-folders.
-            folders: Where it should be; the first that has it wins.
-            split: That it is in: images in folders of others are not it.
+            name: With or without suffix, perhaps with sub-folders.
+            folders: Folders to search first; the first match is used.
+            split: Its split: images in folders of other splits are ignored.
         """
         name = name.replace('\\', '/')
         for folder in folders:
@@ -101,7 +101,7 @@ class ImageFinder:
         return nearer or found
 
     def fault(self, name: str, found: list[Path]) -> Fault:
-        """What is wrong with a name that :meth:`find` has not one image for."""
+        """The fault of a name for which :meth:`find` does not return exactly one image."""
         if found:
             return faults.IMAGE_AMBIGUOUS
         path = PurePosixPath(name.replace('\\', '/'))

@@ -40,7 +40,7 @@ def read_table(root: Path, findings: Findings) -> tuple[list[str], dict]:
     )
     for path in paths:
         text = read_text(path, findings)
-        if text is None:  # nothing else says what the values are
+        if text is None:  # the values are not known otherwise
             raise UserError(f'{path} cannot be read as text in UTF-8; write {NEEDS}')
         rows = list(rows_of(path, text))
         if rows:
@@ -127,7 +127,7 @@ def values_in(path: Path) -> set[int]:
 
 
 def check_label_map(picture: Picture, data: DataSet) -> bool:
-    """Whether the map of a picture fits it."""
+    """Whether a label map fits its image."""
     path = picture.label_map
     try:
         labels, others = read_label_map(path, data.colors)

@@ -48,7 +48,7 @@ def read(pairs: list[Pair], findings: Findings) -> DataSet:
 
     Args:
         pairs: See :func:`find`.
-        findings: Receives what is broken.
+        findings: Receives the faults.
 
     Raises:
         UserError: If no map belongs to an image, or classes are not known.
@@ -100,5 +100,5 @@ def read_pair(images: Path, maps: Path, findings: Findings) -> list[Picture]:
 
 
 def ending_of(path: Path) -> str:
-    """The part of the name that marks a label map; often there is none."""
+    """The part of the name that marks a label map; often empty."""
     return next((suffix for suffix in SUFFIXES if path.stem.endswith(suffix)), '')

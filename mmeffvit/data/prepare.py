@@ -1,4 +1,4 @@
-"""From a folder of a user's to what mmdet or mmseg reads."""
+"""Convert a user's data set to files that mmdet or mmseg reads."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from .split import FRACTION, split_off
 from .write import Split, write_coco, write_label_maps
 
 FORMATS = {'coco': coco, 'yolo': yolo, 'voc': voc, 'masks': masks}
-# where a folder is in two formats: a segmentor takes label maps before boxes
+# for a folder in two formats: a segmentor prefers label maps to boxes
 ORDER = {False: ('coco', 'yolo', 'voc', 'masks'), True: ('masks', 'coco', 'yolo', 'voc')}
 LAYOUTS = (
-    'a folder in COCO form (annotations/*.json with images/, or _annotations.coco.json beside '
-    'them), YOLO form (data.yaml with names, train and val, images/ and labels/), Pascal VOC form '
-    '(.xml files with their images), or for segmentors images/ and masks/ with a map for each'
+    'a folder in COCO format (annotations/*.json with images/, or _annotations.coco.json next to '
+    'them), YOLO format (data.yaml with names, train and val, images/ and labels/), Pascal VOC '
+    'format (.xml files with their images), or for segmentors images/ and masks/'
 )
 
 
@@ -33,13 +33,13 @@ class PrepareOptions:
     """How a data set is read.
 
     Args:
-        format: One of ``FORMATS``; None recognizes it.
+        format: One of ``FORMATS``; None detects it.
         for_segmentor: Write label maps rather than boxes and masks in COCO format.
         needs_masks: Objects without a mask are faults.
         skip_broken: Leave out what is broken, and the images with it.
         keep_partly_broken: With ``skip_broken``, keep images of which some objects are left.
-        seed: Of a validation split that is made.
-        fraction: Share of the images in it.
+        seed: Seed of a new validation split.
+        fraction: Fraction of the images in it.
     """
 
     format: str | None = None
@@ -52,11 +52,11 @@ class PrepareOptions:
 
 
 def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, dict[str, Split]]:
-    """Read a data set, look at every image and annotation, and write its index.
+    """Read a data set, check every image and annotation, and write its index.
 
     Args:
         path: A folder or a file; nothing in it is changed.
-        out: Gets the index, and ``faults.txt`` with all that is broken.
+        out: Folder for the index and for ``faults.txt`` with all faults.
         options: See :class:`PrepareOptions`.
 
     Returns:
@@ -78,7 +78,9 @@ def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, di
         more = leave_out_broken(data, options.keep_partly_broken)
         logger.info(f'left out: {left_out}{more}')
     if not any(data.splits.values()) or not (data.has_label_maps or any(data.objects('train'))):
-        raise UserError(f'{data.root}: no object in any training image, nothing can be learned')
+        raise UserError(
+            f'{data.root}: no object in any training image: there is nothing to train on'
+        )
     data.splits = {name: part for name, part in data.splits.items() if part or name == 'train'}
     split_off(data, options.seed, options.fraction)
     written = (write_label_maps if options.for_segmentor else write_coco)(data, out)
@@ -87,14 +89,14 @@ def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, di
 
 
 def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
-    """Leave out the images of broken annotations: without these they would teach background.
+    """Skip images with invalid annotations: unannotated objects would be learned as background.
 
     Args:
         data: The data set, changed in place.
         keep_partly_broken: Keep images that have other objects.
 
     Returns:
-        How many, in words; empty if there are none.
+        Their number for messages; empty if there are none.
     """
     number = 0
     for split, pictures in data.splits.items():
@@ -106,10 +108,10 @@ def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
 
 
 def read(path: Path, options: PrepareOptions) -> DataSet:
-    """Read a data set in the format that it is in.
+    """Read a data set and detect its format.
 
     Raises:
-        UserError: If it is in none.
+        UserError: If the format is not known.
     """
     path = path.resolve() if '..' in path.parts else path.absolute()
     if not path.exists():
@@ -120,7 +122,7 @@ def read(path: Path, options: PrepareOptions) -> DataSet:
             data = module.read(found, Findings())
             check_classes(data)
             return data
-    wanted = f'not in the form of {options.format}' if options.format else 'in no known form'
+    wanted = f'not in {options.format} format' if options.format else 'in no known format'
     raise UserError(f'{path} is {wanted}; give {LAYOUTS}')
 
 
@@ -128,12 +130,12 @@ def check_classes(data: DataSet) -> None:
     """Check the names of the classes.
 
     Raises:
-        UserError: If one is no printable text, or two are the same.
+        UserError: If one is not printable text, or two are equal.
     """
     check_names(data.classes, str(data.root))
     twice = [name for name, count in Counter(data.classes).items() if count > 1]
     if twice:
-        raise UserError(f'{data.root}: classes of the same name: {listed(map(repr, twice))}')
+        raise UserError(f'{data.root}: duplicate class names: {listed(map(repr, twice))}')
 
 
 def summary(data: DataSet) -> Sequence[str]:

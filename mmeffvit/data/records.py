@@ -1,4 +1,4 @@
-"""A data set in memory, whatever format it was read from."""
+"""A data set in memory, independent of its format."""
 
 from collections import Counter
 from collections.abc import Iterator

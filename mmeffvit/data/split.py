@@ -1,4 +1,4 @@
-"""A validation split where a data set has none: seeded, with its share of every class."""
+"""A seeded, stratified validation split for data sets without one."""
 
 import random
 from collections import Counter, defaultdict
@@ -9,21 +9,21 @@ from mmeffvit.utils.text import counted
 from .records import DataSet, Picture
 
 FRACTION = 0.2
-MAX_IMAGES = 5000  # as COCO has: more cost time and hardly change a metric
+MAX_IMAGES = 5000  # as in COCO: more take time and hardly change a metric
 
 
 def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
     """Make ``data.splits['val']``, unless there is one; the test split serves if there is one.
 
-    Classes are taken care of from the rarest on, so that each has its share in both.
+    Classes are split from the rarest to the most frequent, so that both parts have each class.
 
     Args:
         data: The data set, changed in place.
-        seed: Of the choice.
-        fraction: Share of the images that are held out.
+        seed: Random seed.
+        fraction: Fraction of the images that are held out.
 
     Raises:
-        UserError: If there are less than two images.
+        UserError: If there are fewer than two images.
     """
     if not data.splits.get('val') and data.splits.get('test'):
         data.splits['val'] = data.splits.pop('test')
@@ -46,9 +46,9 @@ def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
 
 
 def choose(pictures: list[Picture], number: int, fraction: float) -> set[int]:
-    """Which pictures are held out."""
+    """Indices of the images that are held out."""
     labels = [{item.label for item in picture.objects} for picture in pictures]
-    having: dict[int, list[int]] = defaultdict(list)  # numbers of the pictures with a class
+    having: dict[int, list[int]] = defaultdict(list)  # indices of the images with a class
     for i, found in enumerate(labels):
         for label in found:
             having[label].append(i)

@@ -24,7 +24,7 @@ OBJECT = re.compile(r'<object(?![\w.-])')
 
 
 def find(path: Path) -> Path | None:
-    """The folder, if it has XML files with annotations."""
+    """The folder if it has XML files with annotations, else None."""
     if not path.is_dir():
         return None
     first = next(filter(is_regular, path.rglob('*.xml')), None)
@@ -38,7 +38,7 @@ def read(root: Path, findings: Findings) -> DataSet:
 
     Args:
         root: The folder.
-        findings: Receives what is broken.
+        findings: Receives the faults.
 
     Raises:
         UserError: If there are no objects.

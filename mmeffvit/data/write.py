@@ -1,4 +1,4 @@
-"""What mmdet and mmseg read, made from a data set in memory; its images stay where they are."""
+"""Write a data set for mmdet and mmseg; its images are not copied."""
 
 import json
 import os
@@ -41,13 +41,13 @@ def write_coco(data: DataSet, folder: Path) -> dict[str, Split]:
 
     Args:
         data: The data set, with boxes or masks.
-        folder: Gets the files.
+        folder: Output folder.
 
     Raises:
         UserError: If the data set has label maps.
     """
     if data.has_label_maps:
-        raise UserError(f'{data.root} has label maps, which only segmentors are trained on')
+        raise UserError(f'{data.root} has label maps, which only segmentors can be trained on')
     written = {}
     for split, pictures in data.splits.items():
         images = common_folder(pictures)
@@ -104,11 +104,11 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 
     That file has the pairs of images and label maps, see
     :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the data set.
-    Masks of objects are drawn over a class 0, background, where they overlap the later ones.
+    Masks are drawn over class 0, background; later ones are on top.
 
     Args:
         data: The data set, with label maps or with masks.
-        folder: Gets the files.
+        folder: Output folder.
 
     Raises:
         UserError: If the data set has boxes only.
@@ -163,7 +163,7 @@ def to_mask(item: Object, size: tuple[int, int]) -> NDArray:
 
 
 def common_folder(pictures: list[Picture]) -> Path:
-    """The folder that all pictures are in or below."""
+    """The common parent folder of all images."""
     return Path(os.path.commonpath([picture.path.absolute().parent for picture in pictures]))
 
 

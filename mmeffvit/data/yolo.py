@@ -23,7 +23,7 @@ NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
 KEYS = dict(train='train', val='val', valid='val', test='test')
 NOT_LABELS = ('classes', 'train', 'val', 'valid', 'test', 'README')  # text files beside labels
-PIXELS = 2.0  # a number above it is no fraction that was rounded or cut off
+PIXELS = 2.0  # larger numbers are not rounded fractions
 NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
 
 
@@ -47,7 +47,7 @@ def find(path: Path) -> Path | None:
 
 
 def load(path: Path) -> Any:
-    """The content of a YAML file; None if it is not one, has aliases, or no names and values."""
+    """The content of a YAML file; None if it is invalid, has aliases, or is not a mapping."""
     text = read_text(path, Findings()) or ''
     try:
         if not is_plain(text):
@@ -59,7 +59,7 @@ def load(path: Path) -> Any:
 
 
 def is_plain(text: str) -> bool:
-    """Whether YAML has no aliases, by which a few lines expand to any size, and is not deep."""
+    """Whether YAML has no aliases, which could expand to any size, and no deep nesting."""
     depth = 0
     for event in yaml.parse(text, LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -80,7 +80,7 @@ def read(path: Path, findings: Findings) -> DataSet:
 
     Args:
         path: The YAML file.
-        findings: Receives what is broken.
+        findings: Receives the faults.
 
     Raises:
         UserError: If the YAML file has no names or no images.
@@ -135,8 +135,10 @@ def read_names(content: dict, path: Path) -> list[str]:
             f'{path}: `nc` is {content["nc"]!r:.40}, but `names` has {len(names)}: correct it'
         )
     wrong = [name for name in names if type(name) not in (str, int)]
-    if wrong:  # YAML reads yes, null and 2024-01-01 as other values
-        raise UserError(f'{path}: `names` has {wrong[0]!r:.40}, which is no text: put it in quotes')
+    if wrong:  # YAML parses yes, null and 2024-01-01 as other types
+        raise UserError(
+            f'{path}: `names` has {wrong[0]!r:.40}, which is not text: put it in quotes'
+        )
     return [str(name) for name in names]
 
 
@@ -151,7 +153,7 @@ def images_of(value: Any, base: Any, path: Path, findings: Findings) -> list[Pat
 
 
 def locate(place: str, roots: list[Path], path: Path) -> Path:
-    """What a path of a YAML file means; exporters write many that are wrong by a folder.
+    """Resolve a path in a YAML file; exporters often write paths that are off by one folder.
 
     Raises:
         UserError: If nothing is there.
@@ -169,7 +171,7 @@ def locate(place: str, roots: list[Path], path: Path) -> Path:
 
 
 def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
-    """The images of a folder, or of a list, whose lines may not lead out of the data set."""
+    """The images in a folder or a list; paths outside of the data set are rejected."""
     if place.is_dir():
         return images_below(place)
     if place.suffix.lower() != '.txt':
@@ -185,7 +187,7 @@ def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
 
 
 def read_pictures(paths: list[Path], num_classes: int, findings: Findings) -> list[Picture]:
-    """The images with their objects; those that share a file of labels are left out."""
+    """The images with their objects; images that share a label file are skipped."""
     pictures = []
     by_labels: dict[Path, list[Path]] = defaultdict(list)
     for path, count in Counter(paths).items():
@@ -195,7 +197,7 @@ def read_pictures(paths: list[Path], num_classes: int, findings: Findings) -> li
     for labels, images in by_labels.items():
         if not os.path.exists(labels):
             if link := dangling(labels):
-                findings.add(faults.LINK_BROKEN, f'{labels}: {link} leads to nothing')
+                findings.add(faults.LINK_BROKEN, f'{labels}: {link} is a broken link')
             else:
                 pictures += map(Picture, images)
         elif len(images) > 1:
@@ -208,7 +210,7 @@ def read_pictures(paths: list[Path], num_classes: int, findings: Findings) -> li
 
 
 def dangling(path: Path) -> Path | None:
-    """The part of a path that is a link to nothing, as of annexed files that were not fetched."""
+    """The part of a path that is a broken link, as of annexed files that were not fetched."""
     parts = (path, *path.parents)
     return next((p for p in parts if os.path.islink(p) and not os.path.exists(p)), None)
 
@@ -262,7 +264,7 @@ def to_object(label: int, values: list[float], where: str) -> Object:
 
 
 def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
-    """Report label files besides the used ones: of no image, or of no certain one."""
+    """Report unused label files: without an image, or with several candidates."""
     finder = ImageFinder(root)
     for folder in sorted({labels_root(path) for path in used}):
         for path in sorted(folder.rglob('*.txt')):

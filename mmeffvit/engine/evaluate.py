@@ -40,7 +40,7 @@ def evaluate(
         checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
             the saved one, the best one of the run, or the one that is released.
         options: See :class:`RunOptions`.
-        show_dir: Folder for pictures of the predictions.
+        show_dir: Folder for drawn predictions.
         out: File for the predictions, ``.pkl``.
         tta: Test-time augmentation: merge predictions on the image and on its horizontal flip.
 
@@ -138,7 +138,7 @@ def augment_tests(config: Config) -> None:
     """Wrap the model and the test pipeline for flipped copies; the config's own choice first.
 
     Raises:
-        UserError: If the config is no detector's and without ``tta_model`` and ``tta_pipeline``.
+        UserError: If the config is not of a detector and lacks ``tta_model`` or ``tta_pipeline``.
     """
     if config.default_scope == 'mmdet':
         config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))

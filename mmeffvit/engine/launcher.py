@@ -34,7 +34,7 @@ def prepare_launcher(config: Config, launcher: str) -> None:
         return
     if launcher != 'pytorch':
         raise UserError(
-            f'--launcher {launcher} needs accelerators and there are none here; start CPU '
+            f'--launcher {launcher} needs accelerators and there are none; start CPU '
             'processes with torchrun and --launcher pytorch'
         )
     if not torch.distributed.is_initialized():

@@ -45,7 +45,7 @@ def train_in_processes(
     Args:
         count: Number of processes.
         config: The config file.
-        options: See :class:`RunOptions`; the launcher is torchrun, whatever they say.
+        options: See :class:`RunOptions`; the launcher is always torchrun.
         flags: Further arguments of the command.
         environment: Variables for the processes.
 
@@ -80,7 +80,7 @@ def train_in_processes(
             process.wait()
             raise interrupted(number, config, options) from None
     if code:
-        raise UserError('training failed; its output above says why')
+        raise UserError('training failed; see its output above')
 
 
 def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:

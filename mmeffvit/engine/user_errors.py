@@ -108,7 +108,7 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
         return type(dataset).prepare_data(dataset, index)
     except KEPT:
         raise
-    except Exception as error:  # whatever decoders and transforms raise
+    except Exception as error:  # decoders and transforms raise various exceptions
         frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
         inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
         path = info.get('seg_map_path' if '_load_seg_map' in inside else 'img_path')

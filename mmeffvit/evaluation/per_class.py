@@ -126,7 +126,7 @@ def samples_of(
     for row in rows:
         if row['category_id'] not in labels:
             raise UserError(
-                f'{path} has category_id {row["category_id"]}, which is none of the classes'
+                f'{path} has category_id {row["category_id"]}, which is not one of the classes'
             )
         by_image[row['image_id']].append(row)
     return [sample_of(i, found, labels, images[i]) for i, found in by_image.items()]

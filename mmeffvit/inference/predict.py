@@ -47,7 +47,7 @@ class Summary:
 
     Args:
         done: Number of images and frames of videos.
-        found: Number of detections with the score threshold of the pictures; None for label maps.
+        found: Number of detections above the score threshold; None for label maps.
         highest: The highest score.
         threshold: The score threshold.
         skipped: Inputs that could not be read, with the reason.

@@ -29,7 +29,7 @@ class Writer(ABC):
         """Finish after the last result."""
 
     def abandon(self) -> str:
-        """Stop early, keep what is finished, and return a message that says where it is."""
+        """Stop early, keep what is finished, and return a message with its path."""
         return ''
 
 

@@ -98,7 +98,7 @@ def lower_scores(
     """Take the best box, multiply the scores of its neighbors, and repeat.
 
     Returns:
-        Indices and new scores, by descending score. The best box is kept whatever its score.
+        Indices and new scores, by descending score. The best box is always kept.
     """
     best = max(scores, default=0)
     waiting = {at: score for at, score in enumerate(scores) if score >= min(min_score, best)}

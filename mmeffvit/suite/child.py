@@ -15,7 +15,7 @@ from mmeffvit.utils.text import duration
 PROGRESS = re.compile(
     r'(?:Epoch|Iter)\((?P<mode>\w+)\)\s+(?P<step>(?:\[[^]]*\])+).*?eta: (?P<eta>.+?)(?:  |$)'
 )
-# one stream of text, whatever bytes are in it
+# one stream of text, even with invalid bytes
 PIPED = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace')
 INTERVAL = 30.0  # seconds between lines of progress
 

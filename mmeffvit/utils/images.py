@@ -50,7 +50,7 @@ def read_image(path: str | Path) -> NDArray:
     """Read an image with OpenCV: (H, W, 3) uint8 BGR, rotated according to its EXIF orientation.
 
     Raises:
-        UserError: If it does not exist, cannot be decoded, or is larger than any photograph.
+        UserError: If it does not exist, cannot be decoded, or is too large.
     """
     if not is_regular(path):
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
@@ -66,7 +66,7 @@ def read_image(path: str | Path) -> NDArray:
 
 
 def _check_header(path: str | Path) -> None:
-    """Check the size, and that every program would see the same picture, before decoding it."""
+    """Check the size, and that every program would read the same image, before decoding it."""
     from PIL import Image  # as below
 
     with warnings.catch_warnings():
@@ -100,7 +100,7 @@ def read_size(path: Path) -> tuple[int, int]:
 
 
 def header_size(path: str | Path) -> tuple[int, int] | None:
-    """What :func:`read_size` gives, from the header alone; None if it says nothing."""
+    """What :func:`read_size` gives, from the header alone; None if it is not known."""
     from PIL import Image  # as below
 
     try:
@@ -130,7 +130,7 @@ def read_labels(path: Path) -> NDArray:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What is known of an image file.
+    """Properties of an image file.
 
     Args:
         size: Height and width in pixels, rotated according to the EXIF orientation.

@@ -42,7 +42,7 @@ TELEMETRY = {'openvino': 'openvino_telemetry', 'nncf': 'openvino_telemetry'}
 
 
 def require(name: str, purpose: str = '') -> ModuleType:
-    """Import a module of an optional package, or say how to install it.
+    """Import a module of an optional package, or report how to install it.
 
     Args:
         name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. For mmcv use

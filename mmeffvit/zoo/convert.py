@@ -65,7 +65,7 @@ def convert(
     backbone_only: bool = False,
     classifier: bool = False,
 ) -> Conversion:
-    """Read a released model or backbone in any layout, and say it in ours.
+    """Read a released model or backbone in any layout, and remap its keys to ours.
 
     Args:
         source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
@@ -75,7 +75,7 @@ def convert(
         classifier: Of a classifier, its head too, which needs mmpretrain.
 
     Raises:
-        CheckpointError: If it cannot be read, or is no variant of a family.
+        CheckpointError: If it cannot be read, or is not a variant of a known family.
     """
     checkpoint = open_checkpoint(source, averaged=averaged)
     is_classifier = checkpoint.head is CLASSIFIER
@@ -85,7 +85,7 @@ def convert(
     found = nearest_variant(tensors)
     if found is None:
         raise CheckpointError(
-            f'{source} is of no family here ({", ".join(families())}): its first '
+            f'{source} belongs to no known family ({", ".join(families())}): its first '
             f'keys are {sorted(tensors)[:5]}'
         )
     if found.misfits:
@@ -109,8 +109,8 @@ def convert_model(checkpoint: Checkpoint) -> Conversion:
     known = read_models().get(checkpoint.model)
     if known is None:
         raise CheckpointError(
-            f'{checkpoint} is {checkpoint.model}, and there is no config of it to compare it with: '
-            'load it as it is, by load_from, or give --backbone-only'
+            f'{checkpoint} is {checkpoint.model}, and there is no config to compare it with: '
+            'load it with load_from, or give --backbone-only'
         )
     config = find_source(known.name, scopes=ALL).config
     with isolated(config.default_scope), torch.device('meta'):
@@ -157,7 +157,7 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
 
     Raises:
         CheckpointError: If it cannot be read, or does not fit.
-        UserError: If the backbone is none of ours.
+        UserError: If the backbone is not a mmeffvit model.
     """
     module = build_backbone(parse_backbone(backbone))
     if not isinstance(module, Backbone):
@@ -180,7 +180,7 @@ def write(conversion: Conversion, out: Path) -> None:
     """Write the tensors; atomically.
 
     Raises:
-        UserError: If the name ends otherwise than in ``SUFFIXES``, or the file exists.
+        UserError: If the suffix is not one of ``SUFFIXES``, or the file exists.
     """
     if out.suffix not in SUFFIXES:
         raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')

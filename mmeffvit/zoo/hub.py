@@ -114,7 +114,7 @@ def save_pretrained(
         The folder.
 
     Raises:
-        UserError: If the model is no model of this package, or the folder cannot be written.
+        UserError: If it is not a mmeffvit model, or the folder cannot be written.
     """
     save = require('safetensors.torch', 'a saved model').save
     content = describe_model(model)
@@ -140,7 +140,7 @@ def save_pretrained(
 
 def check_picture(path: Path) -> Path:
     if not path.is_file() or path.name in (WEIGHTS, CONFIG, CARD):
-        raise UserError(f'picture {str(path)!r} is no file that a card can show')
+        raise UserError(f'picture {str(path)!r} is not a file that a card can show')
     return path
 
 
@@ -149,15 +149,15 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
 
     Args:
         model: See :func:`save_pretrained`.
-        repository: OWNER/NAME; created if it is not there. Your access is what
-            ``hf auth login`` or ``HF_TOKEN`` says.
+        repository: OWNER/NAME; created if it is not there. Access is granted by
+            ``hf auth login`` or ``HF_TOKEN``.
         options: Those of :func:`save_pretrained`, and ``private``.
 
     Returns:
         The address of the commit.
 
     Raises:
-        UserError: If the model cannot be saved, or the hub refuses or cannot be reached.
+        UserError: If the model cannot be saved, or the hub rejects it or cannot be reached.
     """
     api = require('huggingface_hub', 'push_to_hub').HfApi()
     private = options.pop('private', None)
@@ -175,10 +175,10 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
 
 
 def describe_model(model: nn.Module) -> dict[str, Any]:
-    """What ``config.json`` says of a model.
+    """The content of ``config.json`` for a model.
 
     Raises:
-        UserError: If it is no model of this package.
+        UserError: If it is not a mmeffvit model.
     """
     if isinstance(model, Backbone):
         recipe = getattr(model, 'recipe', None)
@@ -205,7 +205,7 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
 
 
 def as_colors(palette: Any) -> Any:
-    """Colours of a palette; names of palettes, which mmdet has too, are left out."""
+    """Colors of a palette; names of palettes, which mmdet has too, are left out."""
     return palette if isinstance(palette, list | tuple) else ()
 
 
@@ -308,7 +308,7 @@ def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any
 
 
 def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
-    """What ``config.json`` says of a saved model, checked, and its weights.
+    """The validated content of ``config.json`` of a saved model, and its weights.
 
     A repository with weights alone, in a layout that is recognized, is described by these.
 
@@ -349,7 +349,7 @@ def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     """
     if not checkpoint.release or checkpoint.model not in read_models():
         raise CheckpointError(
-            f'{name} is no model saved by mmeffvit, and its weights are none of a detector or '
-            'segmentor that is known; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
+            f'{name} is not a model saved by mmeffvit, and its weights are not those of a known '
+            'detector or segmentor; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
         )
     return dict(name=checkpoint.model)

@@ -1,4 +1,4 @@
-"""What ``model-index.yml`` and ``configs/metafile/`` say, in OpenMMLab's format for model zoos."""
+"""The model zoo, ``model-index.yml`` and ``configs/metafile/``, in OpenMMLab's format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class Model:
         return found
 
     def published(self, *, of_weights: bool = False) -> tuple[str, dict[str, float]]:
-        """The first source that is not us, and its metrics; empty ones if there is none.
+        """The first source other than our own runs, and its metrics; empty if there is none.
 
         Args:
             of_weights: Rather the authors' model zoo, whose numbers are those of the weights.
@@ -180,7 +180,7 @@ def find_model(name: str) -> Model:
     """What is known of a backbone or a config.
 
     Raises:
-        UserError: If there is none of this name; it has the nearest ones.
+        UserError: If there is no such model; the message suggests similar names.
     """
     models = read_models()
     if name not in models:

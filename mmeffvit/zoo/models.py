@@ -83,7 +83,7 @@ def get_backbone(
         raise UserError(f'no weights are released for {model.name}: give a path or an address')
     if pretrained:
         backbone.load_pretrained(model.weights if pretrained is True else pretrained)
-    backbone.recipe = dict(name=model.name, arguments=dict(options))  # what a folder says of it
+    backbone.recipe = dict(name=model.name, arguments=dict(options))  # saved with it
     return backbone
 
 

@@ -160,8 +160,8 @@ def source_of_checkpoint(
         resizing = None
     if resizing is None:
         raise UserError(
-            f'the config inside {target} is none of ours with other numbers: give its own, as in '
-            f'CONFIG {target}'
+            f'the config inside {target} differs from all of ours in more than numbers: '
+            f'give its own config, as in CONFIG {target}'
         )
     meta = checkpoint.dataset_meta
     content = dict(name=name, cfg_options=numbers, classes=list(meta.get('classes') or ()),
@@ -172,7 +172,7 @@ def source_of_checkpoint(
 
 
 def is_folder(name: str) -> bool:
-    """Whether a target stands for a saved model or a run.
+    """Whether a target is a saved model or a run.
 
     Other folders may have the name of a model, such as those of its runs.
     """

@@ -31,7 +31,7 @@ def weights_of(config: str | Path) -> str:
 
 
 def find_release(address: str) -> Release | None:
-    """What the metafile has on the weights behind an address; None if they are of no model."""
+    """What the metafile has on the weights behind an address; None if they belong to no model."""
     place = repository_of(address)
     model = next((m for m in read_models().values() if repository_of(m.weights) == place), None)
     return model and Release(license_notice(model), model.weights_sha256)

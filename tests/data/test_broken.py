@@ -135,7 +135,7 @@ CASES = {
         faults.LABELS_SHARED, r'masks/0\.png: .*0\.png, and another image', 6, MAPS),
     'labels that were not fetched': Case(
         write_yolo, lambda r: ((r / LABELS).unlink(), (r / LABELS).symlink_to('../.git/annex/1')),
-        faults.LINK_BROKEN, r'train_0\.txt: .*train_0\.txt leads to nothing', 8),
+        faults.LINK_BROKEN, r'train_0\.txt: .*train_0\.txt is a broken link', 8),
     'unreadable image': Case(
         write_yolo, lambda r: (r / IMAGE).write_bytes((r / IMAGE).read_bytes()[:2000]),
         faults.IMAGE_BROKEN, r'train_0\.png', 8),

@@ -38,7 +38,7 @@ def test_options_arrive_as_they_were():
 @pytest.mark.slow
 def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capfd):
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(UserError, match='training failed; its output above says why'):
+    with pytest.raises(UserError, match='training failed; see its output above'):
         train_in_processes(1, 'nothing.py', RunOptions(work_dir=tmp_path))
     assert signal.getsignal(signal.SIGTERM) is before
     said = capfd.readouterr().err

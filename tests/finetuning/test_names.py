@@ -183,7 +183,7 @@ def test_lists_of_yolo_name_images_of_the_data_set_alone(here, capsys):
         ('a\nb', 'cannot be printed'),
         (' ', 'is empty'),
         ('x' * 300, 'has 300 characters, and 200 are allowed'),
-        ('square', "classes of the same name: 'square'"),
+        ('square', "duplicate class names: 'square'"),
     ],
 )
 def test_names_are_short_printable_text_and_differ(name, words, here):
@@ -198,5 +198,5 @@ def test_names_that_yaml_reads_as_something_else_are_rejected(value, here):
     root = write_yolo(here / 'data')
     text = (root / 'data.yaml').read_text().replace('0: circle', f'0: {value}')
     (root / 'data.yaml').write_text(text)
-    with pytest.raises(UserError, match=r'`names` has .*which is no text: put it in quotes'):
+    with pytest.raises(UserError, match=r'`names` has .*which is not text: put it in quotes'):
         prepare(root, here / 'index', PrepareOptions())

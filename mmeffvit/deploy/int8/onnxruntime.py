@@ -136,8 +136,8 @@ def save(model: Any, path: Path, metadata: Mapping[str, str]) -> None:
 def rename_numbered(model: Any) -> None:
     """Rename constants whose names end in a digit, in place.
 
-    onnxruntime names its copy of a shared constant by a digit more, without a look at the names of
-    other tensors: a copy of ``val_3`` may become ``val_38``, which exists.
+    onnxruntime names its copy of a shared constant by appending a digit, without checking other
+    names: a copy of ``val_3`` may become ``val_38``, which exists.
     """
     renamed = {}
     for constant in model.graph.initializer:

@@ -309,7 +309,7 @@ def choose(
         needed = ', '.join(f'{kind} {limit:g}' for kind, limit in limits.items())
         raise DisagreementError(
             f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
-            'like those to come, keep more layers in float with --exclude, or accept less with '
+            'similar to those at inference, keep more layers in float with --exclude, or lower '
             '--min-agreement'
         )
     best = max(agreeing, key=lambda trial: trial.speed)

@@ -27,7 +27,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-from .turns import Steps
+from .rounds import Steps
 
 INT8 = {  # by suffix: the float file, and what quantizing it needs
     '.onnx': ('.onnx', ('onnx', 'onnxruntime')),
@@ -50,7 +50,7 @@ class Candidate:
         path: The file.
         measures: Its agreement.
         agreement: The same in words, with the limit.
-        last_steps: What remains for the application, see :class:`.turns.Contestant`.
+        last_steps: What remains for the application, see :class:`.rounds.TimedFile`.
     """
 
     runtime: str
@@ -202,7 +202,7 @@ def int8_files(
     Args:
         suffix: The format.
         floats: Files in float32 that agree with the model, by suffix.
-        images: Folder of images for calibration and comparison; None leaves int8 out.
+        images: Folder of images for calibration and comparison; None skips int8.
         folder: Where the file is written.
         options: See :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """

@@ -7,7 +7,7 @@ from mmeffvit.utils.text import align, counted
 
 from .candidates import Absent, Candidate
 from .layers import LayerTimes
-from .turns import Timing
+from .rounds import Timing
 
 MIB = 2**20
 LISTED = 12  # layers and kinds of operators in the tables

@@ -24,7 +24,7 @@ from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
 from .exported import check_exported, exported_files
 from .layers import PROFILED, LayerTimes
 from .report import Measured, Profile
-from .turns import Contestant, time_in_turns, working
+from .rounds import TimedFile, time_in_rounds, working
 from .worker import CLOCKS, Job
 
 ORT = '.onnx'  # its profiler is used unless OpenVINO is the fastest
@@ -35,7 +35,7 @@ class ProfileOptions:
     """How to measure.
 
     Args:
-        images: Folder of images for int8; None leaves int8 out.
+        images: Folder of images for int8; None skips int8.
         score_thr: Objects with a lower score are not compared in int8 files.
         formats: Suffixes of the formats to try.
         threads: Numbers of threads; by default 1, 2, 4 and so on up to the number of cores.
@@ -217,11 +217,11 @@ def measure(
     measured: list[Measured] = []
     for threads in options.threads:
         say(f'timing {counted(len(candidates), "file")}, {counted(threads, "thread")}')
-        contestants = {
-            index: Contestant(job(file.path, threads=threads, half=file.half), file.last_steps)
+        files = {
+            index: TimedFile(job(file.path, threads=threads, half=file.half), file.last_steps)
             for index, file in enumerate(candidates)
         }
-        found, failures = time_in_turns(contestants, options.seconds)
+        found, failures = time_in_rounds(files, options.seconds)
         measured += [Measured(candidates[index], timing) for index, timing in found.items()]
         absent += [
             Absent(

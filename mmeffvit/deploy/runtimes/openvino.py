@@ -67,7 +67,7 @@ def read_openvino(path: str | os.PathLike) -> Any:
 def core() -> Any:
     """The runtime, which all models of a process share.
 
-    On CPUs with AMX, each ``Core`` replaces the signal stack of the process, and gives back the
+    On CPUs with AMX, each ``Core`` replaces the signal stack of the process, and restores the
     previous one when it ends. If cores do not end in reverse order, that stack is gone (OpenVINO
     2026.4), and the next signal ends the process.
 

@@ -12,7 +12,7 @@ from mmeffvit.errors import UserError
 
 PACKAGE, VERSION = 'onnxruntime-web', '1.30.0'
 CDN = 'https://cdn.jsdelivr.net'
-# what the npm registry says of the archive
+# the hash of the archive in the npm registry
 ARCHIVE = (
     'sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZ'
     'ClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=='

@@ -185,7 +185,7 @@ def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Head
 
 
 def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of papers, in percent, or others as they are if there are none of those."""
+    """The metrics of papers in percent, or all metrics if there are none of those."""
     numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
     return in_percent(metrics) or numbers
 

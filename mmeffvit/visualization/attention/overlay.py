@@ -68,17 +68,17 @@ def reference_value(values: np.ndarray) -> float:
 
 
 def draw_map(
-    photograph: InputImage,
+    image: InputImage,
     values: np.ndarray,
     caption: tuple[str, str],
     limits: tuple[float, float],
 ) -> np.ndarray:
     """Draw a map over the image, with two lines of text above and the color scale below."""
-    small = photograph.small()
-    spread = photograph.canvas.spread(values, photograph.content, small.shape[:2])
+    small = image.small()
+    spread = image.canvas.spread(values, image.content, small.shape[:2])
     gray = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     blend = cv2.addWeighted(colors(spread, limits), OPACITY, gray, 1 - OPACITY, 0)
-    mark_query(blend, photograph)
+    mark_query(blend, image)
     width = small.shape[1]
     scale = draw_scale(limits, reference_value(values), width)
     return np.concatenate([*heading(caption, width), blend, scale])
@@ -110,23 +110,23 @@ def digits(limits: tuple[float, float]) -> int:
     return min(7, 2 + max(1, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low)))))
 
 
-def draw_image(photograph: InputImage, caption: tuple[str, str]) -> np.ndarray:
+def draw_image(image: InputImage, caption: tuple[str, str]) -> np.ndarray:
     """Draw the image without a map, in a panel of the same size."""
-    picture = photograph.small()
-    mark_query(picture, photograph)
+    picture = image.small()
+    mark_query(picture, image)
     width = picture.shape[1]
     below = np.full((BAR_HEIGHT + LINE_HEIGHT, width, 3), 255, np.uint8)
     return np.concatenate([*heading(caption, width), picture, below])
 
 
-def mark_query(picture: np.ndarray, photograph: InputImage) -> None:
+def mark_query(picture: np.ndarray, image: InputImage) -> None:
     """Draw a ring around the query point, if there is one."""
-    if photograph.canvas.query is None:
+    if image.canvas.query is None:
         return
     center = tuple(
         int(place / part * pixels)
         for place, part, pixels in zip(
-            photograph.canvas.query, photograph.content[::-1], picture.shape[1::-1], strict=True
+            image.canvas.query, image.content[::-1], picture.shape[1::-1], strict=True
         )
     )
     for thickness, color in ((4, (0, 0, 0)), (2, (255, 255, 255))):

@@ -62,17 +62,17 @@ def visualize_attention(
         if subject.remark == RANDOM:
             logger.info('no --checkpoint: the weights are random, and so is what they attend to')
         for path in paths:
-            photograph, readings = read_image_maps(subject, path, query, layers)
+            image, readings = read_image_maps(subject, path, query, layers)
             if query is not None and not any(reading.queried for reading in readings.values()):
                 logger.info('--query has no effect: these layers have one map for all queries')
-            files = save(photograph, readings, path, Path(out), subject.remark, stretch)
+            files = save(image, readings, path, Path(out), subject.remark, stretch)
             logger.info('\n'.join(map(str, files)))
             written += files
     return written
 
 
 def check_images(images: Sequence[str], query: tuple[int, int] | None) -> list[Path]:
-    """Read all images once: what is wrong with the last is said before the first is drawn.
+    """Read all images once: faults of the last are reported before the first is drawn.
 
     Raises:
         UserError: If one cannot be read, two have one name, or the query point is outside.
@@ -103,14 +103,14 @@ def read_image_maps(
     subject: Subject, path: Path, query: tuple[int, int] | None, layers: Sequence[str]
 ) -> tuple[InputImage, dict[str, Reading]]:
     """Run one image through the model and record its attention layers."""
-    photograph, inputs = subject.photograph(path, query)
-    with record_attention(subject.model, photograph.canvas, layers) as readings:
+    image, inputs = subject.read(path, query)
+    with record_attention(subject.model, image.canvas, layers) as readings:
         subject.forward(inputs)
-    return photograph, readings
+    return image, readings
 
 
 def save(
-    photograph: InputImage,
+    image: InputImage,
     readings: dict[str, Reading],
     path: Path,
     out: Path,
@@ -119,8 +119,8 @@ def save(
 ) -> list[Path]:
     """Write the contact sheets and the arrays of one image; returns the written files."""
     written = []
-    query = photograph.canvas.query
-    sheets = draw_sheets(photograph, readings, path.name, f'; {remark}', stretch=stretch)
+    query = image.canvas.query
+    sheets = draw_sheets(image, readings, path.name, f'; {remark}', stretch=stretch)
     for group, sheet in sheets:
         written.append(out / f'{path.stem}.{group}.png')
         write_image(written[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
@@ -129,8 +129,8 @@ def save(
         for layer, reading in readings.items()
         for name, array in reading.arrays.items()
     }
-    arrays['input_size'] = np.array([photograph.canvas.height, photograph.canvas.width])
-    arrays['content_size'] = np.array(photograph.content)
+    arrays['input_size'] = np.array([image.canvas.height, image.canvas.width])
+    arrays['content_size'] = np.array(image.content)
     if query is not None:
         arrays['query'] = np.array(query)
     buffer = io.BytesIO()

@@ -16,7 +16,7 @@ STAGE = re.compile(r'^(.*?stages\.\d+)\.')
 
 
 def draw_sheets(
-    photograph: InputImage,
+    image: InputImage,
     readings: Mapping[str, Reading],
     name: str,
     remark: str,
@@ -26,7 +26,7 @@ def draw_sheets(
     """Draw all maps: one sheet per mechanism, or per stage if a layer has several maps.
 
     Args:
-        photograph: The image.
+        image: The image.
         readings: The readings by layer.
         name: Name of the image, for captions.
         remark: End of every title.
@@ -41,7 +41,7 @@ def draw_sheets(
     for group, members in groups.items():
         first = next(iter(members.values()))
         draw = draw_rows if len(first.maps) > 1 else draw_grid
-        shown = photograph if first.queried else without_query(photograph)
+        shown = image if first.queried else without_query(image)
         pictures, columns = draw(shown, members, name, stretch)
         yield group, montage(pictures, columns, f'{first.title}{remark}')
 
@@ -55,21 +55,21 @@ def group_of(layer: str, reading: Reading) -> str:
 
 
 def draw_grid(
-    photograph: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
+    image: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
     """The image, followed by one map per layer."""
-    pictures = [draw_image(photograph, (name, size_of(photograph)))]
+    pictures = [draw_image(image, (name, size_of(image)))]
     for layer, reading in readings.items():
         (values,) = reading.maps.values()
         array = values.numpy()
         rows, columns = reading.grid
-        caption = (short(layer), f'{stride_of(photograph, reading)}, {rows} x {columns} cells')
-        pictures.append(draw_map(photograph, array, caption, limits_of(array, stretch=stretch)))
+        caption = (short(layer), f'{stride_of(image, reading)}, {rows} x {columns} cells')
+        pictures.append(draw_map(image, array, caption, limits_of(array, stretch=stretch)))
     return pictures, COLUMNS
 
 
 def draw_rows(
-    photograph: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
+    image: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
     """One row per layer: the image and the maps of the layer."""
     columns = 1 + max(len(reading.maps) for reading in readings.values())
@@ -78,11 +78,11 @@ def draw_rows(
         arrays = {caption: values.numpy() for caption, values in reading.maps.items()}
         shared = limits_of(*arrays.values(), stretch=stretch)
         rows, cells = reading.grid
-        row = [draw_image(photograph, (name, f'{size_of(photograph)}, {rows} x {cells} cells'))]
+        row = [draw_image(image, (name, f'{size_of(image)}, {rows} x {cells} cells'))]
         for caption, array in arrays.items():
             limits = shared if reading.shared_scale else limits_of(array, stretch=stretch)
-            heading = (f'{short(layer)}, {stride_of(photograph, reading)}', caption)
-            row.append(draw_map(photograph, array, heading, limits))
+            heading = (f'{short(layer)}, {stride_of(image, reading)}', caption)
+            row.append(draw_map(image, array, heading, limits))
         blank = np.full_like(row[0], 255)
         pictures += row + [blank] * (columns - len(row))
     return pictures, columns
@@ -94,14 +94,14 @@ def short(layer: str) -> str:
     return re.sub(r'(\.attention|\.mixer)+$', '', inside)
 
 
-def without_query(photograph: InputImage) -> InputImage:
-    return replace(photograph, canvas=replace(photograph.canvas, query=None))
+def without_query(image: InputImage) -> InputImage:
+    return replace(image, canvas=replace(image.canvas, query=None))
 
 
-def stride_of(photograph: InputImage, reading: Reading) -> str:
-    return f'stride {photograph.canvas.stride(reading.grid)}'
+def stride_of(image: InputImage, reading: Reading) -> str:
+    return f'stride {image.canvas.stride(reading.grid)}'
 
 
-def size_of(photograph: InputImage) -> str:
-    height, width = photograph.pixels.shape[:2]
+def size_of(image: InputImage) -> str:
+    height, width = image.pixels.shape[:2]
     return f'{width} x {height} pixels'

@@ -51,9 +51,7 @@ class Subject:
     forward: Callable[[Tensor], Any]
     remark: str
 
-    def photograph(
-        self, path: Path, query: tuple[float, float] | None
-    ) -> tuple[InputImage, Tensor]:
+    def read(self, path: Path, query: tuple[float, float] | None) -> tuple[InputImage, Tensor]:
         """Read an image; the query point is in its original pixels.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What every runtime gives: measured in turns, compared with the model, the fastest written."""
+"""What every runtime gives: measured in rounds, compared with the model, the fastest written."""
 
 import json
 import sys
@@ -21,6 +21,7 @@ from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.deploy.profiling.layers import parse_trace
 from mmeffvit.deploy.profiling.report import Profile
+from mmeffvit.deploy.profiling.rounds import working
 from mmeffvit.deploy.profiling.run import (
     ProfileOptions,
     profile_file,
@@ -28,7 +29,6 @@ from mmeffvit.deploy.profiling.run import (
     thread_counts,
     write_best,
 )
-from mmeffvit.deploy.profiling.turns import working
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_command_here

@@ -1,4 +1,4 @@
-"""Timing files in turns, each in a process of its own, so that load on the machine affects all."""
+"""Timing files in rounds, each in its own process, so that load on the host affects all."""
 
 import os
 import pickle
@@ -37,7 +37,7 @@ Steps = Callable[[Outputs], object]  # of the application, after the network
 
 
 @dataclass(frozen=True)
-class Contestant:
+class TimedFile:
     """A file to time.
 
     Args:
@@ -125,13 +125,13 @@ def working(job: Job) -> Iterator[Worker]:
             process.communicate()
 
 
-def time_in_turns(
-    contestants: Mapping[Key, Contestant], seconds: float
+def time_in_rounds(
+    files: Mapping[Key, TimedFile], seconds: float
 ) -> tuple[dict[Key, Timing], dict[Key, str]]:
-    """Time files in turns.
+    """Time files in rounds.
 
     Args:
-        contestants: The files, with the same number of threads.
+        files: The files, with the same number of threads.
         seconds: Time for each, about three times as much for those that may be the fastest.
 
     Returns:
@@ -140,19 +140,19 @@ def time_in_turns(
     failures: dict[Key, str] = {}
     with ExitStack() as stack:
         runners: dict[Key, Runner] = {}
-        for key, contestant in contestants.items():
+        for key, file in files.items():
             try:
-                worker = stack.enter_context(working(contestant.job))
+                worker = stack.enter_context(working(file.job))
             except UserError as error:
                 failures[key] = str(error)
                 continue
-            runners[key] = Runner(worker, contestant.last_steps)
-        play(runners, list(runners), ROUNDS, seconds / ROUNDS, failures)
+            runners[key] = Runner(worker, file.last_steps)
+        run_rounds(runners, list(runners), ROUNDS, seconds / ROUNDS, failures)
         medians = {key: r.median() for key, r in runners.items() if key not in failures}
         fastest = min(medians.values(), default=0.0)
         close = [key for key, median in medians.items() if median <= CLOSE * fastest]
         if len(close) > 1:
-            play(runners, close, FINAL_ROUNDS, seconds / ROUNDS, failures)
+            run_rounds(runners, close, FINAL_ROUNDS, seconds / ROUNDS, failures)
         found: dict[Key, Timing] = {}
         for key in (each for each in runners if each not in failures):
             try:
@@ -162,25 +162,25 @@ def time_in_turns(
     return found, failures
 
 
-def play(
+def run_rounds(
     runners: Mapping[Key, 'Runner'],
     keys: Sequence[Key],
     rounds: int,
     seconds: float,
     failures: dict[Key, str],
 ) -> None:
-    """Rounds in which each takes a turn; those that fail take no more."""
+    """Run every file once per round; failed ones are skipped from then on."""
     for _ in range(rounds):
         for key in keys:
             if key not in failures:
                 try:
-                    runners[key].take_turn(seconds)
+                    runners[key].run_round(seconds)
                 except UserError as error:
                     failures[key] = str(error)
 
 
 class Runner:
-    """Times of a file, collected turn by turn."""
+    """Times of a file, collected round by round."""
 
     def __init__(self, worker: Worker, last_steps: Steps | None) -> None:
         self.worker = worker
@@ -188,7 +188,7 @@ class Runner:
         self.seconds: list[float] = []
         self.steps: list[float] = []
 
-    def take_turn(self, seconds: float) -> None:
+    def run_round(self, seconds: float) -> None:
         times = self.worker.ask(seconds)
         after = 0.0
         if self.last_steps is not None:
