@@ -204,7 +204,7 @@ CASES = {
     'mask unreadable': Case(
         write_maps, lambda r: (r / 'masks/0.png').write_bytes(b'x'),
         faults.MAP_BROKEN, r'masks/0\.png', 5, MAPS),
-    'mask with values that are no classes': Case(
+    'mask with values that are not classes': Case(
         lambda r: write_maps(r, table='classes.txt'), save_jpeg_map,
         faults.MAP_VALUE, r'masks/0\.png has \d+, ', 5, MAPS),
 }  # fmt: skip

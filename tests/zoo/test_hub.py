@@ -272,7 +272,7 @@ def test_what_cannot_be_saved_is_named(detector, tmp_path, monkeypatch):
     model.cfg.model.bbox_head.type = 'SSDHead'
     with pytest.raises(UserError, match='in more than numbers'):
         mmeffvit.save_pretrained(model, tmp_path / 'x')
-    with pytest.raises(UserError, match=r"'gone\.png' is no file"):
+    with pytest.raises(UserError, match=r"'gone\.png' is not a file"):
         mmeffvit.save_pretrained(detector, tmp_path / 'x', picture='gone.png')
     assert not (tmp_path / 'x').exists()
 
