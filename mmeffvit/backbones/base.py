@@ -71,10 +71,10 @@ def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[in
 
 @dataclass(frozen=True)
 class Sampling:
-    """Where a stage takes its samples, in pixels of its input and of its own map.
+    """Stride and dilation of a stage, in pixels of its input and of its own map.
 
     Args:
-        stride: Of the downsampling: 1 where the stage is dilated instead.
+        stride: Stride of the downsampling: 1 where the stage is dilated instead.
         entry: Dilation of the downsampling, which is that of the stage before.
         dilation: Dilation of the blocks.
     """
@@ -95,7 +95,7 @@ def resolve_output_stride(
 
     Args:
         output_stride: The coarsest stride; one of ``strides``, 8 or more.
-        strides: Of all stages without dilation.
+        strides: Strides of all stages without dilation.
         stem_stride: Stride of the input of the first stage.
 
     Raises:
@@ -223,7 +223,7 @@ class Backbone(BaseModule):
         with_cp: Activation checkpointing: recompute each block in backward to save memory.
         init_cfg: ``dict(type='Pretrained', checkpoint=...)`` loads released weights with remapped
             keys, see :meth:`load_pretrained`; other types as in mmengine.
-        kept_heads: Of a pruned model, the number of heads of each layer with Mobile-Attention, in
+        kept_heads: For a pruned model, the number of heads of each layer with Mobile-Attention, in
             the order of the network; None for all heads. See :mod:`mmeffvit.pruning`.
         kept_neurons: The same for the hidden units of each feed-forward layer.
 

@@ -228,7 +228,7 @@ class MobileViTv2Block(nn.Module):
 
 
 def attention_for(attention: str | Mapping[str, Any], stride: int) -> Callable[[int], nn.Module]:
-    """What builds the attention of a block at ``stride`` for its channels."""
+    """The factory of the attention of a block at ``stride``, called with its channels."""
     layer, arguments = choose(attention, ATTENTIONS)
     if layer is LinformerAttention:
         side = -(-TRAINING_SIDE // (PATCH_SIZE * stride))

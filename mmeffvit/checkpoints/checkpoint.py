@@ -50,7 +50,7 @@ RUN = (  # what mmengine's runner saves, and needs to resume
 
 @dataclass(frozen=True)
 class Release:
-    """How the keys of a released model became ours.
+    """How the keys of a released model were remapped to ours.
 
     Args:
         layout: The name of its :class:`Layout`.
@@ -67,7 +67,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file holds.
+    """The content of a checkpoint file.
 
     Args:
         source: The path or address that was given.

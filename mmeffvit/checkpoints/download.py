@@ -22,7 +22,7 @@ OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
 def offline(address: str) -> str:
-    """How a machine without a network gets a file."""
+    """Instructions for a host without a network."""
     return (
         f'On a machine with a network: `mmeffvit download {address} --to DIR`; on this one: '
         f'{FOLDER}=DIR, with a copy of DIR. Otherwise'
@@ -98,7 +98,7 @@ def _fetch(address: str, part: Path, note: Path) -> int | None:
 
 
 def _read_note(note: Path) -> str | None:
-    """What the server called its file; None, to download it again, if the note is damaged."""
+    """The server's validator of the file; None if the note is damaged, to download it again."""
     try:
         validator = read_json(note)
     except UserError:

@@ -1,4 +1,4 @@
-"""What weights with our keys are of: the head, the family and its variant."""
+"""Recognize the head, the family and the variant of weights with our keys."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from .rename import recognize, rename
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is recognized by our keys.
+    """Keys by which a head is recognized.
 
     Args:
         name: As configs begin.
@@ -68,7 +68,7 @@ class Variant:
     Args:
         family: The name of the backbone's class.
         arch: The name of the variant.
-        layout: Of the weights.
+        layout: Layout of the weights.
         absent: Keys that the weights lack, or that the variant lacks.
         reshaped: Keys whose tensors have another shape.
     """
@@ -141,7 +141,7 @@ def describe(weights: Mapping[str, Tensor]) -> str:
     """The name of the config whose model has these weights, as far as keys and sizes tell.
 
     Args:
-        weights: Of a whole model, by our keys.
+        weights: Weights of a full model, by our keys.
     """
     head = head_of(weights)
     found = [head.name if head else 'a model without a head of a release']

@@ -21,7 +21,7 @@ NOTHING = '(?!)'  # a pattern that matches nothing
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What became of every tensor, by key; an unexpected one would have been an error."""
+    """What happened to every tensor, by key; unexpected tensors raise an error instead."""
 
     checkpoint: str
     layout: str
@@ -99,7 +99,7 @@ def fit(
     Args:
         module: A backbone of ours, which takes its part of any release, or a whole model.
         checkpoint: The checkpoint.
-        prefix: Of the keys of the backbone in the file, if it is unusual.
+        prefix: Prefix of the backbone's keys in the file, if it is unusual.
         new_classes: Leave layers for another number of classes as they are.
         resume: Training continues: auxiliary heads and exact types are needed.
 
@@ -240,7 +240,7 @@ def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
 
 
 def _resize_backbone(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What the backbone must resize to fit."""
+    """Tensors that must be resized to fit the backbone."""
     adapt = getattr(getattr(module, 'backbone', None), 'adapt_weights', None)
     if adapt is None:
         return {}

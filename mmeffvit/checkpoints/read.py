@@ -90,7 +90,7 @@ def _is_legacy(path: Path) -> bool:
 
 
 def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = True) -> Any:
-    """What a torch file holds, or the tensors of a safetensors file as ``state_dict``.
+    """The content of a torch file, or the tensors of a safetensors file as ``state_dict``.
 
     Torch files are read with ``weights_only=True`` and stand-ins for what mmengine's runner saves.
 

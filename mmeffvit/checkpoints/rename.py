@@ -14,14 +14,14 @@ Table = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How one release spells its keys.
+    """The key layout of a release.
 
     Args:
         name: As reports call it: 'official', 'timm', 'cvnets', 'mmdet 2'...
         marker: A pattern that keys of this layout match and those of the others do not.
         table: For the keys of the backbone.
         head: For the keys of neck and heads, if they are released too: ours are those of the model.
-        prefix: Of the backbone's keys in the file of such a model; all other keys are of its heads.
+        prefix: Prefix of the backbone's keys in such a file; all other keys are of its heads.
             Without a prefix, as in classifiers, the keys of the head are those that its table has.
         changes: (pattern of our key of the model, change): values of another order or shape here.
     """

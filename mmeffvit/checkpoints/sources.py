@@ -22,7 +22,7 @@ OURS = 'mmeffvit://'  # before a path or an address, for mmengine's own loaders:
 
 
 class Release(NamedTuple):
-    """What is known of the file behind an address: a line on its license, and its digest."""
+    """License notice and digest of the file at an address."""
 
     notice: str
     sha256: str = ''  # hexadecimal; compared for http(s) addresses
@@ -130,7 +130,7 @@ def copy_into(folder: Path, address: str) -> Path:
 
 
 def _announce(address: str) -> Release:
-    """What is known of a release whose download begins; its license is printed."""
+    """Print the license of a release before its download, and return its entry."""
     release = next(filter(None, (find(address) for find, _ in _known)), Release(''))
     if release.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
         logger.warning(release.notice)

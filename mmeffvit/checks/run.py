@@ -186,7 +186,7 @@ def load_checked(
 
     Args:
         model: The model.
-        checkpoint: Of a run with the same config, or a released model of it.
+        checkpoint: A checkpoint of a run with the same config, or of its released model.
         dataset: The data set of the run.
         split: The name of the split: to go on with training, auxiliary heads are needed.
 

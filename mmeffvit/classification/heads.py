@@ -34,7 +34,7 @@ def distillation_loss(scores: Tensor, teacher: Tensor, kind: str, temperature: f
     """The loss of a student against its teacher, as in DeiT (arXiv:2012.12877, equations 2 and 3).
 
     Args:
-        scores: Of the student, (B, num_classes), before softmax.
+        scores: Scores of the student, (B, num_classes), before softmax.
         teacher: Those of the teacher.
         kind: 'hard' compares with the teacher's first class, 'soft' with its distribution.
         temperature: Divides both scores of the soft loss.
@@ -72,7 +72,7 @@ class ClassifierHead(ClsHead):
             learns from the teacher and from the labels.
         distillation: 'hard' or 'soft'; see :func:`distillation_loss`.
         alpha: Part of the distillation in the loss, in [0, 1].
-        temperature: Of the soft distillation.
+        temperature: Temperature of the soft distillation.
         init_cfg: As in mmengine.
         options: Those of mmpretrain's ``ClsHead``: `loss`, `topk`, `cal_acc`.
 
@@ -124,7 +124,7 @@ class ClassifierHead(ClsHead):
         return self.inputs(feats)[0]
 
     def inputs(self, feats: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """What each classifier gets, (B, in_channels)."""
+        """The input of each classifier, (B, in_channels)."""
         x, count = self.norm(feats[-1]), 1 if self.distilled is None else 2
         if not self.tokens:
             return (x.mean(dim=(2, 3)),) * count

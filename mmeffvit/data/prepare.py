@@ -30,7 +30,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How a data set is read.
+    """Options for reading a data set.
 
     Args:
         format: One of ``FORMATS``; None detects it.

@@ -76,7 +76,7 @@ class Picture:
 
 @dataclass
 class DataSet:
-    """What was found.
+    """A data set: classes, images and annotations by split.
 
     Args:
         format: Its name, for messages.

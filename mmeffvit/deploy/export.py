@@ -72,7 +72,7 @@ def export_model(
 
 @dataclass(frozen=True)
 class Source:
-    """What is exported, and what files are compared with.
+    """The graph to export, and the reference for its files.
 
     Args:
         graph: The graph of the model.

@@ -289,7 +289,7 @@ def write(
 
 
 def remaining_steps(exported: nn.Module) -> str:
-    """What the application has to do with the outputs of a part of a graph."""
+    """Remaining steps for the application, after a part of a graph."""
     if 'raw_confidence' in exported.output_names:
         return 'Core ML finds the objects, with the thresholds of the config'
     if 'label_map' in exported.output_names:

@@ -71,7 +71,7 @@ class MapDistillation(BaseModel):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How close a map is to that of a teacher.
+    """Distance of a map from that of a teacher.
 
     Args:
         relative_error: ``|s - t| / |t|`` over the whole map.

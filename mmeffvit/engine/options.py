@@ -43,7 +43,7 @@ class RunOptions:
     hooks: Sequence[Hook] = ()
 
     def output(self, work_dir: str) -> AbstractContextManager[None]:
-        """Where mmengine and its libraries print to while a run is built and executed."""
+        """Redirect the output of mmengine and its libraries while a run is built and executed."""
         return nullcontext() if self.verbose else output_to(Path(work_dir, CONSOLE_LOG))
 
 

@@ -167,7 +167,7 @@ def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions
 
 
 def describe_files(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[str]:
-    """Where the results are, and what their numbers mean."""
+    """Paths of the results, and the meaning of their numbers."""
     lines = [] if options.pictures is None else [f'pictures: {options.pictures}']
     if options.out is None:
         return lines

@@ -13,7 +13,7 @@ from .backend import has_torchvision, in_float32
 
 
 class Geometry(NamedTuple):
-    """Where the kernel is applied, each with a value per axis, vertical first."""
+    """Stride, padding and dilation of a convolution, each as (vertical, horizontal)."""
 
     stride: tuple[int, int]
     padding: tuple[int, int]

@@ -45,7 +45,7 @@ class PruneOptions:
         method: What scores the heads, one of ``METHODS``. Hidden units are scored at random by
             'random', otherwise as in UVC.
         max_images: Number of test images that the competition is watched on; None for all.
-        seed: Of random scores.
+        seed: Seed of random scores.
 
     Raises:
         UserError: If a value is not one of its choices.
@@ -74,7 +74,7 @@ class PruneOptions:
 
 @dataclass
 class Pruned:
-    """What pruning made of a model.
+    """Result of pruning a model.
 
     Args:
         config: The config of the smaller model.

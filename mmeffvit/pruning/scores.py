@@ -41,7 +41,7 @@ def competition_scores(
     Args:
         model: A model in eval mode.
         layers: Layers of it.
-        batches: Of a test data loader.
+        batches: Batches of a test data loader.
 
     Raises:
         UserError: If the heads of a layer do not compete, or a layer did not run.

@@ -22,7 +22,7 @@ INTERVAL = 30.0  # seconds between lines of progress
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended.
+    """Outcome of a command.
 
     Args:
         code: Its exit code; negative if a signal ended it.

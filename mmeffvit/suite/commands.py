@@ -17,7 +17,7 @@ CPUS_PER_GPU = 5  # as in the scripts of mmdet and mmseg
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """How a suite runs.
+    """Options of a suite.
 
     Args:
         work_dir: Holds one folder per config, and the results table.

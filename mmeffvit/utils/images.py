@@ -100,7 +100,7 @@ def read_size(path: Path) -> tuple[int, int]:
 
 
 def header_size(path: str | Path) -> tuple[int, int] | None:
-    """What :func:`read_size` gives, from the header alone; None if it is not known."""
+    """The result of :func:`read_size` from the header alone; None if it is not known."""
     from PIL import Image  # as below
 
     try:
@@ -135,8 +135,8 @@ class ImageFacts:
     Args:
         size: Height and width in pixels, rotated according to the EXIF orientation.
         is_rotated: Whether that exchanged height and width.
-        mode: Of Pillow: 'RGB', 'CMYK', 'P', ...
-        bits: Of a channel.
+        mode: Pillow's mode: 'RGB', 'CMYK', 'P', ...
+        bits: Bits per channel.
         digest: Hash of the file.
     """
 

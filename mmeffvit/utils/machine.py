@@ -1,4 +1,4 @@
-"""What the CPU can do, and what it only claims."""
+"""CPU features, reported and tested, and memory of the host."""
 
 import json
 import os

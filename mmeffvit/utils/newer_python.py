@@ -1,4 +1,4 @@
-"""What OpenMMLab's packages need and newer versions of Python and setuptools lack, in one place.
+"""Functions that OpenMMLab's packages need and newer Python and setuptools lack.
 
 Python 3.14 has no ``pkgutil.find_loader``, by which mmengine 0.10 and mmcv 2.1 ask whether mmcv has
 operators: :func:`restore_find_loader` restores it. setuptools 82 has no ``pkg_resources``, which

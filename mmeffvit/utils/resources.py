@@ -1,4 +1,4 @@
-"""Where configs and tools are: next to the package in a checkout, inside it when installed."""
+"""The folders of configs and tools: next to the package in a checkout, else inside it."""
 
 import re
 import shlex

@@ -45,7 +45,7 @@ def model_card(
         model: What the metafile has on it.
         classes: That it finds; empty of a backbone.
         metrics: Its own, in percent.
-        license: Of the weights; None for that of the released ones.
+        license: License of the weights; None for that of the released ones.
         picture: Its file name next to the card.
     """
     source, published = model.published(of_weights=True)

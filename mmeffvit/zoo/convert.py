@@ -26,7 +26,7 @@ SUFFIXES = ('.safetensors', '.pth')
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a file holds, and what happens to every tensor."""
+    """The content of a file, and what happens to every tensor."""
 
     source: str
     family: str  # of a backbone; of a whole model the name of its config
@@ -71,8 +71,8 @@ def convert(
         source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
         averaged: Take the EMA weights that a training checkpoint holds.
         prefix: Read only the keys that start so, and cut this off.
-        backbone_only: Of a whole model, the backbone alone.
-        classifier: Of a classifier, its head too, which needs mmpretrain.
+        backbone_only: Convert only the backbone of a full model.
+        classifier: Convert the head of a classifier as well, which needs mmpretrain.
 
     Raises:
         CheckpointError: If it cannot be read, or is not a variant of a known family.

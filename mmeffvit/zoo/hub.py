@@ -103,11 +103,11 @@ def save_pretrained(
     """Write weights, config and a model card, which :func:`mmeffvit.get_model` reads back.
 
     Args:
-        model: Of :func:`mmeffvit.get_model`, trained further or not, or a model of mmdet or mmseg
+        model: A model from :func:`mmeffvit.get_model`, trained or not, or a model of mmdet or mmseg
             that carries as ``cfg`` the config of one of ours with other numbers, such as classes.
         folder: Is created; the three files in it are replaced.
         metrics: What it reached, in percent, by name: ``{'box AP': 21.2}``.
-        license: Of the weights; by default that of the released ones.
+        license: License of the weights; by default that of the released ones.
         picture: An example for the card, such as one that a predictor drew.
 
     Returns:
@@ -269,7 +269,7 @@ def config_of_saved(
     """The config that a saved model describes, with the model's classes in its data sets.
 
     Args:
-        name: Of the saved model.
+        name: Name of the saved model.
         content: See :func:`read_folder`.
         options: Dotted keys and values that override the config's.
         scopes: Packages that it may be written for.

@@ -43,14 +43,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Model:
-    """What is known of a backbone, or of the model of a config.
+    """Metadata of a backbone, or of the model of a config.
 
     Args:
-        name: Of the config without its suffix, or of the backbone: 'swiftformer_l1'.
+        name: Name of the config without its suffix, or of the backbone: 'swiftformer_l1'.
         family: The collection that it belongs to, such as 'SwiftFormer'.
         config: Its file; None for a backbone.
         architecture: Head and backbone, or the backbone alone.
-        parameters: Of the whole model; of a backbone without its classifier.
+        parameters: Parameters of the full model; for a backbone without its classifier.
         macs: MACs of one image of ``input_size``.
         input_size: Height and width in pixels.
         results: At least one, which names task and data set.
@@ -177,7 +177,7 @@ def check_choice(kind: str, given: str, known: set[str]) -> None:
 
 
 def find_model(name: str) -> Model:
-    """What is known of a backbone or a config.
+    """Metadata of a backbone or a config.
 
     Raises:
         UserError: If there is no such model; the message suggests similar names.

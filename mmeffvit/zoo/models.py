@@ -26,14 +26,14 @@ def get_model(
     """Build a model of :func:`mmeffvit.list_models`.
 
     Args:
-        name: Of a config ('ssdlite_mobilevitv2_100') or of a backbone ('swiftformer_l1'); or a
+        name: A config ('ssdlite_mobilevitv2_100') or a backbone ('swiftformer_l1'); or a
             model that was saved, as a folder or as ``hf://OWNER/NAME``, with its weights.
         pretrained: True for the released weights; a path or an address for others, in any layout
             that can be read; False for none, not even a backbone's.
-        cfg_options: Of a config: dotted keys and values that replace its own, such as
+        cfg_options: For a config: dotted keys and values that override its own, such as
             ``{'model.bbox_head.num_classes': 3}``. Layers for another number of classes than the
             weights have start fresh, and a line of the log counts them.
-        options: Of a backbone: its arguments, such as ``out_indices=(1, 2, 3)``.
+        options: For a backbone: its arguments, such as ``out_indices=(1, 2, 3)``.
 
     Returns:
         A model of mmdet, mmseg or mmpretrain, which carries its config as ``cfg`` and its classes

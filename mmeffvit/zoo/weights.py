@@ -31,7 +31,7 @@ def weights_of(config: str | Path) -> str:
 
 
 def find_release(address: str) -> Release | None:
-    """What the metafile has on the weights behind an address; None if they belong to no model."""
+    """The metafile's entry for the weights at an address; None if there is none."""
     place = repository_of(address)
     model = next((m for m in read_models().values() if repository_of(m.weights) == place), None)
     return model and Release(license_notice(model), model.weights_sha256)
@@ -44,7 +44,7 @@ def repository_of(address: str | None) -> str | None:
 
 
 def license_notice(model: Model) -> str:
-    """Whose weights they are, and under which license."""
+    """Authors and license of released weights."""
     copied = "timm's copy of the " if model.weights_layout == 'timm' else ''
     return (
         f'{model.name}: {copied}weights of the authors of {model.family} from {model.weights}, '

@@ -66,7 +66,7 @@ def outermost(model: nn.Module, names: set[str]) -> list[str]:
 
 
 def suggest_fix(step: Step, groups: list[str]) -> str:
-    """What to change in the config, depending on the unused part of the model."""
+    """The fix in the config for the unused part of the model."""
     fixes = []
     if any(group.startswith('backbone.') for group in groups):
         indices = getattr(step.backbone, 'out_indices', ())

@@ -51,7 +51,7 @@ def random_batch(
 
 
 def meta_of(shape: tuple[int, int]) -> dict[str, Any]:
-    """What a data sample says of an image of this height and width that was not resized."""
+    """The metainfo of an image of this height and width that was not resized."""
     return dict(
         img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
         scale_factor=(1.0, 1.0), flip=False, img_id=0, img_path='noise.png',

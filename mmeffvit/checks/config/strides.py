@@ -95,7 +95,7 @@ def stride_of(shape: Size, step: Step) -> float:
 
 
 def suggest_fix(step: Step, name: str, declared: Sequence[float], arrived: list[float]) -> str:
-    """How to change the declared strides, or to create maps with them."""
+    """The fix: other declared strides, or maps with these strides."""
     choices = [f'set model.{strides_key(step, name)}={arrived}']
     maps = step.returned.get('backbone') or []
     finest = stride_of(maps[0], step) if maps else declared[0]

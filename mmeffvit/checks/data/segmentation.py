@@ -20,7 +20,7 @@ from .detection import check_loading
 
 @dataclass(frozen=True)
 class LabelMapping:
-    """How mmseg maps the values of a label map to classes.
+    """mmseg's mapping from the values of a label map to classes.
 
     Args:
         num_classes: Number of classes of the config.

@@ -15,7 +15,7 @@ from .any_size import any_size
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a data preprocessor turns an RGB image of 0 to 255 into the network's input.
+    """Preprocessing from an RGB image of 0 to 255 to the network's input.
 
     Args:
         mean: Mean per channel, in the order of the network's input.

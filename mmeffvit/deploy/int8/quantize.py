@@ -53,7 +53,7 @@ class Trial:
     """A quantized model and how well it agrees with the float file.
 
     Args:
-        suffix: Of the file.
+        suffix: Suffix of the file.
         runtime: Name of its runtime.
         attempt: The model.
         measures: Its agreement.
@@ -203,7 +203,7 @@ def trials_of(
     """Models of a runtime, each made on first use.
 
     Args:
-        suffix: Of the file.
+        suffix: Suffix of the file.
         model: The float file.
         inputs: Calibration images.
         exclude: As in :func:`quantize`.

@@ -1,4 +1,4 @@
-"""What the ways to int8 have in common: attempts, from the fastest to the most accurate."""
+"""The interface of quantizers: attempts, from the fastest to the most accurate."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

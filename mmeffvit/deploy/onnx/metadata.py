@@ -75,7 +75,7 @@ def config_metadata(
 
 
 def resize_of(config: Config) -> dict[str, Any]:
-    """How the config resizes test images.
+    """Resize settings of the test pipeline of a config.
 
     Returns:
         `scale` (width, height) or None, `keep_ratio`, `truncated` for sides that are truncated

@@ -67,7 +67,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Absent:
-    """What is not measured, and so never chosen.
+    """A format that is not measured and never chosen.
 
     Args:
         runtime: Name of the runtime.
@@ -93,8 +93,8 @@ def attempt(suffix: str, precision: str, make: Callable[[str], Entry]) -> Entry:
     """A candidate, or why there is none.
 
     Args:
-        suffix: Of the file.
-        precision: Of the file.
+        suffix: Suffix of the file.
+        precision: Precision of the file.
         make: Makes it, given the name of the runtime.
     """
     runtime, _ = RUNTIMES[suffix]
@@ -110,7 +110,7 @@ def attempt(suffix: str, precision: str, make: Callable[[str], Entry]) -> Entry:
 
 
 def missing(packages: Sequence[str], suffix: str, precision: str) -> Absent | None:
-    """What to install, if a package is missing."""
+    """The format as not installed, if a package is missing."""
     runtime, _ = RUNTIMES[suffix]
     for package in packages:
         try:

@@ -1,4 +1,4 @@
-"""What was measured, as a table and as JSON."""
+"""The measurements of a profile, as a table and as JSON."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Profile:
-    """What each runtime gives for a model on this machine.
+    """Speed, memory and agreement of a model in each runtime on this host.
 
     Args:
         model: Name of the model.

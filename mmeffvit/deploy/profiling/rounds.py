@@ -55,9 +55,9 @@ class Timing:
 
     Args:
         threads: Number of threads.
-        seconds: Of every run, with the last steps.
+        seconds: Time of every run, with the last steps.
         last_steps: Median seconds of the last steps, which the file does not have.
-        memory: Of the process.
+        memory: Memory of the process.
     """
 
     threads: int

@@ -32,7 +32,7 @@ ORT = '.onnx'  # its profiler is used unless OpenVINO is the fastest
 
 @dataclass(frozen=True)
 class ProfileOptions:
-    """How to measure.
+    """Options of a profile.
 
     Args:
         images: Folder of images for int8; None skips int8.

@@ -29,7 +29,7 @@ CLOCKS: dict[str, Callable[[], float]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """What a process does.
+    """The job of a process.
 
     Args:
         path: The file.

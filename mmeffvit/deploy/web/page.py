@@ -61,7 +61,7 @@ def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool
 
 
 def describe_page(path: Path) -> dict[str, Any]:
-    """What the scripts need to know of a model, validated.
+    """The settings of a model for the scripts, validated.
 
     Raises:
         UserError: If it cannot run in a browser.

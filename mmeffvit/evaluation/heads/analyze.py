@@ -36,7 +36,7 @@ TABLE = 'heads.json'
 
 @dataclass
 class Head:
-    """What was measured of a head.
+    """Measurements of a head.
 
     Args:
         outputs: Mean cosine similarity of its output to those of the other heads of its layer.

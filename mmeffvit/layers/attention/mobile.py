@@ -21,7 +21,7 @@ CAPTIONS = {
 
 @dataclass(frozen=True)
 class Form:
-    """What the paper and the authors' code do differently; see :class:`MobileAttention`."""
+    """Differences between the paper and the authors' code; see :class:`MobileAttention`."""
 
     kernel: str = 'sigmoid'
     clip: bool = True

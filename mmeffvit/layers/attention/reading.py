@@ -77,5 +77,5 @@ def read_softmax(
 
 
 def over_queries(locate: Locate) -> str:
-    """How the rows of the queries were reduced to a map, for titles."""
+    """How query rows were reduced to a map, for titles."""
     return 'mean over all queries' if locate is None else 'of the query point'
