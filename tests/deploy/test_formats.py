@@ -129,7 +129,7 @@ def test_without_an_image_one_of_the_config_is_used(trained, picture, tmp_path):
         options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, cfg_options=given)
         call = partial(export_model, *map(str, trained), tmp_path / 'model.onnx', options)
         if found:
-            assert f'largest errors on {picture}' in call()
+            assert f'largest errors on {picture}' in str(call())
         else:
             with pytest.raises(UserError, match=r'no image found to compare .*--image FILE'):
                 call()
