@@ -280,7 +280,7 @@ def test_every_finding_is_in_the_file_and_the_screen_shows_some(tmp_path, capsys
     root = write_yolo(tmp_path / 'data', train=9)
     for number in range(9):
         append(root / 'labels' / 'train' / f'train_{number}.txt', '7 0.5 0.5 0.1 0.1\n')
-    with pytest.raises(UserError, match='9 class numbers without a name; --skip-broken continues'):
+    with pytest.raises(UserError, match='9 class numbers without a name; --skip-broken skips'):
         prepare(root, tmp_path / 'index', PrepareOptions())
     assert 'and 4 more' in capsys.readouterr().out
     assert (tmp_path / 'index' / 'faults.txt').read_text().count('7, of 4 names') == 9

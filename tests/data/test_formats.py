@@ -149,7 +149,7 @@ def test_label_maps_of_every_kind_give_the_same_classes(kind, table, tmp_path):
          "'x' does not exist"),
         (lambda root: (root / 'data.yaml').write_text('train: images/train\nnc: 3\nnames: [a]'),
          '`nc` is 3, but `names` has 1'),
-        (lambda root: [p.unlink() for p in root.rglob('*.txt')], 'nothing can be learned'),
+        (lambda root: [p.unlink() for p in root.rglob('*.txt')], 'there is nothing to train on'),
         (lambda root: (shutil.rmtree(root / 'labels'), (root / 'data.yaml').unlink()),
          'in no known form'),
     ],
@@ -164,7 +164,7 @@ def test_a_folder_without_data_is_rejected_with_its_cure(break_it, words, tmp_pa
 def test_label_maps_are_not_for_detectors_and_boxes_not_for_segmentors(tmp_path):
     write_maps(tmp_path / 'maps')
     write_yolo(tmp_path / 'boxes')
-    with pytest.raises(UserError, match='only segmentors are trained on'):
+    with pytest.raises(UserError, match='only segmentors can be trained on'):
         prepare(tmp_path / 'maps', tmp_path / 'a', PrepareOptions())
     with pytest.raises(UserError, match='a segmentor needs masks'):
         prepare(tmp_path / 'boxes', tmp_path / 'b', PrepareOptions(for_segmentor=True))
