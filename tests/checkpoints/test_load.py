@@ -142,7 +142,7 @@ def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, n
 
 def test_a_file_of_another_family_is_named(tmp_path):
     torch.save({'conv1.weight': torch.ones(1)}, tmp_path / 'resnet.pth')
-    with pytest.raises(CheckpointError, match=r'no checkpoint of SwiftFormer.*conv1\.weight'):
+    with pytest.raises(CheckpointError, match=r'not a checkpoint of SwiftFormer.*conv1\.weight'):
         SwiftFormer(ARCH).load_pretrained(tmp_path / 'resnet.pth')
 
 

@@ -320,7 +320,7 @@ def test_models_are_pushed_to_a_hub_and_downloaded_under_their_license(saved, tm
     assert said.count(notice) == 1
     assert 'license: Apache-2.0' in said.partition('load 0')[2].partition('load 1')[0]
     assert 'me/gone from the Hugging Face hub' in said
-    assert "rejected: 'hf://m e/gone' is no hub address" in said
+    assert "rejected: 'hf://m e/gone' is not a hub address" in said
 
 
 def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(tmp_path):
