@@ -15,8 +15,12 @@ import pytest
 from PIL import Image
 
 from mmeffvit.errors import UserError
+from mmeffvit.inference.frames import Frame
+from mmeffvit.inference.inputs import Source
 from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.inference.results import LabelMap
+from mmeffvit.inference.writers import LabelMapWriter
 from tests.conftest import run_command
 from tests.inference.untrained import FEW, Untrained, save_untrained
 from tests.learning.cases import CASES
@@ -307,3 +311,14 @@ def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, m
     (partial,) = tmp_path.glob('found.partial-*.json')
     found = json.loads(partial.read_text())
     assert {row['image_id'] for row in found} == {0, 1}
+
+
+@pytest.mark.parametrize(('offset', 'highest', 'kind'), [(0, 2, np.uint8), (1, 300, np.uint16)])
+def test_label_maps_are_written_with_the_values_of_the_data_set(offset, highest, kind, tmp_path):
+    labels = np.array([[0, 1, 2], [2, highest, 0]])
+    source = Source(Path('a.jpg'), Path('a.jpg'), Path('a.jpg'), Path('deep/a.png'))
+    frame = Frame(source, None, np.zeros((2, 3, 3), np.uint8))
+    LabelMapWriter(tmp_path, offset).write(frame, LabelMap(None, None, labels, ()), None)
+    written = cv2.imread(str(tmp_path / 'deep' / 'a.png'), cv2.IMREAD_UNCHANGED)
+    assert written.dtype == kind
+    np.testing.assert_array_equal(written, labels + offset)

@@ -139,6 +139,7 @@ DAMAGE = {
     'box left of it': (faults.BOX_OUTSIDE, first('annotations', bbox=[-9, 0, 5, 5])),
     'box without area': (faults.BOX_EMPTY, first('annotations', bbox=[5, 5, 0, 10])),
     'box with negative width': (faults.BOX_EMPTY, first('annotations', bbox=[9, 9, -4, 5])),
+    'object without area': (faults.BOX_EMPTY, first('annotations', area=0)),
     'box not a number': (faults.RECORD_BROKEN, first('annotations', bbox=[1, 2, 3])),
     'category of no class': (faults.CATEGORY_UNKNOWN, first('annotations', category_id=99)),
     'image of no file': (faults.IMAGE_UNKNOWN, first('annotations', image_id=999)),
