@@ -22,24 +22,7 @@ def fuse(model: nn.Module) -> nn.Module:
     Returns:
         A new model in eval mode, for inference only; ``model`` is unchanged.
     """
-    model = copy.deepcopy(model).eval()
-    separate_shared_convs(model)
-    return _fuse(model)
-
-
-def separate_shared_convs(model: nn.Module) -> None:
-    """Give each parent its own copy of a convolution that several share.
-
-    Heads that share convolutions between levels have one batch norm per level: each pair is folded
-    into different weights.
-    """
-    seen: set[nn.Module] = set()
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, nn.Conv2d):
-                if child in seen:
-                    setattr(parent, name, copy.deepcopy(child))
-                seen.add(child)
+    return _fuse(copy.deepcopy(model).eval())
 
 
 def _fuse(module: nn.Module) -> nn.Module:
@@ -49,6 +32,7 @@ def _fuse(module: nn.Module) -> nn.Module:
         return module.folded()
     if is_conv_module(module):
         name = module.norm_name
+        # a copy: levels may share a convolution, each with its own norm
         module.conv = fuse_conv_bn_eval(module.conv, getattr(module, name))
         setattr(module, name, nn.Identity())
     return module
