@@ -1,5 +1,6 @@
 """The data settings of a config: data sets, pipelines, image sizes."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -16,6 +17,7 @@ from .build import isolated
 from .values import dicts_in
 
 DEFAULT_PROPOSALS = 1000
+ANNOTATIONS = re.compile(r'Load\w*Annotation')
 
 
 def datasets_in(dataset: Any) -> Iterator[Mapping]:
@@ -40,6 +42,12 @@ def eval_dataset(config: Config) -> Mapping[str, Any]:
     """The first test data set of the config, else the first validation one; empty if none."""
     split = 'test' if config.get('test_dataloader') else 'val'
     return next(iter(datasets_of(config, split)), {})
+
+
+def image_pipeline(config: Config) -> list[Mapping[str, Any]]:
+    """The settings of the test pipeline without transforms that load annotations."""
+    steps = eval_dataset(config).get('pipeline') or ()
+    return [step for step in steps if not ANNOTATIONS.match(name_of(step))]
 
 
 def build_unread(settings: Mapping[str, Any]) -> BaseDataset:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from mmeffvit.data.files import files_below, images_below
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import IRREGULAR, SUFFIXES, is_image, is_regular
+from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, is_image, is_regular
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
-VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 
 Input = str | os.PathLike | NDArray  # an array is (H, W, 3), uint8, BGR
 Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name

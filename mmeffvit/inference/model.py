@@ -16,14 +16,13 @@ from mmengine.structures import BaseDataElement
 from torch import nn
 
 from mmeffvit.checkpoints import Checkpoint
-from mmeffvit.config.datasets import eval_dataset
+from mmeffvit.config.datasets import image_pipeline
 from mmeffvit.config.load import DENSE
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
 from mmeffvit.utils.text import check_names
 from mmeffvit.zoo.opener import find_source, open_model
 
-ANNOTATIONS = re.compile(r'Load\w*Annotation')
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
 
@@ -154,8 +153,7 @@ def inference_pipeline(config: Config) -> tuple[Any, Compose]:
     Raises:
         UserError: If the test pipeline does not begin with ``LoadImageFromFile``.
     """
-    pipeline = eval_dataset(config).get('pipeline') or ()
-    steps = [step for step in pipeline if not ANNOTATIONS.search(str(step['type']))]
+    steps = image_pipeline(config)
     if steps and LOADER.search(str(steps[0]['type'])):
         return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])
     raise UserError(

@@ -18,7 +18,7 @@ from mmeffvit.config.build import build_model, own_model_config, silenced
 from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import SUFFIXES
+from mmeffvit.utils.images import SUFFIXES, VIDEOS
 
 from .hub import (
     as_colors,
@@ -40,7 +40,7 @@ EXPORTED = 'an exported file, which `mmeffvit predict`, `quantize`, `web` and `p
 KINDS = {
     **dict.fromkeys(('.onnx', '.xml', '.tflite', '.pte', '.param', '.mlpackage'), EXPORTED),
     **dict.fromkeys(SUFFIXES, 'an image'),
-    **dict.fromkeys(('.mp4', '.avi', '.mov', '.mkv', '.webm'), 'a video'),
+    **dict.fromkeys(VIDEOS, 'a video'),
     **dict.fromkeys(('.zip', '.tar', '.gz'), 'an archive'),
     **dict.fromkeys(('.txt', '.csv', '.log', '.md'), 'a text'),
 }

@@ -21,7 +21,7 @@ from mmeffvit.backbones.base import MIN_SIDE
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import isolated
-from mmeffvit.config.datasets import eval_dataset, name_of, settings_of
+from mmeffvit.config.datasets import image_pipeline, settings_of
 from mmeffvit.config.load import is_config
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.images import read_image
@@ -172,8 +172,7 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
     Raises:
         UserError: If there is no test pipeline, or it has no ``Resize``.
     """
-    steps = eval_dataset(config).get('pipeline') or ()
-    pipeline = [deepcopy(step) for step in steps if 'Annotations' not in name_of(step)]
+    pipeline = deepcopy(image_pipeline(config))
     if not pipeline:
         raise UserError(f'{config.filename} has no test_dataloader.dataset.pipeline for images')
     if size is not None:
