@@ -92,7 +92,6 @@ def fit(
     *,
     prefix: str | None = None,
     new_classes: bool = False,
-    resume: bool = False,
 ) -> tuple[dict[str, Tensor], LoadReport]:
     """The tensors of a checkpoint by the keys of a module, and in its shapes.
 
@@ -101,7 +100,6 @@ def fit(
         checkpoint: The checkpoint.
         prefix: Prefix of the backbone's keys in the file, if it is unusual.
         new_classes: Leave layers for another number of classes as they are.
-        resume: Training continues: auxiliary heads and exact types are needed.
 
     Returns:
         The tensors to load, and a report of all.
@@ -109,7 +107,7 @@ def fit(
     Raises:
         CheckpointError: If a tensor is missing, left over or of another shape or kind.
     """
-    match = _match(module, checkpoint, prefix, new_classes, resume)
+    match = _match(module, checkpoint, prefix, new_classes, resume=False)
     target = module.state_dict()
     left_over = [key for key in match.state if key not in target]
     _require_fit(match, checkpoint, target, _missing(match, target), left_over)
@@ -124,9 +122,16 @@ def load_into(
     new_classes: bool = False,
     resume: bool = False,
 ) -> LoadReport:
-    """Load what :func:`fit` finds, all of it or nothing.
+    """Load the tensors of :func:`fit`, all of them or none.
 
     Modules that convert the keys of earlier versions, as some of mmdet do, still do.
+
+    Args:
+        module: See :func:`fit`.
+        checkpoint: See :func:`fit`.
+        prefix: See :func:`fit`.
+        new_classes: See :func:`fit`.
+        resume: Training continues: auxiliary heads and exact types are needed.
 
     Raises:
         CheckpointError: If it does not fit; the module is unchanged then.

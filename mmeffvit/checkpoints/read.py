@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 
 from .safe_globals import allowed, check_pickle
 
 # where trainers keep the weights, in the order they are looked for; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
 AVERAGED_WEIGHTS = ('ema_state_dict', 'model_ema', 'state_dict_ema')
-LISTED = 8  # names in a message
 LEGACY_PICKLES = 5  # of a file of torch < 1.6, before the numbers
 MAX_VIEW = 2**28  # bytes of a tensor that repeats fewer numbers
 
@@ -190,9 +189,9 @@ def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
     bad = [str(k) for k, value in tensors.items() if _has_values(value) and not _is_finite(value)]
     if bad:
         raise CheckpointError(
-            f'{path} has NaN or infinite values in {counted(len(bad), "tensor")}: '
-            f'{", ".join(bad[:LISTED])}{" ..." * (len(bad) > LISTED)}. Its training has probably '
-            'diverged: use an earlier checkpoint; --allow-non-finite loads it all the same'
+            f'{path} has NaN or infinite values in {counted(len(bad), "tensor")}: {listed(bad)}. '
+            'Its training has probably diverged: use an earlier checkpoint; --allow-non-finite '
+            'loads it all the same'
         )
 
 

@@ -16,7 +16,7 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 
 from .metafile import read_models
 from .opener import find_source
@@ -46,7 +46,7 @@ class Conversion:
         if self.report is not None:
             return f'{self.report.by_tensor()}\n{self.report}'
         parts = sorted({key.rsplit('.', 1)[0] for key in self.dropped})
-        dropped = f': {", ".join(parts[:8])}{" ..." * (len(parts) > 8)}' if parts else ''
+        dropped = f': {listed(parts)}' if parts else ''
         parameters = sum(value.numel() for value in self.tensors.values())
         return (
             f'{self.source}\n'
@@ -93,7 +93,7 @@ def convert(
         raise CheckpointError(
             f'{source} fits no variant. Nearest is {found.family} {found.arch!r}, with {count} '
             'keys missing, left over or of another shape: '
-            f'{", ".join(found.misfits[:8])}{" ..." * (count > 8)}'
+            f'{listed(found.misfits)}'
         )
     with torch.device('meta'):
         backbone = families()[found.family](found.arch)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mmeffvit.checkpoints.sources import Release
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
 
 from .metafile import Model, list_models, read_models
 
@@ -24,8 +25,8 @@ def weights_of(config: str | Path) -> str:
         is_ours = Path(config).resolve() == model.config.resolve()
     if not is_ours or model.weights is None:
         task = model.tasks[0] if is_ours else None
-        names = ', '.join(list_models(task=task, pretrained=True)[:6]) if task else ''
-        hint = f'; models that have: {names} ...' if names else ''
+        names = listed(list_models(task=task, pretrained=True), 6) if task else ''
+        hint = f'; models that have: {names}' if names else ''
         raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
     return model.weights
 

@@ -14,6 +14,7 @@ from mmeffvit.data.faults import Fault, Report
 from mmeffvit.data.files import Sample, make_lookup
 from mmeffvit.utils.images import Unreadable, read_labels, read_size
 from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.text import listed
 
 from .detection import check_loading
 
@@ -172,17 +173,13 @@ def add_up(
         labels = {value: mapping.label_of(value) for value in item.pixels}
         wrong = [value for value, label in labels.items() if label is None]
         if wrong:
-            report.add(faults.MAP_VALUE, f'{item.pair.labels} has {shortened(wrong)}')
+            report.add(faults.MAP_VALUE, f'{item.pair.labels} has {listed(wrong, 6)}')
         for label in {label for label in labels.values() if label is not None}:
             images[label] += 1
         for value, count in item.pixels.items():
             if labels[value] is not None:
                 pixels[labels[value]] += count
     return images, pixels
-
-
-def shortened(values: Sequence[int], limit: int = 6) -> str:
-    return ', '.join(map(str, values[:limit])) + (' ...' if len(values) > limit else '')
 
 
 def fill_table(

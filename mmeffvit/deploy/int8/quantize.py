@@ -22,7 +22,7 @@ from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 
 from .litert import LiteRTQuantizer
 from .onnxruntime import OnnxQuantizer
@@ -74,7 +74,7 @@ class Trial:
     def __str__(self) -> str:
         excluded = self.attempt.excluded
         kept = (
-            f', {counted(len(excluded), "layer")} in float ({_shorten(excluded)})'
+            f', {counted(len(excluded), "layer")} in float ({listed(excluded, 4)})'
             if excluded
             else ''
         )
@@ -339,10 +339,6 @@ def note_of(
 
 def _number(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None  # JSON has no NaN
-
-
-def _shorten(names: Sequence[str]) -> str:
-    return ', '.join(names[:4]) + (', ...' if len(names) > 4 else '')
 
 
 def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:

@@ -27,7 +27,6 @@ def to_coreml(
     example: Tensor,
     out: str | os.PathLike,
     *,
-    output_names: Sequence[str] | None = None,
     metadata: Mapping[str, str] | None = None,
     half: bool = False,
 ) -> None:
@@ -41,7 +40,6 @@ def to_coreml(
             :func:`mmeffvit.deploy.graphs.raw.for_vision` returns.
         example: Images (1, 3, H, W) of the size of the program.
         out: Path that ends in ``.mlpackage``, a folder.
-        output_names: Names of the outputs, by default the graph's ``output_names``.
         metadata: Metadata stored in the package.
         half: Compute in float16, as Apple's Neural Engine does.
 
@@ -50,7 +48,7 @@ def to_coreml(
             outputs of the package differ from the graph.
     """
     tools = require('coremltools', 'Writing .mlpackage')
-    names = tuple(output_names or graph.output_names)
+    names = tuple(graph.output_names)
     program = export_fixed(graph, example, 'Core ML')
     lower_rank(program)
     image = isinstance(graph, RawGraph)
