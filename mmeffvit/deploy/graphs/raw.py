@@ -4,6 +4,8 @@ Phones run convolutions on a GPU or an accelerator, which have no NMS, no sortin
 application does these steps on the CPU.
 """
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -149,35 +151,24 @@ def whole(graph: Graph, size: tuple[int, int] | None) -> Graph:
     return graph
 
 
-def without_selection(graph: Graph, size: tuple[int, int]) -> Graph | RawGraph:
+def without_selection(
+    graph: Graph,
+    size: tuple[int, int],
+    *,
+    boxes: type[RawBoxes] = RawBoxes,
+    labels: type[RawGraph] = RawLogits,
+) -> Graph | RawGraph:
     """The graph without NMS and without argmax; backbones are returned unchanged.
 
     Args:
         graph: An export graph.
         size: H and W of the images.
+        boxes: The graph of a dense detector.
+        labels: The graph of a segmentor.
 
     Raises:
         UserError: If it selects objects inside the network.
     """
-    return _by_task(graph, size, RawBoxes, RawLogits)
-
-
-def for_vision(graph: Graph, size: tuple[int, int]) -> Graph | RawGraph:
-    """The graph for Apple's Vision framework: without NMS, and for one image.
-
-    Args:
-        graph: An export graph.
-        size: H and W of the images.
-
-    Raises:
-        UserError: If it selects objects inside the network.
-    """
-    return _by_task(graph, size, VisionBoxes, VisionLabelMap)
-
-
-def _by_task(
-    graph: Graph, size: tuple[int, int], boxes: type[RawBoxes], labels: type[RawGraph]
-) -> Graph | RawGraph:
     if isinstance(graph, DenseGraph):
         return boxes(graph, size).eval()
     if isinstance(graph, SegmentorGraph):
@@ -185,3 +176,7 @@ def _by_task(
     if 'boxes' in graph.output_names:
         raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
     return graph
+
+
+# for Apple's Vision framework: without NMS, and for one image
+for_vision = partial(without_selection, boxes=VisionBoxes, labels=VisionLabelMap)
