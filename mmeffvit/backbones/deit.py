@@ -44,7 +44,7 @@ class DeiTArch:
 
     def __post_init__(self) -> None:
         if len(self.depths) != 4 or min(self.depths) < 1:
-            raise ValueError(f'a DeiT has 4 depths, which start at 1; got {self}')
+            raise ValueError(f'a DeiT has 4 depths of at least 1; got {self}')
         if min(self.channels, self.heads) < 1 or self.channels % self.heads:
             raise ValueError(f'channels are positive and divisible by the heads; got {self}')
 
@@ -361,7 +361,7 @@ class DeiT(Backbone):
         check_output(class_tokens, output)
         height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
         if min(height, width) < 1:
-            raise ValueError(f'resolution is {(height, width)}; both sides start at 1')
+            raise ValueError(f'resolution is {(height, width)}; both sides must be at least 1')
         grid = (-(-height // STRIDE), -(-width // STRIDE))
         build = partial(make_attention, sizes, attention, given, class_tokens)
         super().__init__(

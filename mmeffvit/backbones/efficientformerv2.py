@@ -56,10 +56,10 @@ class EfficientFormerV2Arch:
         if lengths != [4, 4, 2, 2]:
             raise ValueError(f'an EfficientFormerV2 has 4 stages, 2 with attention; got {self}')
         if min(self.channels) < 2 or min(self.depths) < 1:
-            raise ValueError(f'channels start at 2 and depths at 1; got {self}')
+            raise ValueError(f'channels must be at least 2 and depths at least 1; got {self}')
         pairs = zip(self.attended, self.depths[2:], strict=True)
         if any(not 0 <= attended <= depth for attended, depth in pairs):
-            raise ValueError(f'attended lies between 0 and the depth of its stage; got {self}')
+            raise ValueError(f'attended must be between 0 and the depth of its stage; got {self}')
 
 
 # Sizes of the released models
@@ -92,7 +92,7 @@ class AttentionChoice:
                 f'downsampling is {self.downsampling!r}; choose one of {DOWNSAMPLINGS}'
             )
         if min(self.resolution) < 1:
-            raise ValueError(f'resolution is {self.resolution}; both sides start at 1')
+            raise ValueError(f'resolution is {self.resolution}; both sides must be at least 1')
         changed = {k: v for k, v in self.mobile_attention.items() if v != MOBILE_ATTENTION[k]}
         if changed and self.blocks == self.downsampling == 'local_global':
             given = ', '.join(f'{name} is {value!r}' for name, value in changed.items())

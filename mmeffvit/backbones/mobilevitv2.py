@@ -72,7 +72,7 @@ class MobileViTv2Arch:
             raise ValueError(f'a MobileViTv2 has 5 stages, the last 3 with attention; got {self}')
         widths = (self.stem_channels, *self.channels, *self.attention_channels)
         if min(*widths, *self.attention_depths) < 1:
-            raise ValueError(f'channels and depths start at 1; got {self}')
+            raise ValueError(f'channels and depths must be at least 1; got {self}')
 
     @classmethod
     def of_width(cls, width: float) -> 'MobileViTv2Arch':

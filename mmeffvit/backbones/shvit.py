@@ -50,7 +50,7 @@ class SHViTArch:
             raise ValueError(f'depths start at 1 and channels[0] is divisible by 8; got {self}')
         pairs = zip(self.attended, self.channels, strict=True)
         if any(not 0 <= attended <= channels for attended, channels in pairs):
-            raise ValueError(f'attended lies between 0 and channels; got {self}')
+            raise ValueError(f'attended must be between 0 and channels; got {self}')
 
 
 # Sizes of the released models (arXiv:2401.16456)
@@ -282,7 +282,7 @@ class SHViT(Backbone):
         if num_heads > 1 and attention in ('bottleneck', 'none'):
             raise ValueError(f'num_heads is {num_heads}: attention={attention!r} has no heads')
         if num_heads < 1:
-            raise ValueError(f'num_heads is {num_heads}; it starts at 1')
+            raise ValueError(f'num_heads is {num_heads}; it must be at least 1')
         if partial_ratio is not None:
             if attention in ('multi_head', 'none'):
                 raise ValueError(

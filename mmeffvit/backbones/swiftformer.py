@@ -58,7 +58,7 @@ class SwiftFormerArch:
         if len(self.channels) != 4 or len(self.depths) != 4:
             raise ValueError(f'a SwiftFormer has 4 stages; got {self}')
         if min(self.channels) < 2 or min(self.depths) < 1:
-            raise ValueError(f'channels start at 2 and depths at 1; got {self}')
+            raise ValueError(f'channels must be at least 2 and depths at least 1; got {self}')
 
 
 # Sizes of the released models

@@ -239,7 +239,7 @@ def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
     )
     if is_alone or (checkpoint.head is CLASSIFIER and not has_classifier):
         raise CheckpointError(
-            f'{checkpoint} holds a backbone alone: the neck and the heads of the model are '
+            f'{checkpoint} holds only a backbone: the neck and the heads of the model are '
             'missing. Train them, with the file as model.backbone.init_cfg.checkpoint'
         )
 

@@ -173,8 +173,8 @@ def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
     for key, value in tensors.items():
         if _has_values(value) and value.nbytes > max(value.untyped_storage().nbytes(), MAX_VIEW):
             raise CheckpointError(
-                f'{path} is rejected: {key!s:.80} would take {value.nbytes:,} bytes of memory, and '
-                'the file has not as many'
+                f'{path} is rejected: {key!s:.80} would take {value.nbytes:,} bytes of memory, '
+                'more than the file has'
             )
 
 
@@ -191,7 +191,7 @@ def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
         raise CheckpointError(
             f'{path} has NaN or infinite values in {counted(len(bad), "tensor")}: {listed(bad)}. '
             'Its training has probably diverged: use an earlier checkpoint; --allow-non-finite '
-            'loads it all the same'
+            'loads it anyway'
         )
 
 

@@ -79,7 +79,7 @@ def check_size(shape: Any, dtype: Any, content: Any) -> None:
     is_plain = isinstance(dtype, Dtype) and isinstance(content, bytes | bytearray)
     sides = shape if isinstance(shape, tuple) else ()
     if not is_plain or any(type(side) is not int or side < 0 for side in sides):
-        raise pickle.UnpicklingError('it holds an array of something else than numbers')
+        raise pickle.UnpicklingError('it holds an array of other objects than numbers')
     if math.prod(sides) * dtype.value.itemsize != len(content):
         raise pickle.UnpicklingError(f'it holds an array of {shape!s:.80} in {len(content)} bytes')
 
@@ -241,5 +241,5 @@ def read_pickle(path: str | Path) -> Any:
     except Exception as error:  # hostile bytes can raise anything
         cause = reason(error).removeprefix('UnpicklingError: ')
         raise UserError(
-            f'{path} is rejected: {cause}; write it by `mmeffvit test --out`'
+            f'{path} is rejected: {cause}; write it with `mmeffvit test --out`'
         ) from error

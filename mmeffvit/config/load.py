@@ -225,8 +225,8 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
         )
     if scope not in scopes:
         raise UserError(
-            f'{config.filename} is of a classifier (default_scope = {scope!r}), which this does '
-            'not take: train, test, check, complexity and get_model do'
+            f'{config.filename} is for a classifier (default_scope = {scope!r}), which only '
+            'train, test, check, complexity and get_model support'
         )
     require('mmcv.ops')
     require(scope)

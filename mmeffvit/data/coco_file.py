@@ -318,7 +318,7 @@ def run_lengths(counts: Any) -> list[int]:
     if isinstance(counts, list) and set(map(type, counts)) <= {int}:
         return counts
     if not isinstance(counts, str) or not counts or not counts.isascii():
-        raise ValueError(f'no run lengths: {counts!r:.40}')
+        raise ValueError(f'not run lengths: {counts!r:.40}')
     digits = np.frombuffer(counts.encode(), np.uint8).astype(np.int64) - ord('0')
     ends = np.flatnonzero(digits & 32 == 0)
     if digits.min() < 0 or digits.max() > 63 or digits[-1] & 32:

@@ -82,14 +82,16 @@ def row_of_csv(row: dict[str, str]) -> Iterator[tuple[str, int | tuple[int, ...]
 def as_color(texts: list[str]) -> tuple[int, ...]:
     color = tuple(int(text) for text in texts)
     if len(color) != 3 or not all(0 <= value <= 255 for value in color):
-        raise ValueError(f'no color: {",".join(texts)}')
+        raise ValueError(f'not a color: {",".join(texts)}')
     return color
 
 
 def number_classes(rows: list, path: Path) -> tuple[list[str], dict]:
     names = [name for name, _ in rows if name.lower() not in VOID]
     if len(names) > MAX_CLASSES or len(set(names)) < len(names):
-        raise UserError(f'{path} has {len(names)} classes; up to {MAX_CLASSES} may be, each once')
+        raise UserError(
+            f'{path} has {len(names)} classes; give up to {MAX_CLASSES}, without duplicates'
+        )
     numbers = {name: number for number, name in enumerate(names)}
     return names, {value: numbers.get(name, IGNORED) for name, value in rows}
 

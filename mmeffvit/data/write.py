@@ -119,7 +119,7 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
             'such as --model rtmdet_swiftformer_xs'
         )
     if len(classes_of_maps(data)) > MAX_CLASSES:
-        raise UserError(f'{data.root} has {len(data.classes)} classes; {MAX_CLASSES} can be')
+        raise UserError(f'{data.root} has {len(data.classes)} classes; give up to {MAX_CLASSES}')
     written = {}
     for split, pictures in data.splits.items():
         images = common_folder(pictures)

@@ -138,9 +138,9 @@ def check_sizes(options: ToolOptions) -> None:
         UserError: If a size, the opset or the image is invalid.
     """
     if options.shape is not None and min(options.shape) < 32:
-        raise UserError(f'--shape is {options.shape}; sides start at 32 pixels')
+        raise UserError(f'--shape is {options.shape}; sides must be at least 32 pixels')
     if options.batch is not None and options.batch < 1:
-        raise UserError(f'--batch is {options.batch}; it starts at 1')
+        raise UserError(f'--batch is {options.batch}; it must be at least 1')
     if not 18 <= options.opset <= 23:
         raise UserError(f'--opset is {options.opset}; choose 18 to 23')
     if options.image is not None and not options.image.is_file():

@@ -177,7 +177,7 @@ class SingleHeadLayers:
             choices = ', '.join(map(repr, ATTENTIONS))
             raise ValueError(f'attention is {self.attention!r}; choose one of {choices}')
         if self.ffn_channels is not None and self.ffn_channels < 1:
-            raise ValueError(f'ffn_channels is {self.ffn_channels}; it starts at 1')
+            raise ValueError(f'ffn_channels is {self.ffn_channels}; it must be at least 1')
 
     def apply(self, layer: nn.Module, attribute: str) -> None:
         """Replace the attention of a layer, and its feed-forward if ``ffn_channels`` is set."""

@@ -157,6 +157,6 @@ def inference_pipeline(config: Config) -> tuple[Any, Compose]:
     if steps and LOADER.search(str(steps[0]['type'])):
         return TRANSFORMS.build(steps[0]), Compose([TRANSFORMS.build(s) for s in steps[1:]])
     raise UserError(
-        f'the test pipeline of {config.filename} does not begin with LoadImageFromFile, so images '
-        'cannot be given to it'
+        f'the test pipeline of {config.filename} does not begin with LoadImageFromFile, so it '
+        'cannot read images'
     )

@@ -67,7 +67,7 @@ class PruneOptions:
         if self.method not in METHODS:
             raise UserError(f'--method is {self.method!r}; choose one of {", ".join(METHODS)}')
         if self.max_images is not None and self.max_images < 1:
-            raise UserError(f'--max-images is {self.max_images}; it starts at 1')
+            raise UserError(f'--max-images is {self.max_images}; it must be at least 1')
         if not 0 <= self.seed < 2**63:
             raise UserError(f'--seed is {self.seed}; choose one from 0 to 2**63 - 1')
 

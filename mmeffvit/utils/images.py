@@ -125,7 +125,7 @@ def read_labels(path: Path) -> NDArray:
     """
     with _decoded(path) as image:
         if image.mode == 'F':
-            raise Unreadable(f'{path} (its values are no integers)')
+            raise Unreadable(f'{path} (its values are not integers)')
         return np.asarray(image)
 
 

@@ -91,9 +91,8 @@ def convert(
     if found.misfits:
         count = len(found.misfits)
         raise CheckpointError(
-            f'{source} fits no variant. Nearest is {found.family} {found.arch!r}, with {count} '
-            'keys missing, left over or of another shape: '
-            f'{listed(found.misfits)}'
+            f'{source} matches no variant. The nearest is {found.family} {found.arch!r}, with '
+            f'{count} keys missing, left over or of another shape: {listed(found.misfits)}'
         )
     with torch.device('meta'):
         backbone = families()[found.family](found.arch)
@@ -161,7 +160,9 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
     """
     module = build_backbone(parse_backbone(backbone))
     if not isinstance(module, Backbone):
-        raise UserError(f'{backbone!r} is not of this package; choose from {", ".join(families())}')
+        raise UserError(
+            f'{backbone!r} is not a mmeffvit backbone; choose from {", ".join(families())}'
+        )
     report = load_into(module, open_checkpoint(source), prefix=prefix)
     state = module.state_dict()
     return Conversion(

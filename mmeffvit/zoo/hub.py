@@ -183,12 +183,12 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
     if isinstance(model, Backbone):
         recipe = getattr(model, 'recipe', None)
         if recipe is None:
-            raise UserError('a backbone is saved with its arguments: build it by get_model(NAME)')
+            raise UserError('a backbone is saved with its arguments: build it with get_model(NAME)')
         return {KIND: dict(**recipe, version=__version__)}
     config = getattr(model, 'cfg', None)
     if not isinstance(config, Config):
         raise UserError(
-            f'{type(model).__name__} carries no config: build it by get_model(NAME), or set its '
+            f'{type(model).__name__} has no config: build it with get_model(NAME), or set its '
             '`cfg` to the Config it was built from'
         )
     name, options = nearest_config(config)
@@ -279,7 +279,7 @@ def config_of_saved(
     """
     path = find_model(content['name']).config
     if path is None:
-        raise UserError(f'{name} is a backbone, {content["name"]}: load it by get_model')
+        raise UserError(f'{name} is a backbone, {content["name"]}: load it with get_model')
     numbers = content.get('cfg_options') or {}
     check_numbers(name, numbers, dict(values_in(load_config(path).model, 'model')))
     config = open_config(path, {**numbers, **(options or {})}, scopes)

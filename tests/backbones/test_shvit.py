@@ -115,7 +115,7 @@ def test_multi_head_attention_is_that_of_vit_on_all_channels():
         (dict(attention='none', partial_ratio=0.5), "attention='none' does not use it"),
         (dict(partial_ratio=0), 'partial_ratio is 0; choose a number above 0 and at most 1'),
         (dict(partial_ratio=1.5), 'partial_ratio is 1.5'),
-        (dict(num_heads=0), 'num_heads is 0; it starts at 1'),
+        (dict(num_heads=0), 'num_heads is 0; it must be at least 1'),
         (dict(num_heads=5), '48 channels are not divisible into 5 heads'),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_converted_classifier_is_a_model_and_a_backbone(timm, tmp_path):
 def test_a_classifier_in_place_of_a_detector_is_a_backbone_alone(timm, tmp_path):
     path = tmp_path / 'shvit_s1.pth'
     torch.save(timm.create_model('shvit_s1').state_dict(), path)
-    with pytest.raises(CheckpointError, match='holds a backbone alone: the neck and the heads'):
+    with pytest.raises(CheckpointError, match='holds only a backbone: the neck and the heads'):
         load_into(build_empty('retinanet_shvit_s4'), open_checkpoint(path))
 
 

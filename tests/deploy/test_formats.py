@@ -151,7 +151,7 @@ def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
     [
         ('model.txt', {}, "'.txt'"),
         ('model.onnx', dict(shape=(16, 64)), '32 pixels'),
-        ('model.onnx', dict(batch=0), 'starts at 1'),
+        ('model.onnx', dict(batch=0), 'must be at least 1'),
         ('model.onnx', dict(opset=9), '18 to 23'),
         ('model.onnx', dict(image=Path('nowhere.jpg')), 'does not exist'),
         ('model.onnx', dict(half=True), 'float32 only'),

@@ -123,7 +123,7 @@ def test_few_images_are_judged_by_their_own_objects(shapes, tmp_path):
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (('--max-images', 0), '--max-images is 0; it starts at 1'),
+        (('--max-images', 0), '--max-images is 0; it must be at least 1'),
         (('--layers', 'nothing'), "--layers: no layer matches 'nothing'; choose from backbone"),
     ],
 )

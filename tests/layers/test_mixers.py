@@ -370,9 +370,9 @@ def test_one_graph_of_eva_serves_maps_that_its_tiles_divide_or_not():
             "kernel is 'cosine_sigmoid': attention='flow'",
         ),
         (dict(type='eva', side=3), {}, "side is 3: attention='eva' takes head_channels, window, c"),
-        (dict(type='eva', window=0), {}, 'window is 0 and chunks is 7; both start at 1'),
-        (dict(type='squeeze_excite', reduction=0), {}, 'reduction is 0; it starts at 1'),
-        ('token_softmax', dict(head_channels=0), 'head_channels is 0; it starts at 1'),
+        (dict(type='eva', window=0), {}, 'window is 0 and chunks is 7; both must be at least 1'),
+        (dict(type='squeeze_excite', reduction=0), {}, 'reduction is 0; it must be at least 1'),
+        ('token_softmax', dict(head_channels=0), 'head_channels is 0; it must be at least 1'),
         (dict(type='gated', unit='map'), {}, r"unit is 'map'; choose one of \('channel', 'head'\)"),
     ],
 )

@@ -199,10 +199,10 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
     [
         (dict(kernel='relu'), r"'relu'; choose one of \('sigmoid', 'cosine_sigmoid'\)"),
         (dict(normalizer='row'), r"'row'; choose one of \('token', 'head'\)"),
-        (dict(head_channels=0), '0; it starts at 1'),
+        (dict(head_channels=0), '0; it must be at least 1'),
         (dict(preset='file'), r"preset is 'file'; choose one of \('default', 'code', 'paper'\)"),
         (dict(softmax_over='channels'), r"'channels'; choose one of \('tokens', 'heads'\)"),
-        (dict(epsilon=-1), 'epsilon is -1; it starts at 0'),
+        (dict(epsilon=-1), 'epsilon is -1; it must be at least 0'),
     ],
 )
 def test_bad_arguments_are_named(options, named):

@@ -322,7 +322,7 @@ def test_half_precision_stays_finite(name, dtype):
         (lambda: TransposeAttention(8, softmax_over='rows'), r"'rows'; choose one of \('keys', 'q"),
         (lambda: SampledSelfAttention(8, pixels=5), 'pixels is 5; choose 1 to 4'),
         (lambda: SampledSelfAttention(8, patches=0), 'patches is 0; choose a ratio above 0'),
-        (lambda: LatentSelfAttention(8, 0), 'num_latents is 0; it starts at 1'),
+        (lambda: LatentSelfAttention(8, 0), 'num_latents is 0; it must be at least 1'),
         (lambda: LinformerAttention(8, projected=0), r'projected is 0 and grid is \(16, 16\)'),
     ],
 )

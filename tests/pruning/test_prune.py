@@ -78,7 +78,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
         (('--keep', 0), '--keep is 0.0'),
         (('--keep-neurons', 0), '--keep-neurons is 0.0; choose a ratio above 0 and at most 1'),
         (('--method', 'best'), "invalid choice: 'best'"),
-        (('--max-images', 0), '--max-images is 0; it starts at 1'),
+        (('--max-images', 0), '--max-images is 0; it must be at least 1'),
         (('--seed', -1), '--seed is -1'),
         (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
         (

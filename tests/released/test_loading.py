@@ -94,7 +94,7 @@ def test_missing_unexpected_or_mismatched_tensors_are_rejected(change, complaint
 def test_a_backbone_in_place_of_a_model_is_named(file, kept):
     with torch.device('meta'):
         state = {key: value for key, value in file().state_dict().items() if re.match(kept, key)}
-    message = r'^x\.pt holds a backbone alone: the neck and the heads of the model are missing'
+    message = r'^x\.pt holds only a backbone: the neck and the heads of the model are missing'
     with pytest.raises(CheckpointError, match=message):
         fit(build_empty(NARROW), files.checkpoint_of(state))
 

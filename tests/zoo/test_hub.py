@@ -165,7 +165,7 @@ def test_a_segmentor_with_classes_of_its_own_predicts_them(tmp_path):
     ('name', 'message'),
     [
         ('empty', "folder 'empty' holds no saved model and no run"),
-        ('backbone', 'backbone is a backbone, shvit_s1: load it by get_model'),
+        ('backbone', 'backbone is a backbone, shvit_s1: load it with get_model'),
     ],
 )
 def test_folders_of_no_model_for_the_predictor_are_named(name, message, tmp_path, monkeypatch):
@@ -266,7 +266,7 @@ def test_a_folder_that_asks_for_more_than_names_and_numbers_is_rejected(
 def test_what_cannot_be_saved_is_named(detector, tmp_path, monkeypatch):
     some = {name: own_configs()[name] for name in ('pspnet_mobilevitv2_050_voc12', SSD)}
     monkeypatch.setattr(hub, 'own_configs', lambda: some)  # reading all takes a quarter minute
-    with pytest.raises(UserError, match='carries no config'):
+    with pytest.raises(UserError, match='has no config'):
         mmeffvit.save_pretrained(nn.Linear(1, 1), tmp_path / 'x')
     model = mmeffvit.get_model(SSD)
     model.cfg.model.bbox_head.type = 'SSDHead'

@@ -60,7 +60,7 @@ class FloorToMultiple(BaseTransform):
     def __init__(self, divisor: int = 32) -> None:
         super().__init__()
         if divisor < 1:
-            raise ValueError(f'divisor is {divisor}; it starts at 1')
+            raise ValueError(f'divisor is {divisor}; it must be at least 1')
         self.divisor = divisor
 
     def transform(self, results: dict) -> dict:

@@ -60,7 +60,9 @@ class ProfileOptions:
         if unknown or not self.formats:
             raise UserError(f'--formats is {" ".join(unknown)}; choose from {" ".join(RUNTIMES)}')
         if not self.threads or min(self.threads) < 1:
-            raise UserError(f'--threads is {" ".join(map(str, self.threads))}; it starts at 1')
+            raise UserError(
+                f'--threads is {" ".join(map(str, self.threads))}; it must be at least 1'
+            )
         if self.clock not in CLOCKS:
             raise UserError(f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}')
         if self.clock == 'processor' and set(self.threads) != {1}:

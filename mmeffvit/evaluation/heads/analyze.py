@@ -151,7 +151,7 @@ def analyze_heads(
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     if max_images is not None and max_images < 1:
-        raise UserError(f'--max-images is {max_images}; it starts at 1')
+        raise UserError(f'--max-images is {max_images}; it must be at least 1')
     options = RunOptions(work_dir=out, cfg_options=cfg_options or {})
     runner, config = open_test(config_path, checkpoint, options, max_images=max_images)
     model = unwrap(runner.model)

@@ -80,7 +80,7 @@ class ControlVariateAttention(HeadMixer):
     def __init__(self, head_channels: int = 4, *, window: int = 7, chunks: int = 7) -> None:
         super().__init__(head_channels)
         if min(window, chunks) < 1:
-            raise ValueError(f'window is {window} and chunks is {chunks}; both start at 1')
+            raise ValueError(f'window is {window} and chunks is {chunks}; both must be at least 1')
         self.window = window
         self.chunks = chunks
         self.query_summary, self.key_summary = (

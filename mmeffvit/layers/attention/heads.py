@@ -35,7 +35,7 @@ def check_head_channels(head_channels: int) -> int:
         ValueError: If it is not positive.
     """
     if head_channels < 1:
-        raise ValueError(f'head_channels is {head_channels}; it starts at 1')
+        raise ValueError(f'head_channels is {head_channels}; it must be at least 1')
     return head_channels
 
 

@@ -29,7 +29,7 @@ class LatentSelfAttention(nn.Module):
     def __init__(self, channels: int, num_latents: int = 1, *, patch_size: int = 2) -> None:
         super().__init__()
         if num_latents < 1:
-            raise ValueError(f'num_latents is {num_latents}; it starts at 1')
+            raise ValueError(f'num_latents is {num_latents}; it must be at least 1')
         self.sizes = (num_latents, channels, channels)
         self.patch_size = patch_size
         self.qkv = nn.Conv2d(channels, sum(self.sizes), 1)

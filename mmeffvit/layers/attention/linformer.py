@@ -49,7 +49,7 @@ class LinformerAttention(SelfAttention):
     ) -> None:
         super().__init__(channels, num_heads, patch_size=patch_size)
         if min(projected, *grid) < 1:
-            raise ValueError(f'projected is {projected} and grid is {grid}; all start at 1')
+            raise ValueError(f'projected is {projected} and grid is {grid}; all must be at least 1')
         self.key_projection, self.value_projection = (
             nn.Parameter(torch.randn(projected, *grid) / math.sqrt(math.prod(grid)))
             for _ in range(2)

@@ -36,7 +36,7 @@ class Form:
             if getattr(self, name) not in known:
                 raise ValueError(f'{name} is {getattr(self, name)!r}; choose one of {known}')
         if self.epsilon < 0:
-            raise ValueError(f'epsilon is {self.epsilon}; it starts at 0')
+            raise ValueError(f'epsilon is {self.epsilon}; it must be at least 0')
 
 
 # fmt: off

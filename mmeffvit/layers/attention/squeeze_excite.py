@@ -58,7 +58,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
     ) -> None:
         super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
         if reduction < 1:
-            raise ValueError(f'reduction is {reduction}; it starts at 1')
+            raise ValueError(f'reduction is {reduction}; it must be at least 1')
         by_channel = check_unit(unit) == 'channel'
         units = value_channels or channels if by_channel else channels // head_channels
         hidden = max(units // reduction, 1)

@@ -238,7 +238,7 @@ def test_a_quantized_file_is_measured_as_it_is(profiled, tmp_path):
         (['none.mlpackage'], 'runs on macOS only'),
         (['none.onnx', 'epoch_12.pth'], 'there is no checkpoint'),
         (['ANY', '--threads', '1'], 'give --shape HEIGHT WIDTH'),
-        (['FILE', '--threads', '0'], '--threads is 0; it starts at 1'),
+        (['FILE', '--threads', '0'], '--threads is 0; it must be at least 1'),
         (['FILE', '--threads', '1', '2', '--clock', 'processor'], 'give --threads 1'),
         (['FILE', '--seconds', '0'], '--seconds is 0'),
         (['FILE', '--images', 'nowhere'], "--images 'nowhere' is not a folder"),
@@ -299,5 +299,5 @@ def test_threads_are_powers_of_two_up_to_all_cores():
 
 
 def test_sizes_are_checked(onnx_file, tmp_path):
-    with pytest.raises(UserError, match='sides start at 32 pixels'):
+    with pytest.raises(UserError, match='sides must be at least 32 pixels'):
         profile_file(onnx_file, tmp_path, ToolOptions(shape=(8, 8)), FAST)

@@ -134,7 +134,7 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
     [
         ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 is outside of .*odd.png.* below 91'),
         ('SHViT:s1', dict(layers=['stages.0']), r"no layer matches 'stages.0'; choose from"),
-        ('SHViT:s1', dict(size=(31, 64)), '--size is 31 64; both start at 32'),
+        ('SHViT:s1', dict(size=(31, 64)), '--size is 31 64; both must be at least 32'),
         (
             'SHViT:s1',
             dict(images=['gone.png']),
