@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 SELECTION := $(addprefix tests/,layers operators backbones necks detection segmentation checkpoints engine cli/test_demo.py)
 
-.PHONY: help demo test variants selection hostile learn bench docs lint types release environment full clean
+.PHONY: help demo test variants selection hostile gpu learn bench docs lint types release environment full clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ selection: full  ## run the tests that do not depend on exporters: for other ver
 
 hostile: full  ## try thousands of hostile inputs and faults, and count the outcomes
 	$(RUN) -m tests.hostile
+
+gpu: full  ## run the tests that need a GPU, and print a table; without one it says so
+	$(RUN) -m tests.gpu
 
 learn: full  ## overfit a few images with every head, and print the metrics
 	$(RUN) -m tests.learning

@@ -45,7 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out variants, and run the longest tests first: a process would be idle at the end."""
+    """Leave out variants and tests without their GPU, and run the longest tests first.
+
+    A process would be idle at the end.
+    """
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker('gpu'):
+                item.add_marker(pytest.mark.skip(f'torch {torch.__version__} finds no GPU'))
     if not config.getoption('--all-variants'):
         left_out = [item for item in items if item.get_closest_marker('variant')]
         config.hook.pytest_deselected(items=left_out)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import torch
 from mmengine.device import get_device
 
 from mmeffvit.config.load import load_config, resolve_work_dir
@@ -50,11 +51,10 @@ def train_in_processes(
         environment: Variables for the processes.
 
     Raises:
-        UserError: If one of them failed; it has printed its message.
+        UserError: If there are fewer GPUs, or one of them failed; it has printed its message.
         Interrupted: After Ctrl-C or SIGTERM, when all have ended.
     """
-    if count < 1:
-        raise UserError(f'--processes is {count}; give 1 or more')
+    check_count(count, environment or {})
     script = [str(resource_dir('tools') / 'train.py'), config, '--launcher', 'pytorch', *flags]
     if options.work_dir is not None:
         script += ['--work-dir', str(options.work_dir)]
@@ -81,6 +81,23 @@ def train_in_processes(
             raise interrupted(number, config, options) from None
     if code:
         raise UserError('training failed; see its output above')
+
+
+def check_count(count: int, environment: Mapping[str, str]) -> None:
+    """Check the number of processes: two cannot share a GPU.
+
+    Raises:
+        UserError: If it is below 1, or above the number of GPUs that the processes see.
+    """
+    if count < 1:
+        raise UserError(f'--processes is {count}; give 1 or more')
+    sees_gpus = environment.get('CUDA_VISIBLE_DEVICES') != '' and torch.cuda.is_available()
+    if sees_gpus and count > (gpus := torch.cuda.device_count()):
+        there = 'there is 1 GPU' if gpus == 1 else f'there are {gpus} GPUs'
+        raise UserError(
+            f'--processes is {count}, but {there}: give at most {gpus}, or set '
+            'CUDA_VISIBLE_DEVICES= to train on the CPU'
+        )
 
 
 def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from mmeffvit.cli.arguments import add_cfg_options
 from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.processes import to_texts, train_in_processes
+from mmeffvit.engine.processes import check_count, to_texts, train_in_processes
 from mmeffvit.errors import UserError
 from tests.data.sets import write_yolo
 
@@ -46,6 +47,15 @@ def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capf
     assert 'Traceback' not in said
     with pytest.raises(UserError, match='--processes is 0; give 1 or more'):
         train_in_processes(0, 'nothing.py', RunOptions())
+
+
+def test_more_processes_than_gpus_are_rejected_unless_gpus_are_hidden(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
+    with pytest.raises(UserError, match='--processes is 2, but there is 1 GPU: give at most 1'):
+        check_count(2, {})
+    check_count(1, {})
+    check_count(2, {'CUDA_VISIBLE_DEVICES': ''})
 
 
 def running() -> Iterator[str]:

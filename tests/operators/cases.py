@@ -69,7 +69,7 @@ def run_nms(offset: int = 0, **options: float) -> list[Tensor]:
 
 def run_batched_nms(**config: object) -> list[Tensor]:
     boxes, scores = boxes_and_scores()
-    classes = torch.arange(len(boxes)) % 3
+    classes = torch.arange(len(boxes), device=boxes.device) % 3
     return list(batched_nms(boxes, scores, classes, dict(iou_threshold=0.4, **config)))
 
 
@@ -121,9 +121,9 @@ def run_modulated_conv(bias: bool = True, groups: int = 1, deform_groups: int = 
 
 def run_deform_attention() -> list[Tensor]:
     """Sample two levels, also outside of them; without a GPU mmcv has no compiled form."""
-    shapes = torch.tensor([[4, 5], [2, 3]])
-    begin = torch.tensor([0, 20])
     value = wave(2, 26, 2, 3)
+    shapes = torch.tensor([[4, 5], [2, 3]], device=value.device)
+    begin = torch.tensor([0, 20], device=value.device)
     location = 0.5 + 0.6 * wave(2, 5, 2, 2, 3, 2, step=1.9)
     weight = wave(2, 5, 2, 2, 3, step=0.53).flatten(3).softmax(-1).view(2, 5, 2, 2, 3)
 
