@@ -204,12 +204,13 @@ def load_storage(content: bytes) -> Any:
 
 def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> Tensor:
     """A tensor inside a storage; gradients and hooks are left out."""
-    count = storage.nbytes() // storage.dtype.itemsize
+    untyped = storage.untyped()
+    count = untyped.nbytes() // storage.dtype.itemsize
     last = offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True))
     if 0 not in size and (min((offset, *size, *stride)) < 0 or last >= count):
         # `set_` alone would enlarge the storage
         raise pickle.UnpicklingError(f'it holds a tensor of {size!s:.80} in {count} numbers')
-    return torch.empty(0, dtype=storage.dtype).set_(storage.untyped(), offset, size, stride)
+    return torch.empty(0, dtype=storage.dtype).set_(untyped, offset, size, stride)
 
 
 class SafeUnpickler(pickle.Unpickler):

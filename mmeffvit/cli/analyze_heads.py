@@ -1,4 +1,4 @@
-"""Compare the attention heads of each layer, and test a model without each of them in turn."""
+"""Measure similarity of attention heads, and accuracy of a model without each head."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -7,7 +7,15 @@ from typing import Any
 
 from mmeffvit.visualization.heads import analyze_and_draw
 
-from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_folder, run_command
+from .arguments import (
+    MODEL,
+    add_alias,
+    add_checkpoint,
+    add_config,
+    new_parser,
+    output_folder,
+    run_command,
+)
 
 
 def make_parser() -> ArgumentParser:
@@ -18,31 +26,33 @@ def make_parser() -> ArgumentParser:
     add_config(parser, MODEL)
     add_checkpoint(parser)
     add(
-        '--out',
+        '--out-dir',
+        dest='out',
+        metavar='FOLDER',
         type=output_folder,
         default=Path('work_dirs/heads'),
-        help='folder for tables, a picture and the log; an interrupted table is completed '
-        '(default: %(default)s)',
+        help='output folder; interrupted runs are resumed (default: %(default)s)',
     )
     add(
         '--layers',
         nargs='+',
         default=(),
         metavar='NAME',
-        help="layers, or modules around them; '*' stands for anything (default: all)",
+        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
     )
-    add('--max-images', type=int, metavar='N', help='test on the first N images (default: all)')
+    add('--max-images', type=int, metavar='N', help='number of test images (default: all)')
     add(
         '--keep-one',
         action='store_true',
-        help='also test with each head alone: all others of its layer are set to zero',
+        help='also test with only one head per layer',
     )
     add(
         '--no-ablation',
         dest='ablate',
         action='store_false',
-        help='similarities only: one test in place of one more per head',
+        help='only compute similarities',
     )
+    add_alias(parser, '--out', '--out-dir')
     return parser
 
 

@@ -37,10 +37,10 @@ def new_parser(description: str, example: str) -> argparse.ArgumentParser:
     return parser
 
 
-CONFIG = 'a config of mmdet or mmseg, or the name of one of ours'
+CONFIG = 'config file of mmdet or mmseg, or the name of one of ours'
 MODEL = (
-    f'{CONFIG}; or, with its weights, a run folder, a checkpoint of a run, or a saved model as a '
-    'folder or as hf://OWNER/NAME'
+    f'{CONFIG}; or, with weights: work dir of a run, checkpoint of a run, or saved model (folder '
+    'or hf://OWNER/NAME)'
 )
 
 
@@ -57,7 +57,7 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
         action=OptionsAction,
         default={},
         metavar='KEY=VALUE',
-        help='override values of the config; data_root=FOLDER moves every data path',
+        help='override settings of the config; data_root=FOLDER changes every data path',
     )
 
 
@@ -66,16 +66,30 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'checkpoint',
         nargs='?',
-        help='a checkpoint of a run with this config, or a released model, by its file or '
-        'address; left out, the saved model, or the one released for the config',
+        help='checkpoint file or URL (default: the best one of the run, the saved model, or the '
+        'released weights of the config)',
     )
     add_allow_non_finite(parser)
 
 
 def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        '--allow-non-finite', action='store_true', help='load NaN and infinite weights too'
+        '--allow-non-finite',
+        action='store_true',
+        help='also load weights with NaN or infinite values',
     )
+
+
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """Whether the steps of a job stay on the terminal."""
+    parser.add_argument(
+        '--verbose', action='store_true', help='print every step; a terminal shows the current one'
+    )
+
+
+def add_alias(parser: argparse.ArgumentParser, old: str, new: str) -> None:
+    """Accept the former name of an option too, without showing it in the help."""
+    parser._option_string_actions[old] = parser._option_string_actions[new]
 
 
 def output_file(text: str) -> Path:
@@ -99,16 +113,14 @@ def add_run(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
     """A config and the options of a run, see :func:`take_run_options`."""
     add_config(parser, what)
     parser.add_argument(
-        '--work-dir', type=output_folder, help='folder of the log and the checkpoints'
+        '--work-dir', type=output_folder, metavar='FOLDER', help='folder for logs and checkpoints'
     )
-    parser.add_argument('--seed', type=int, help='seed of everything random')
+    parser.add_argument('--seed', type=int, help='random seed')
+    parser.add_argument('--deterministic', action='store_true', help='use deterministic algorithms')
     parser.add_argument(
-        '--deterministic', action='store_true', help='deterministic algorithms only'
+        '--verbose', action='store_true', help="also print mmengine's log to the console"
     )
-    parser.add_argument(
-        '--verbose', action='store_true', help="print mmengine's log to the console as well"
-    )
-    parser.add_argument('--launcher', choices=LAUNCHERS, default='none')
+    parser.add_argument('--launcher', choices=LAUNCHERS, default='none', help='job launcher')
     # torch.distributed.launch passes this; torchrun does not
     parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
 

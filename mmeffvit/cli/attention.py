@@ -1,4 +1,4 @@
-"""Draw where the attention layers of a backbone look, alone or inside a detector or segmentor."""
+"""Draw attention maps of a backbone, alone or inside a detector or segmentor."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -7,53 +7,58 @@ from typing import Any
 
 from mmeffvit.visualization.attention.run import visualize_attention
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import add_alias, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'attention SwiftFormer:l1 photo.jpg --out attention')
+    parser = new_parser(__doc__, 'attention SwiftFormer:l1 photo.jpg --out-dir attention')
     add = parser.add_argument
     add(
         'target',
         metavar='CONFIG_OR_BACKBONE',
-        help='a config of mmdet or mmseg, a saved model, or a backbone such as SHViT:s4 or '
+        help='config, saved model, or backbone such as SHViT:s4 or '
         'EfficientFormerV2:s2:attention=mobile',
     )
-    add('images', nargs='+', metavar='IMAGE', help='an image file')
+    add('images', nargs='+', metavar='IMAGE', help='image file')
     add(
         '--checkpoint',
         metavar='FILE',
-        help='of a run with the config, or released weights of the model or its backbone (default: '
-        'those of a saved or released model, otherwise random)',
+        help='checkpoint of the model or its backbone (default: that of a saved or released model, '
+        'otherwise random weights)',
     )
     add(
-        '--out',
+        '--out-dir',
+        dest='out',
+        metavar='FOLDER',
         type=output_folder,
         default='work_dirs/attention',
-        help='folder for .png sheets and .npz arrays',
+        help='output folder of .png sheets and .npz arrays (default: %(default)s)',
     )
     add(
         '--query',
         nargs=2,
         type=int,
         metavar=('X', 'Y'),
-        help='pixel of the image to look from (default: the mean over all queries)',
+        help='query pixel (default: mean over all queries)',
     )
     add(
         '--layers',
         nargs='+',
         default=(),
         metavar='NAME',
-        help="layers, or modules around them; '*' stands for anything (default: all)",
+        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
     )
     add(
-        '--size',
+        '--shape',
+        dest='size',
         nargs=2,
         type=int,
-        metavar=('H', 'W'),
-        help='resize to it (default: what the config tests at; for a backbone, not at all)',
+        metavar=('HEIGHT', 'WIDTH'),
+        help='image size (default: the test size of the config; for a backbone, that of the image)',
     )
-    add('--stretch', action='store_true', help="colors from each map's least value to its greatest")
+    add('--stretch', action='store_true', help='scale the colors of each map to its own range')
+    add_alias(parser, '--out', '--out-dir')
+    add_alias(parser, '--size', '--shape')
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Draw what a config feeds to its model, after augmentation, as contact sheets."""
+"""Show augmented samples of a config as contact sheets."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any
 
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
-from .arguments import add_config, new_parser, output_folder, run_command
+from .arguments import add_alias, add_config, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
@@ -18,12 +18,21 @@ def make_parser() -> ArgumentParser:
         type=output_folder,
         default='browse',
         dest='out',
-        help='folder of the sheets (%(default)s)',
+        metavar='FOLDER',
+        help='output folder (default: %(default)s)',
     )
-    add('--split', choices=('train', 'val', 'test'), default='train')
-    add('--number', type=int, default=12, help='samples to draw (%(default)s)')
-    add('--seed', type=int, default=0, help='of order and augmentation')
-    add('--original', action='store_true', help='put the image on the disk beside each')
+    add('--split', choices=('train', 'val', 'test'), default='train', help='default: train')
+    add(
+        '--num-images',
+        dest='number',
+        type=int,
+        default=12,
+        metavar='N',
+        help='number of samples (default: %(default)s)',
+    )
+    add_alias(parser, '--number', '--num-images')
+    add('--seed', type=int, default=0, help='random seed of the order and the augmentation')
+    add('--original', action='store_true', help='show the original image beside each sample')
     return parser
 
 

@@ -1,7 +1,7 @@
-"""Check a config and its data sets, or a data set of your own, before training.
+"""Find faults in a config and its data sets, or in a data set of your own, before training.
 
-The model of a config is built and trained for one step on noise. All annotations are read, and
-some images are opened. Exit code: 0 without faults, 1 with faults, 2 if TARGET cannot be read.
+The model of a config is trained for one step on noise. All annotations are read, and some images
+are opened. Exit code: 0 without faults, 1 with faults, 2 if TARGET cannot be read.
 """
 
 import time
@@ -33,10 +33,10 @@ OF_CONFIG = dict(
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'check configs/maskrcnn_swiftformer_l1.py --all')
     add = parser.add_argument
-    add('target', metavar='TARGET', help=f'{CONFIG}; or a data set: a folder, data.yaml or JSON')
+    add('target', metavar='TARGET', help=f'{CONFIG}; or a data set: folder, data.yaml or JSON file')
     add_cfg_options(parser)
-    add('--no-data', action='store_true', help='check the config only')
-    add('--no-model', action='store_true', help='check the data sets only')
+    add('--no-data', action='store_true', help='check only the config')
+    add('--no-model', action='store_true', help='check only the data sets')
     add('--splits', nargs='+', choices=SPLITS, default=SPLITS, help='splits to check')
     add(
         '--num-images',
@@ -46,7 +46,7 @@ def make_parser() -> ArgumentParser:
         help='number of images to open per data set (default: %(default)s)',
     )
     add('--all', action='store_true', help='open every image')
-    add('--seed', type=int, default=0, help='random seed for the choice of images')
+    add('--seed', type=int, default=0, help='random seed of the choice of images')
     add('--format', choices=FORMATS, help='format of the data set (default: detected)')
     return parser
 

@@ -1,4 +1,4 @@
-"""Print parameters and MACs of a backbone or of the model of a config, part by part."""
+"""Count parameters and MACs of a backbone, detector, segmentor or classifier, part by part."""
 
 import json
 from argparse import ArgumentParser
@@ -18,29 +18,28 @@ def make_parser() -> ArgumentParser:
     add(
         'target',
         metavar='CONFIG_OR_BACKBONE',
-        help='a config of mmdet or mmseg, a saved model, or a backbone such as SHViT:s4, '
-        'MobileViTv2:100, '
+        help='config, saved model, or backbone such as SHViT:s4, '
         'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50',
     )
     add(
         '--shape',
         nargs=2,
         type=int,
-        metavar=('H', 'W'),
-        help='image size in pixels (default: what the config tests at; 224 224 for a backbone)',
+        metavar=('HEIGHT', 'WIDTH'),
+        help='image size (default: the test size of the config; 224 224 for a backbone)',
     )
     add(
         '--proposals',
         type=int,
         metavar='N',
-        help='boxes for a second stage (default: test_cfg.rpn.max_per_img of the config)',
+        help='number of proposals of a two-stage detector (default: test_cfg.rpn.max_per_img)',
     )
     add(
         '--json',
         type=output_file,
         metavar='FILE',
         dest='out',
-        help='also write the numbers to a file',
+        help='save the numbers to this file',
     )
     return parser
 

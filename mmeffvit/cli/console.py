@@ -1,4 +1,4 @@
-"""What a training run shows: one live line per epoch, then its metrics beside the best."""
+"""What jobs show: a live line on a terminal; of a run, a line per epoch with its metrics."""
 
 import os
 import sys
@@ -11,9 +11,11 @@ from mmengine.dist import get_world_size
 from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
 from mmeffvit.engine.metrics import in_percent
+from mmeffvit.utils.messages import live
 from mmeffvit.utils.text import duration
 
 MEASURED = 20  # steps, before the time of the run is estimated
@@ -33,6 +35,33 @@ def run_console(verbose: bool) -> Iterator[list[Hook]]:
         yield [console]
     finally:
         console.hide()
+
+
+@contextmanager
+def working(description: str, *, verbose: bool = False) -> Iterator[None]:
+    """Show the current step of a job and its time in one live line, if there is a terminal.
+
+    Elsewhere, and with ``verbose``, every step is printed.
+
+    Args:
+        description: The first step.
+        verbose: Print all steps.
+    """
+    console = Console(file=sys.stderr)
+    if verbose or not console.is_terminal:
+        yield
+        return
+    columns = SpinnerColumn(), TextColumn('{task.description}', markup=False), TimeElapsedColumn()
+    bar = Progress(
+        *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()
+    )  # what is printed to a pipe stays there
+    task = bar.add_task(description)
+    with bar:
+        live.append(lambda text: bar.update(task, description=text))
+        try:
+            yield
+        finally:
+            live.pop()
 
 
 def summary(metrics: Mapping[str, float], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Write a released detector, segmentor, classifier or backbone as a clean file of our layout."""
+"""Convert released weights of a backbone, classifier, detector or segmentor to our keys."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -14,14 +14,18 @@ from .arguments import add_allow_non_finite, new_parser, output_file, run_comman
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'convert mobilevitv2-1.0.pt mobilevitv2_100.safetensors')
     add = parser.add_argument
-    add('source', help='a file, an address, or hf://OWNER/REPOSITORY')
-    add('out', type=output_file, nargs='?', help='a .safetensors or .pth file')
-    add('--dry-run', action='store_true', help='say what would become of it only')
-    add('--averaged', action='store_true', help='take the EMA weights')
-    add('--backbone-only', action='store_true', help='of a whole model, the backbone alone')
-    add('--classifier', action='store_true', help='of a classifier, its head too')
-    add('--into', metavar='BACKBONE', help='load into it, such as DeiTMobiAtt:t, and list tensors')
-    add('--prefix', help='read only the keys that start so')
+    add('source', help='checkpoint: file, URL, or hf://OWNER/REPOSITORY')
+    add('out', type=output_file, nargs='?', help='output file: .safetensors or .pth')
+    add('--dry-run', action='store_true', help='show what would be converted, write nothing')
+    add('--averaged', action='store_true', help='use the EMA weights')
+    add('--backbone-only', action='store_true', help='keep only the backbone of a full model')
+    add('--classifier', action='store_true', help='keep the head of a classifier')
+    add(
+        '--into',
+        metavar='BACKBONE',
+        help='load into this backbone, such as DeiTMobiAtt:t, and list all tensors',
+    )
+    add('--prefix', help='use only keys with this prefix')
     add_allow_non_finite(parser)
     return parser
 

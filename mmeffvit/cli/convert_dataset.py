@@ -1,7 +1,7 @@
-"""Write the index of a data set in COCO format, or label maps, for use elsewhere.
+"""Convert a data set to COCO format or to label maps.
 
-DATA is read as `mmeffvit train DATA` reads it: COCO, YOLO, Pascal VOC, or images and label maps.
-Nothing in it is copied or changed.
+Reads COCO, YOLO, Pascal VOC, or images with label maps, as `mmeffvit train` does. The data set is
+neither copied nor changed.
 """
 
 from argparse import ArgumentParser
@@ -18,15 +18,15 @@ from .arguments import new_parser, output_folder, run_command
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'convert-dataset data/bolts data/bolts_coco')
-    parser.add_argument('data', type=Path, help='a folder, a data.yaml or a JSON file')
-    parser.add_argument('out', type=output_folder, help='folder to write to')
+    parser.add_argument('data', type=Path, help='data set: folder, data.yaml or JSON file')
+    parser.add_argument('out', type=output_folder, help='output folder')
     parser.add_argument(
         '--label-maps',
         dest='for_segmentor',
         action='store_true',
-        help='write a PNG with the class of every pixel for each image, rather than COCO files',
+        help='write label maps (PNG) instead of COCO files',
     )
-    parser.add_argument('--seed', type=int, default=0, help='seed of a validation split')
+    parser.add_argument('--seed', type=int, default=0, help='random seed of the validation split')
     add_reading(parser)
     return parser
 
@@ -34,19 +34,19 @@ def make_parser() -> ArgumentParser:
 def add_reading(parser: Any) -> None:
     """How a data set is read."""
     add = parser.add_argument
-    add('--format', choices=FORMATS, help='of the data; by default it is recognized')
-    add('--skip-broken', action='store_true', help='leave out images with a fault')
+    add('--format', choices=FORMATS, help='format of the data set (default: detected)')
+    add('--skip-broken', action='store_true', help='skip images with faults')
     add(
         '--keep-partly-broken',
         action='store_true',
-        help='with --skip-broken, keep images that have intact objects, too',
+        help='with --skip-broken, keep images that also have valid objects',
     )
     add(
         '--val-fraction',
         dest='fraction',
         type=float,
         metavar='FRACTION',
-        help='share of the images held out where there is no validation split (default: 0.2)',
+        help='fraction of images for validation if the data set has no such split (default: 0.2)',
     )
 
 

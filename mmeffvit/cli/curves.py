@@ -1,4 +1,4 @@
-"""Draw losses, learning rate and validation metrics of work dirs into one PNG."""
+"""Plot losses, learning rate and validation metrics of runs."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -12,12 +12,18 @@ from .arguments import new_parser, output_file, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'curves work_dirs/maskrcnn_swiftformer_l1')
     add = parser.add_argument
-    add('work_dirs', nargs='+', type=Path, metavar='WORK_DIR', help='several are overlaid')
+    add(
+        'work_dirs',
+        nargs='+',
+        type=Path,
+        metavar='WORK_DIR',
+        help='work dirs; several are overlaid',
+    )
     add(
         '--out',
         type=output_file,
         metavar='FILE.png',
-        help='default: curves.png in the first work dir',
+        help='output file (default: curves.png in the first work dir)',
     )
     return parser
 

@@ -15,7 +15,7 @@ from mmeffvit.utils.machine import num_cores
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import add_alias, new_parser, output_folder, run_command
 
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
 COCO_CONFIG = 'maskrcnn_swiftformer_xs.py'
@@ -23,10 +23,18 @@ BATCH = 8  # images per step over all processes
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'demo --out work_dirs/demo')
+    parser = new_parser(__doc__, 'demo --out-dir work_dirs/demo')
     add = parser.add_argument
-    add('--out', type=output_folder, default='work_dirs/demo', help='output folder')
-    add('--seed', type=int, default=0, help='seed of the data and the training')
+    add(
+        '--out-dir',
+        dest='out',
+        type=output_folder,
+        default='work_dirs/demo',
+        metavar='FOLDER',
+        help='output folder (default: %(default)s)',
+    )
+    add_alias(parser, '--out', '--out-dir')
+    add('--seed', type=int, default=0, help='random seed of the data and the training')
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Print versions, whether mmdet, mmseg and mmpretrain work here, and the path of the configs."""
+"""Print versions, which packages work, and the path of the configs."""
 
 import os
 import platform

@@ -1,6 +1,6 @@
-"""Download released weights into a folder, for a machine without a network.
+"""Download released weights for a machine without a network.
 
-There, set MMEFFVIT_WEIGHTS to a copy of the folder: weights are taken from it.
+On that machine, set MMEFFVIT_WEIGHTS to a copy of the folder.
 """
 
 from argparse import ArgumentParser
@@ -23,7 +23,7 @@ def make_parser() -> ArgumentParser:
         'names',
         nargs='+',
         metavar='NAME',
-        help='a model, a quoted pattern of names, or an address: http(s)://... or '
+        help='name of a model, quoted pattern of names, or URL: http(s)://... or '
         'hf://OWNER/REPOSITORY[/FILE]; `mmeffvit models --released` lists models',
     )
     add('--to', type=output_folder, required=True, metavar='DIR', help='output folder')

@@ -1,4 +1,4 @@
-"""Say what a detector's errors cost: COCO's curves C75, C50, Loc, Sim, Oth, BG and FN."""
+"""Analyze the errors of a detector with COCO's curves C75, C50, Loc, Sim, Oth, BG and FN."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -13,19 +13,26 @@ from .arguments import new_parser, output_folder, run_command
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'errors found.json errors --types bbox segm')
     add = parser.add_argument
-    add('result', help='detections: a JSON in the format of COCO, or a .pkl of mmeffvit test --out')
-    add('out_dir', type=output_folder, help='folder for tables and curves')
+    add('result', help='detections: JSON in COCO format, or FILE.pkl of `mmeffvit test --out`')
+    add('out_dir', type=output_folder, help='output folder of tables and curves')
     add(
         '--ann',
+        metavar='FILE',
         default='data/coco/annotations/instances_val2017.json',
-        help='annotation file of these results (default: %(default)s)',
+        help='annotation file (default: %(default)s)',
     )
-    add('--types', nargs='+', choices=('bbox', 'segm'), default=['bbox'], help='default: bbox')
+    add(
+        '--types',
+        nargs='+',
+        choices=('bbox', 'segm'),
+        default=['bbox'],
+        help='boxes or masks (default: bbox)',
+    )
     add(
         '--classes',
         nargs='+',
         metavar='NAME',
-        help='classes of a .pkl, if the model knows some of the annotation file only',
+        help='classes of a .pkl, if the annotation file has more',
     )
     add(
         '--areas',
@@ -33,10 +40,12 @@ def make_parser() -> ArgumentParser:
         type=float,
         metavar=('MEDIUM', 'LARGE'),
         default=(1024, 9216),
-        help='pixels where medium and large objects begin (default: 1024 9216)',
+        help='area thresholds of medium and large objects in pixels (default: 1024 9216)',
     )
-    add('--score-thr', type=float, default=0.0, help='leave out detections that score lower')
-    add('--per-class', action='store_true', help='also draw every class')
+    add(
+        '--score-thr', type=float, default=0.0, metavar='SCORE', help='score threshold (default: 0)'
+    )
+    add('--per-class', action='store_true', help='also plot every class')
     return parser
 
 

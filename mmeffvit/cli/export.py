@@ -1,4 +1,4 @@
-"""Export a trained model to ONNX, OpenVINO and other formats, selected by the suffix of FILE."""
+"""Export a model to ONNX, OpenVINO and other formats, by the suffix of the output file."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
 
 from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .console import working
 
 
 def make_parser() -> ArgumentParser:
@@ -17,15 +18,15 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, MODEL)
     add_checkpoint(parser)
-    add('out', type=output_file, metavar='FILE', help=', '.join(FORMATS))
+    add('out', type=output_file, metavar='OUT', help=f'output file: {", ".join(FORMATS)}')
     add_graph_options(parser)
-    add('--batch', type=int, help='fixed batch size (default: any)')
-    add('--half', action='store_true', help='half precision, in .xml, .mlpackage and .param')
+    add('--batch', type=int, metavar='N', help='fixed batch size (default: any)')
+    add('--half', action='store_true', help='half precision (.xml, .mlpackage and .param)')
     return parser
 
 
 def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
-    """What is exported, and the image to compare on.
+    """What is exported, and the image to verify it on.
 
     Args:
         parser: The parser.
@@ -39,16 +40,29 @@ def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
         metavar=('HEIGHT', 'WIDTH'),
         help=f'fixed image size (default: {size})',
     )
-    add('--backbone-only', action='store_true', help='export only the feature maps of the backbone')
-    add('--image', type=Path, help='image for the comparison (default: one of the test data)')
-    add('--opset', type=int, default=20, help='ONNX opset version, 18 to 23 (default: %(default)s)')
+    add('--backbone-only', action='store_true', help='export the backbone only')
+    add(
+        '--image',
+        type=Path,
+        metavar='FILE',
+        help='image to verify the export on (default: the first of the test set)',
+    )
+    add(
+        '--opset',
+        type=int,
+        default=20,
+        metavar='N',
+        help='ONNX opset version, 18 to 23 (default: %(default)s)',
+    )
 
 
 def run(
     config: str, checkpoint: str | None, out: Path, shape: Sequence[int] | None, **values: Any
 ) -> None:
     options = ToolOptions(shape=tuple(shape) if shape else None, **values)
-    print(export_model(config, checkpoint, out, options))
+    with working(f'exporting to {out}'):
+        text = export_model(config, checkpoint, out, options)
+    print(text)
 
 
 main = partial(run_command, make_parser, run)

@@ -1,4 +1,4 @@
-"""List backbones and models with their published accuracy, size and speed."""
+"""List models with their published accuracy, size and speed."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -22,7 +22,12 @@ TIME = 'CPU Time (ms)'  # of the metadata: of an image of the input size, at bat
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, "models 'ssdlite*' --released")
     add = parser.add_argument
-    add('pattern', nargs='?', default='', help='part of a name, or a pattern such as "ssdlite*"')
+    add(
+        'pattern',
+        nargs='?',
+        default='',
+        help='part of a name, or a pattern such as "ssdlite*" (default: all)',
+    )
     add('--task', choices=list(TASKS.values()), help='models for one task only')
     add('--released', action='store_true', help='only models with released weights')
     return parser

@@ -1,4 +1,4 @@
-"""Measure predictions class by class: AP of a detector, IoU of a segmentor."""
+"""Report AP (detectors) or IoU (segmentors) of every class."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ def make_parser() -> ArgumentParser:
     add(
         'results',
         type=Path,
-        help='FILE.pkl of mmeffvit test --out, or what mmeffvit predict --out wrote',
+        help='predictions of `mmeffvit test --out` or `mmeffvit predict --out`',
     )
     add(
         '--out-dir',
         type=output_folder,
         metavar='FOLDER',
-        help='folder for per_class.md and per_class.png; by default that of the results',
+        help='output folder (default: that of the results)',
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""Predict with a trained model: pictures, COCO results or label maps of images and videos."""
+"""Run a model on images and videos; save visualizations, COCO results or label maps."""
 
 import sys
 from argparse import ArgumentParser
@@ -15,6 +15,7 @@ from mmeffvit.zoo.opener import holds_weights
 
 from .arguments import (
     MODEL,
+    add_alias,
     add_allow_non_finite,
     add_config,
     new_parser,
@@ -27,39 +28,45 @@ from .arguments import (
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict work_dirs/bolts photos')
     add = parser.add_argument
-    add_config(parser, f'{MODEL}; or an exported .onnx or .xml')
+    add_config(parser, f'{MODEL}; or exported .onnx or .xml file')
     add(
         'inputs',
         nargs='+',
         metavar='[CHECKPOINT] INPUT',
-        help='a checkpoint of a run with this config, or a released model, by its file or '
-        'address; left out, the saved or released model; then images, videos, '
-        'folders and quoted globs',
+        help='checkpoint file or URL (default: the best one of the run, the saved model, or the '
+        'released weights); then images, videos, folders or quoted globs',
     )
     add_allow_non_finite(parser)
     add(
         '--out',
         type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
         metavar='FILE.json|FOLDER',
-        help='COCO results of a detector, or the folder of label maps of a segmentor',
+        help='output: COCO results (detectors), folder of label maps (segmentors)',
     )
     add(
         '--out-dir',
         type=output_folder,
         default='predictions',
         metavar='FOLDER',
-        help='folder of the pictures (default: %(default)s)',
+        help='output folder of visualizations (default: %(default)s)',
     )
-    add('--no-pictures', action='store_true', help='draw nothing')
+    add('--no-pictures', action='store_true', help='do not save visualizations')
     add(
         '--score-thr',
         type=float,
         metavar='SCORE',
-        help='lowest score of a detection, 0 to 1; by default pictures have '
-        'scores of at least 0.3 and results have all',
+        help='score threshold, 0 to 1 (default: 0.3 for visualizations, none for results)',
     )
-    add('--device', default='auto', help='auto (default), cpu, cuda:N')
-    add('--batch-size', type=int, default=1, help='batch size (default: 1)')
+    add('--device', default='auto', help='cpu, cuda:N or auto (default: auto)')
+    add(
+        '--batch',
+        dest='batch_size',
+        type=int,
+        default=1,
+        metavar='N',
+        help='batch size (default: 1)',
+    )
+    add_alias(parser, '--batch-size', '--batch')
     return parser
 
 

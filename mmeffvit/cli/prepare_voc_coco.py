@@ -1,4 +1,4 @@
-"""Make the training set of PASCAL VOC 2012 and COCO 2017 from the folders of the two."""
+"""Build the training set of PASCAL VOC 2012 and COCO 2017 with the 21 classes of VOC."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -6,20 +6,28 @@ from pathlib import Path
 
 from mmeffvit.data.voc_coco import prepare_voc_coco
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import add_alias, new_parser, output_folder, run_command
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'prepare-voc-coco --coco data/coco --voc data/VOCdevkit/VOC2012')
     add = parser.add_argument
-    add('--coco', type=Path, default=Path('data/coco'), help='COCO 2017')
+    add('--coco', type=Path, default=Path('data/coco'), help='folder of COCO 2017')
     add(
         '--voc',
         type=Path,
         default=Path('data/VOCdevkit/VOC2012'),
-        help='PASCAL VOC 2012 with SegmentationClassAug',
+        help='folder of PASCAL VOC 2012 with SegmentationClassAug',
     )
-    add('--out', type=output_folder, default='data/voc12_coco', help='folder to make')
+    add(
+        '--out-dir',
+        dest='out',
+        type=output_folder,
+        default='data/voc12_coco',
+        metavar='FOLDER',
+        help='output folder (default: %(default)s)',
+    )
+    add_alias(parser, '--out', '--out-dir')
     return parser
 
 

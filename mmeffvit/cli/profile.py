@@ -1,4 +1,4 @@
-"""Measure the speed of a model in every installed runtime, and name the fastest."""
+"""Measure the speed of a model in every installed runtime."""
 
 import json
 import tempfile
@@ -23,7 +23,16 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.visualization.profile import draw_profile
 
-from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .arguments import (
+    MODEL,
+    add_checkpoint,
+    add_config,
+    add_verbose,
+    new_parser,
+    output_file,
+    run_command,
+)
+from .console import working
 from .export import add_graph_options
 
 
@@ -32,45 +41,52 @@ def make_parser() -> ArgumentParser:
         __doc__, 'profile configs/retinanet_shvit_s4.py epoch_12.pth --images val2017 --write fast'
     )
     add = parser.add_argument
-    add_config(parser, f'{MODEL}; or an exported file ({", ".join(RUNTIMES)})')
+    add_config(parser, f'{MODEL}; or exported file ({", ".join(RUNTIMES)})')
     add_checkpoint(parser)
     add_graph_options(parser, 'that of the image')
-    add('--images', type=Path, metavar='FOLDER', help='also quantize to int8, on these images')
+    add('--images', type=Path, metavar='FOLDER', help='calibration images: also measure int8')
     add(
         '--score-thr',
         type=float,
         default=0.3,
         metavar='SCORE',
-        help='compare objects of int8 files with at least this score',
+        help='score threshold of compared objects of int8 files (default: %(default)s)',
     )
-    add('--formats', nargs='+', choices=RUNTIMES, metavar='SUFFIX', help='try only these formats')
+    add('--formats', nargs='+', choices=RUNTIMES, metavar='SUFFIX', help='formats (default: all)')
     add(
         '--threads',
         type=int,
         nargs='+',
         metavar='N',
-        help='numbers of threads (default: 1, 2, 4 and so on up to the number of cores)',
+        help='numbers of threads (default: powers of two up to the number of cores)',
     )
     add(
         '--seconds',
         type=float,
         default=1.0,
-        help='for each file, about three times as many for the fastest (default: %(default)s)',
+        help='seconds per file; about three times as long for the fastest (default: %(default)s)',
     )
     add(
         '--clock',
         choices=CLOCKS,
         default='wall',
-        help='processor: CPU time, for one thread on a busy machine',
+        help='wall clock, or CPU time for one thread on a busy machine (default: wall)',
     )
-    add('--json', type=output_file, metavar='FILE', dest='numbers', help='write all numbers')
-    add('--out', type=output_file, metavar='FILE.png', help='draw them')
+    add(
+        '--json',
+        type=output_file,
+        metavar='FILE',
+        dest='numbers',
+        help='save all numbers to this file',
+    )
+    add('--out', type=output_file, metavar='FILE.png', help='plot the results')
     add(
         '--write',
         type=output_file,
         metavar='FILE',
-        help='write the fastest file that agrees; its suffix may be left out',
+        help='save the fastest exported file; its suffix may be omitted',
     )
+    add_verbose(parser)
     return parser
 
 
@@ -85,6 +101,7 @@ def run(
     numbers: Path | None,
     out: Path | None,
     write: Path | None,
+    verbose: bool,
     **values: Any,
 ) -> None:
     options = ProfileOptions(**{name: v for name, v in values.items() if v is not None})
@@ -97,7 +114,8 @@ def run(
     )
     check_outputs(out, write)
     with tempfile.TemporaryDirectory() as folder:
-        result = profile(config, checkpoint, Path(folder), export, options)
+        with working(f'exporting {config}', verbose=verbose):
+            result = profile(config, checkpoint, Path(folder), export, options)
         print(result)
         if numbers:
             write_file(numbers, json.dumps(result.as_dict(), indent=1) + '\n')

@@ -1,4 +1,4 @@
-"""Remove heads and hidden units of a model with Mobile-Attention, for a smaller and faster one."""
+"""Prune attention heads and hidden units of a model with Mobile-Attention."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 from mmeffvit.pruning.prune import METHODS, PruneOptions, prune
 
 from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .console import working
 
 
 def make_parser() -> ArgumentParser:
@@ -25,30 +26,34 @@ def make_parser() -> ArgumentParser:
         type=float,
         default=0.5,
         metavar='RATIO',
-        help='part of the heads of each layer that are kept (default: %(default)s)',
+        help='fraction of heads to keep in each layer (default: %(default)s)',
     )
     add(
         '--keep-neurons',
         type=float,
         metavar='RATIO',
-        help='part of the hidden units of each feed-forward layer that are kept (default: that of '
-        '--keep)',
+        help='fraction of hidden units to keep in each feed-forward layer (default: as --keep)',
     )
     add(
         '--method',
         choices=METHODS,
         default='competition',
-        help='what heads are kept for: what they win on the test images, chance, or the norm of '
-        'their weights (default: %(default)s)',
+        help='criterion: competition on test images, random, or norm of the weights '
+        '(default: %(default)s)',
     )
-    add('--max-images', type=int, metavar='N', help='watch the first N images (default: all)')
-    add('--seed', type=int, default=0, help='of --method random')
+    add(
+        '--max-images',
+        type=int,
+        metavar='N',
+        help='number of test images for the scores (default: all)',
+    )
+    add('--seed', type=int, default=0, help='random seed of --method random')
     add(
         '--out',
         type=output_file,
         default=Path('pruned.pth'),
         metavar='FILE.pth',
-        help='checkpoint to write, with a config FILE.py next to it (default: %(default)s)',
+        help='output checkpoint; its config FILE.py is written next to it (default: %(default)s)',
     )
     return parser
 
@@ -56,7 +61,9 @@ def make_parser() -> ArgumentParser:
 def run(
     config: str, checkpoint: str | None, out: Path, cfg_options: Mapping[str, Any], **values: Any
 ) -> None:
-    print(prune(config, checkpoint, out, PruneOptions(**values), cfg_options=cfg_options))
+    with working(f'pruning {config}'):
+        pruned = prune(config, checkpoint, out, PruneOptions(**values), cfg_options=cfg_options)
+    print(pruned)
 
 
 main = partial(run_command, make_parser, run)

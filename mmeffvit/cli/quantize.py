@@ -1,4 +1,4 @@
-"""Quantize an exported file to int8 on a folder of images, and compare the two."""
+"""Quantize an exported file to int8 and compare it with the float file."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -8,23 +8,29 @@ from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
 
-from .arguments import new_parser, output_file, run_command
+from .arguments import add_alias, add_verbose, new_parser, output_file, run_command
+from .console import working
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'quantize model.onnx data/coco/val2017 model_int8')
     add = parser.add_argument
-    add('model', metavar='MODEL', help='.onnx or .tflite, written by mmeffvit export')
-    add('images', metavar='IMAGES', help='calibration images, similar to those at inference')
+    add('model', metavar='MODEL', help='exported .onnx or .tflite file')
+    add(
+        'images',
+        metavar='IMAGES',
+        help='folder of calibration images, similar to those at inference',
+    )
     add(
         'out',
         type=output_file,
         metavar='OUT',
-        help='of an .onnx: .onnx for ONNX Runtime, .xml for OpenVINO, without a suffix the faster '
-        'of the two; of a .tflite: .tflite',
+        help='output file; of an .onnx: .onnx (ONNX Runtime), .xml (OpenVINO), or no suffix for '
+        'the faster of both; of a .tflite: .tflite',
     )
     add(
-        '--samples',
+        '--max-images',
+        dest='samples',
         type=int,
         default=64,
         metavar='N',
@@ -35,29 +41,47 @@ def make_parser() -> ArgumentParser:
         nargs='+',
         default=['auto'],
         metavar='auto|none|NODE',
-        help='layers that stay in float; auto searches for the most sensitive where int8 disagrees',
+        help='layers to keep in float (default: auto, the most sensitive ones if needed)',
     )
-    add('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='resize images to this size')
+    add(
+        '--shape',
+        dest='size',
+        type=int,
+        nargs=2,
+        metavar=('HEIGHT', 'WIDTH'),
+        help='image size (default: that of the file)',
+    )
+    add_alias(parser, '--samples', '--max-images')
+    add_alias(parser, '--size', '--shape')
     add(
         '--score-thr',
         type=float,
         default=0.3,
         metavar='SCORE',
-        help='compare objects with at least this score',
+        help='score threshold of compared objects (default: %(default)s)',
     )
     add(
         '--min-agreement',
         type=float,
         metavar='VALUE',
-        help='lowest agreement with the float file: fraction of matched objects (default 0.9) or '
-        'of equal pixels (0.95), or dB of each map (15)',
+        help='minimum agreement with the float file: fraction of matched objects (default: 0.9) or '
+        'of equal pixels (0.95), or dB of feature maps (15)',
     )
-    add('--allow-slower', action='store_true', help='write the file even if float is faster here')
+    add(
+        '--allow-slower',
+        action='store_true',
+        help='write the file even if float is faster on this machine',
+    )
+    add_verbose(parser)
     return parser
 
 
-def run(model: str, images: str, out: Path, size: Sequence[int] | None, **values: Any) -> None:
-    print(quantize(model, images, out, size=tuple(size) if size else None, **values))
+def run(
+    model: str, images: str, out: Path, size: Sequence[int] | None, verbose: bool, **values: Any
+) -> None:
+    with working(f'quantizing {model}', verbose=verbose):
+        result = quantize(model, images, out, size=tuple(size) if size else None, **values)
+    print(result)
 
 
 main = partial(run_command, make_parser, run)

@@ -1,4 +1,4 @@
-"""Evaluate a checkpoint of a model of mmdet or mmseg as its config says."""
+"""Evaluate a checkpoint on the test set of its config."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -26,8 +26,13 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_run(parser, MODEL)
     add_checkpoint(parser)
-    add('--show-dir', type=output_folder, help='folder for pictures of the predictions')
-    add('--out', type=output_file, metavar='FILE.pkl', help='file for the predictions')
+    add(
+        '--show-dir',
+        type=output_folder,
+        metavar='FOLDER',
+        help='save visualizations to this folder',
+    )
+    add('--out', type=output_file, metavar='FILE.pkl', help='save the predictions to this file')
     add('--tta', action='store_true', help='test-time augmentation with horizontal flips')
     return parser
 

@@ -1,7 +1,7 @@
-"""Train on a folder of images, or as a config says.
+"""Train a model on a data set or with a config.
 
-With a data set (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
-and trained: change it, and train it like any other.
+For a data set (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
+and trained. It can be edited and trained like any other config.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError
@@ -43,49 +43,74 @@ OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
     add = parser.add_argument
-    add_run(parser, f'{MODEL}; or a data set: a folder, a data.yaml or a JSON file')
+    add_run(parser, f'{MODEL}; or a data set: folder, data.yaml or JSON file')
     add('--amp', action='store_true', default=None, help='train in mixed precision')
     add('--compile', action='store_true', help='compile training steps with torch.compile')
-    add('--processes', type=int, metavar='N', help='on this machine, each on a GPU or some cores')
+    add(
+        '--processes',
+        type=int,
+        metavar='N',
+        help='number of processes on this machine, one per GPU',
+    )
     add(
         '--resume',
         nargs='?',
         const='auto',
         metavar='CHECKPOINT',
-        help='resume from CHECKPOINT, or from the latest valid one in the work dir',
+        help='resume from CHECKPOINT (default: the latest valid one in the work dir)',
     )
     add(
         '--auto-scale-lr',
         action='store_true',
-        help='scale the learning rate with the total batch size',
+        help='scale the learning rate by the total batch size',
     )
     add(
         '--no-check',
         dest='check',
         action='store_false',
-        help='skip the check of the config before training',
+        help='do not check the config before training',
     )
     add_allow_non_finite(parser)
-    add_overrides(parser.add_argument_group('with a data set'))
+    add_overrides(parser.add_argument_group('options for data sets'))
     return parser
 
 
 def add_overrides(group: Any) -> None:
     add = group.add_argument
-    add('--model', metavar='NAME', help='one of `mmeffvit.list_models()`; by default a small one')
-    add('--image-size', type=int, metavar='PIXELS', help='by default that of the images or less')
-    add('--batch', type=batch_size, metavar='N', help='batch size, or `auto`: as memory permits')
-    add('--epochs', type=int, metavar='N', help='by default fewer, the more images there are')
-    add('--patience', type=int, metavar='N', help='epochs without progress before the end; 0: all')
-    add('--freeze', type=int, metavar='N', help='keep the stem and N stages of the backbone')
-    add('--accumulate', type=int, metavar='N', help='steps whose gradients make one update')
-    add('--balance', action='store_true', help='repeat images of rare classes')
-    add('--weights', metavar='FILE', help='a checkpoint to start from, or `none`')
+    add(
+        '--model',
+        metavar='NAME',
+        help='name of a model, see `mmeffvit models` (default: a small one)',
+    )
+    add(
+        '--image-size',
+        type=int,
+        metavar='PIXELS',
+        help="side of the training images (default: that of the images, up to the model's)",
+    )
+    add(
+        '--batch',
+        type=batch_size,
+        metavar='N',
+        help='total batch size, or auto for the largest that fits',
+    )
+    add('--epochs', type=int, metavar='N', help="default: chosen from the data set's size")
+    add(
+        '--patience',
+        type=int,
+        metavar='N',
+        help='stop after N epochs without improvement (0: never)',
+    )
+    add('--freeze', type=int, metavar='N', help='freeze the stem and N stages of the backbone')
+    add('--accumulate', type=int, metavar='N', help='gradient accumulation steps')
+    add('--balance', action='store_true', help='oversample images of rare classes')
+    add('--weights', metavar='FILE', help='initial weights: checkpoint file or URL, or none')
     add(
         '--export',
         nargs='+',
         metavar='.SUFFIX',
-        help='.onnx (default) .xml .pte .mlpackage .tflite .param; or none',
+        help='formats to export after training: .onnx (default), .xml, .pte, .mlpackage, .tflite, '
+        '.param, or none',
     )
     add_reading(group)
 
@@ -96,7 +121,7 @@ def batch_size(text: str) -> int | str:
     try:
         return int(text)
     except ValueError as error:
-        raise ArgumentTypeError(f'{text!r} is no number and not `auto`') from error
+        raise ArgumentTypeError(f'{text!r} is neither a number nor auto') from error
 
 
 def run(config: str, **values: Any) -> None:

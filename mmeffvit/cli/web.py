@@ -1,4 +1,4 @@
-"""Write a web page that runs a model in the browser, on images and the camera."""
+"""Write a web page that runs a model on images and the camera in the browser."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
 
 from .arguments import new_parser, output_folder, run_command
+from .console import working
 
 
 def make_parser() -> ArgumentParser:
@@ -19,22 +20,21 @@ def make_parser() -> ArgumentParser:
     add(
         'model',
         metavar='MODEL',
-        help='an .onnx file, or what `mmeffvit export` takes: a run folder, a checkpoint, a saved '
-        'model, a name',
+        help='exported .onnx file; or work dir of a run, checkpoint, saved model, name of a model',
     )
-    add('out', type=output_folder, metavar='OUT_DIR', help='folder of the page')
+    add('out', type=output_folder, metavar='OUT_DIR', help='output folder')
     add(
         '--bundle',
         action='store_true',
-        help='put the runtime into the folder, taken from the npm registry; by default the page '
-        'loads it from a public CDN',
+        help='copy the runtime from the npm registry into the folder (default: the page loads it '
+        'from a public CDN)',
     )
     add(
         '--shape',
         type=int,
         nargs=2,
         metavar=('HEIGHT', 'WIDTH'),
-        help='size of the images of a model that is not exported yet (default: any)',
+        help='fixed image size, unless MODEL is exported (default: any)',
     )
     return parser
 
@@ -47,7 +47,8 @@ def run(model: str, out: Path, bundle: bool, shape: Sequence[int] | None) -> Non
         return
     with TemporaryDirectory() as folder:
         exported = Path(folder, f'{Path(model).stem}.onnx')
-        print(export_model(model, None, exported, ToolOptions(shape and tuple(shape))))
+        with working(f'exporting {model}'):
+            export_model(model, None, exported, ToolOptions(shape and tuple(shape)))
         print(write_page(exported, out, bundle=bundle))
 
 

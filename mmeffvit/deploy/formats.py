@@ -137,26 +137,26 @@ def _write_ncnn(
 
 FORMATS = {
     '.onnx': Format(
-        'ONNX, for any or a fixed image size',
+        'ONNX',
         ('onnx', 'onnxscript', 'onnxruntime'),
         _write_onnx,
     ),
     '.xml': Format(
-        'OpenVINO, for any or a fixed image size',
+        'OpenVINO',
         ('onnx', 'onnxscript', 'openvino'),
         _write_openvino,
         half=True,
         companions=('.bin',),
     ),
     '.pte': Format(
-        'ExecuTorch with XNNPACK, for a fixed image size',
+        'ExecuTorch with XNNPACK',
         ('executorch',),
         _write_executorch,
         before_nms,
         fixed=True,
     ),
     '.mlpackage': Format(
-        'Core ML, for a fixed image size',
+        'Core ML',
         ('coremltools',),
         _write_coreml,
         for_vision,
@@ -165,14 +165,14 @@ FORMATS = {
         half=True,
     ),
     '.tflite': Format(
-        'LiteRT (TensorFlow Lite), for a fixed image size',
+        'LiteRT (TensorFlow Lite)',
         ('litert_torch', 'ai_edge_litert'),
         _write_litert,
         without_selection,
         fixed=True,
     ),
     '.param': Format(
-        'ncnn, for a fixed image size',
+        'ncnn',
         ('pnnx', 'ncnn'),
         _write_ncnn,
         without_selection,
@@ -283,7 +283,8 @@ def write(
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
         notes = f'{remaining_steps(exported)}; {notes}'
-    heading = f'{out}: {size / 2**20:.1f} MiB, {kind.what}; {notes}'
+    images = 'any size' if options.shape is None else '{} x {}'.format(*options.shape)
+    heading = f'{out}: {size / 2**20:.1f} MiB, {kind.what}, images of {images}; {notes}'
     text = '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
     return Written(out, exported, batches, errors, text)
 

@@ -13,7 +13,7 @@ from mmeffvit.config.load import ALL, open_config
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
-from mmeffvit.utils.messages import logger
+from mmeffvit.utils.messages import logger, step
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import duration
@@ -196,8 +196,10 @@ class Job:
         except UserError as error:
             self.enter('failed', str(error))
         else:
-            self.enter('done')
-            self.say(f'{self.row.ours}, {duration(time.monotonic() - start)} elapsed')
+            self.row.status = 'done'
+            self.table.save()
+            metrics = ''.join(f'{name} {value} %, ' for name, value in self.row.ours.items())
+            self.say(f'done, {metrics}{duration(time.monotonic() - start)} elapsed')
 
     def is_done(self) -> bool:
         """Whether there is a result; with ``test_only``, of the latest checkpoint."""
@@ -224,7 +226,7 @@ class Job:
             raise UserError(f'{status}: {outcome.reason} (see {log})')
 
     def relay(self, status: str) -> Callable[[str], None]:
-        return lambda progress: self.say(f'{status}, {progress}')
+        return lambda progress: step(f'{self.title}: {status}, {progress}')
 
     def test(self) -> None:
         """Test the latest valid checkpoint, or the released weights, and fill in the row.

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -10,6 +10,18 @@ logger = logging.getLogger('mmeffvit')
 
 
 console: list[tuple[TextIO, TextIO]] = []  # streams of messages while others are redirected
+
+
+# shows the steps of a job in place of a line each, on a terminal
+live: list[Callable[[str], None]] = []
+
+
+def step(text: str) -> None:
+    """Report a step of a job, which a terminal shows until the next one."""
+    if live:
+        live[-1](text)
+    else:
+        logger.info(text)
 
 
 class _Line(logging.Handler):

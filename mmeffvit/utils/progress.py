@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from .machine import num_cores
+from .messages import live, step
 
 T = TypeVar('T')
 R = TypeVar('R')
@@ -21,6 +22,8 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
     from rich.console import Console  # not where exported files run
     from rich.progress import track
 
+    if live:
+        return _steps(items, description)
     console = Console(stderr=True)
     return track(
         items,
@@ -30,6 +33,13 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
         transient=True,
         disable=not console.is_terminal,  # it would write empty lines to a file
     )
+
+
+def _steps(items: Iterable[T], description: str) -> Iterator[T]:
+    """Show the number of the item in the live line of a job: there is one such line at a time."""
+    for number, item in enumerate(items, 1):
+        step(f'{description}, {number}')
+        yield item
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], description: str) -> Iterator[R]:

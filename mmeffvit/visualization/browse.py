@@ -27,6 +27,7 @@ from mmeffvit.engine.hooks import seed_all
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import without_formulas
 
 from .contact_sheet import GAP, montage, scale_sample
@@ -77,7 +78,7 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
         UserError: If the config, its data or an option cannot be used.
     """
     if options.number < 1:
-        raise UserError(f'--number is {options.number}; give 1 or more')
+        raise UserError(f'--num-images is {options.number}; give 1 or more')
     config = open_config(config_path, options.cfg_options)
     scope = config.default_scope
     if not config.get(f'{options.split}_dataloader'):
@@ -94,7 +95,8 @@ def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator
     """The pictures: (H, W, 3) uint8 RGB each."""
     settings = loader_settings(config, options)
     try:
-        loader = Runner.build_dataloader(settings, seed=options.seed)
+        with quiet():
+            loader = Runner.build_dataloader(settings, seed=options.seed)
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise UserError(f'{config.filename}: {options.split} data: {error}') from error
     visualizer = build_visualizer(config, scope, loader.dataset.metainfo)

@@ -2,7 +2,11 @@
 
 import io
 import re
+import sys
+import time
 
+import cv2
+import numpy as np
 import pytest
 import torch
 from mmengine.evaluator import BaseMetric, Evaluator
@@ -10,7 +14,10 @@ from mmengine.runner import Runner
 from rich.console import Console
 from torch import Tensor, nn
 
-from mmeffvit.cli.console import RunConsole, summary
+from mmeffvit import get_model
+from mmeffvit.cli.console import RunConsole, summary, working
+from mmeffvit.utils.messages import step
+from mmeffvit.utils.progress import progress
 from mmeffvit.utils.text import duration
 from tests.conftest import run_command_here
 
@@ -119,3 +126,46 @@ def test_the_summary_names_what_papers_report_else_all():
 @pytest.mark.parametrize(('seconds', 'text'), [(7.4, '7 s'), (600, '10 min'), (7500, '2 h 05 min')])
 def test_durations_have_two_units_at_most(seconds, text):
     assert duration(seconds) == text
+
+
+class Terminal(io.StringIO):
+    """A terminal as programs see it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(('terminal', 'verbose'), [(True, False), (True, True), (False, False)])
+def test_steps_of_a_job_share_one_live_line_on_a_terminal_and_have_lines_elsewhere(
+    terminal, verbose, monkeypatch, capsys
+):
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, 'stderr', stream)
+    monkeypatch.setenv('TERM', 'xterm')
+    with working('starting', verbose=verbose):
+        for number in range(3) if verbose else progress(range(3), 'files'):
+            step(f'[{number}] done')
+            time.sleep(0.15)  # ten updates a second
+    printed = capsys.readouterr().out.splitlines()
+    lines = ['[0] done', '[1] done', '[2] done']
+    if terminal and not verbose:
+        assert printed == []
+        assert all(line in stream.getvalue() for line in lines)
+    else:
+        assert printed == lines
+
+
+@pytest.mark.slow
+def test_an_export_prints_one_summary_with_the_size_that_was_given(tmp_path):
+    out = tmp_path / 'model.onnx'
+    checkpoint = tmp_path / 'random.pth'
+    torch.save(get_model('ssdlite_swiftformer_xs').state_dict(), checkpoint)
+    picture = tmp_path / 'noise.png'
+    cv2.imwrite(str(picture), np.random.default_rng(0).integers(0, 256, (64, 96, 3), np.uint8))
+    done = run_command_here(
+        'export', 'ssdlite_swiftformer_xs', checkpoint, out, '--shape', 64, 96, '--image', picture,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) < 12, done.stdout
+    assert re.match(rf'{out}: \S+ MiB, ONNX, images of 64 x 96; opset 20', lines[0])

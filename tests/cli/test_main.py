@@ -119,3 +119,22 @@ def test_a_command_without_torch_says_what_to_install():
     assert result.returncode == 2
     assert '`mmeffvit doctor` needs mmengine, which is not installed' in result.stdout
     assert 'Traceback' not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ('command', 'former', 'name'),
+    [
+        ('quantize', '--size 64 96 --samples 3', dict(size=[64, 96], samples=3)),
+        ('attention', '--size 64 96 --out o', dict(size=[64, 96], out=Path('o'))),
+        ('browse', '--number 3', dict(number=3)),
+        ('predict', '--batch-size 3', dict(batch_size=3)),
+        ('demo', '--out o', dict(out=Path('o'))),
+        ('analyze-heads', '--out o', dict(out=Path('o'))),
+    ],
+)
+def test_former_names_of_options_are_accepted_and_not_shown(command, former, name):
+    parser = import_command(command).make_parser()
+    positional = {'quantize': 'a.onnx b c.onnx', 'demo': '', 'analyze-heads': 'c', 'browse': 'c'}
+    values = parser.parse_args([*positional.get(command, 'c i.jpg').split(), *former.split()])
+    assert name.items() <= vars(values).items()
+    assert former.split()[0] + ' ' not in parser.format_help()

@@ -121,7 +121,7 @@ def test_the_original_is_on_the_left(shapes):
 
 
 def test_unsupported_data_is_reported(shapes, tmp_path):
-    with pytest.raises(UserError, match='--number is 0'):
+    with pytest.raises(UserError, match='--num-images is 0'):
         draw(SHAPES, shapes, tmp_path, number=0)
     with pytest.raises(UserError, match='does not exist'):
         draw(SHAPES, 'nowhere', tmp_path)

@@ -21,7 +21,7 @@ from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import has_int8_dot_product
-from mmeffvit.utils.messages import logger
+from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted, listed
 
 from .litert import LiteRTQuantizer
@@ -153,7 +153,7 @@ def quantize(
     model = Path(model)
     if not 0 <= score_thr <= 1:
         raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
-    check_size(size, '--size')
+    check_size(size, '--shape')
     out, suffixes = targets(model, Path(out))
     reference = open_model(model)
     calibration, held_out = divide(find_images(folder), samples)
@@ -176,13 +176,13 @@ def quantize(
         try:
             for trial in trials_of(suffix, model, inputs, exclude, compare):
                 trials.append(trial)
-                logger.info(f'[quantize] {trial}')
+                step(str(trial))
                 if agrees(trial.measures, min_agreement):
                     break
         except UserError as error:
             if suffix == suffixes[-1] and not trials:
                 raise
-            logger.info(f'[quantize] {error}')
+            step(str(error))
     chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
     target = out.with_suffix(chosen.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
@@ -348,7 +348,7 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
         UserError: If there are fewer than two, or ``samples`` is less than 1.
     """
     if samples < 1:
-        raise UserError(f'samples is {samples}; give 1 or more')
+        raise UserError(f'--max-images is {samples}; give 1 or more')
     if len(paths) < 2:
         raise UserError(
             f'{paths[0].parent} has one image; at least two are needed, since one is held out'

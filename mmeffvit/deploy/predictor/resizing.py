@@ -155,7 +155,7 @@ def reader_of(
     Raises:
         UserError: If the file has no size, or another one than ``size``.
     """
-    check_size(size, '--size')
+    check_size(size, '--shape')
     fixed = fixed_size(shape)
     if fixed and size and fixed != tuple(size):
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
@@ -163,7 +163,7 @@ def reader_of(
     if size or (fixed and not how['scale']):
         return Reader({**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]})
     if not fixed and not how['scale']:
-        raise UserError('the file takes images of any size; give --size HEIGHT WIDTH')
+        raise UserError('the file takes images of any size; give --shape HEIGHT WIDTH')
     return Reader(how, fixed)
 
 

@@ -17,7 +17,7 @@ from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
-from mmeffvit.utils.messages import logger
+from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
 from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
@@ -185,7 +185,7 @@ def make_files(
     for suffix in (each for each in RUNTIMES if each in options.formats):
         for make in (floats, lambda each: int8(each, agreeing(entries))):
             for entry in make(suffix):
-                say(f'{entry.runtime} {entry.precision}: {getattr(entry, "state", "agrees")}')
+                step(f'{entry.runtime} {entry.precision}: {getattr(entry, "state", "agrees")}')
                 entries.append(entry)
     return entries
 
@@ -197,10 +197,6 @@ def agreeing(entries: Iterable[Entry]) -> dict[str, Candidate]:
         for entry in entries
         if isinstance(entry, Candidate) and entry.precision == 'float32'
     }
-
-
-def say(text: str) -> None:
-    logger.info(f'[profile] {text}')
 
 
 def measure(
@@ -218,7 +214,7 @@ def measure(
     job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
-        say(f'timing {counted(len(candidates), "file")}, {counted(threads, "thread")}')
+        step(f'timing {counted(len(candidates), "file")}, {counted(threads, "thread")}')
         files = {
             index: TimedFile(job(file.path, threads=threads, half=file.half), file.last_steps)
             for index, file in enumerate(candidates)

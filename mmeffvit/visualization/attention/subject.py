@@ -63,7 +63,7 @@ class Subject:
         if min(height, width) < MIN_SIDE:
             raise UserError(
                 f'{path} is {width} x {height} pixels after resizing; the model needs at least '
-                f'{MIN_SIDE} on each side; give --size'
+                f'{MIN_SIDE} on each side; give --shape'
             )
         canvas = Canvas(height, width)
         if query is not None:
@@ -179,7 +179,7 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
         height, width = size
         resizes = list(settings_of(pipeline, 'Resize'))
         if not resizes:
-            raise UserError(f'--size: the test pipeline of {config.filename} has no Resize')
+            raise UserError(f'--shape: the test pipeline of {config.filename} has no Resize')
         for resize in resizes:
             resize.pop('scale_factor', None)
             resize['scale'] = (width, height)

@@ -233,9 +233,9 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_pa
 @pytest.mark.parametrize(
     ('options', 'named'),
     [
-        (dict(size=(0, 0)), r'--size is \(0, 0\)'),
-        (dict(size=(64, 10**9)), '--size is'),
-        (dict(size=(-64, 64)), '--size is'),
+        (dict(size=(0, 0)), r'--shape is \(0, 0\)'),
+        (dict(size=(64, 10**9)), '--shape is'),
+        (dict(size=(-64, 64)), '--shape is'),
         (dict(score_thr=30), '--score-thr is 30'),
         (dict(samples=0), 'samples is 0'),
     ],
@@ -269,7 +269,7 @@ def test_images_are_read_as_given_in_the_metadata(tmp_path):
     assert (picture[..., 64:] == 0).all()
     # without metadata, the image is stretched to the size of the input
     assert reader_of((1, 3, 64, 96), {})(path)[0, :, 5, 90].tolist() == [0, 10, 200]
-    with pytest.raises(UserError, match='--size HEIGHT WIDTH'):
+    with pytest.raises(UserError, match='--shape HEIGHT WIDTH'):
         reader_of(any_size, {})
     with pytest.raises(UserError, match='takes images of 64 x 96'):
         reader_of((1, 3, 64, 96), {}, (32, 32))

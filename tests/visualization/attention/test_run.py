@@ -134,7 +134,7 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
     [
         ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 is outside of .*odd.png.* below 91'),
         ('SHViT:s1', dict(layers=['stages.0']), r"no layer matches 'stages.0'; choose from"),
-        ('SHViT:s1', dict(size=(31, 64)), '--size is 31 64; both must be at least 32'),
+        ('SHViT:s1', dict(size=(31, 64)), '--shape is 31 64; both must be at least 32'),
         (
             'SHViT:s1',
             dict(images=['gone.png']),
@@ -159,7 +159,7 @@ def test_mistakes_are_named(image, tmp_path, target, options, message):
 def test_an_image_that_is_too_small_is_named(tmp_path):
     small = tmp_path / 'small.png'
     cv2.imwrite(str(small), np.zeros((20, 40, 3), np.uint8))
-    with pytest.raises(UserError, match=r'small.png is 40 x 20 pixels.*--size'):
+    with pytest.raises(UserError, match=r'small.png is 40 x 20 pixels.*--shape'):
         visualize_attention('SwiftFormer:xs', [str(small)], tmp_path)
     assert visualize_attention('SwiftFormer:xs', [str(small)], tmp_path, size=(32, 64))
 
