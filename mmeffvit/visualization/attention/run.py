@@ -55,7 +55,7 @@ def visualize_attention(
     """
     paths = check_images(images, query)
     if size is not None and min(size) < MIN_SIDE:
-        raise UserError(f'--shape is {size[0]} {size[1]}; both start at {MIN_SIDE} pixels')
+        raise UserError(f'--shape is {size[0]} {size[1]}; both must be at least {MIN_SIDE} pixels')
     written = []
     with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)

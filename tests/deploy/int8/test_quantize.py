@@ -237,7 +237,7 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_pa
         (dict(size=(64, 10**9)), '--shape is'),
         (dict(size=(-64, 64)), '--shape is'),
         (dict(score_thr=30), '--score-thr is 30'),
-        (dict(samples=0), 'samples is 0'),
+        (dict(samples=0), '--max-images is 0'),
     ],
 )
 def test_an_invalid_argument_is_reported(options, named, folder, tmp_path):
