@@ -86,7 +86,7 @@ def check_data_of(name: str, config: Config, splits: Sequence[str], sample: Samp
     reports = check_dataset(config, tuple(splits), sample)
     print(*reports, sep='\n\n')
     broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
-    print(f'\n{name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
+    print(f'\ndata sets of {name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
     return 1 if broken else 0
 
 

@@ -14,13 +14,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
+from mmeffvit.engine.launcher import unwrap
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.utils.messages import live
-from mmeffvit.utils.text import duration
+from mmeffvit.utils.text import counted, duration
 
 MEASURED = 20  # steps, before the time of the run is estimated
 REFRESH = 0.5  # seconds between updates of the live line
 WINDOW = 20  # steps that the shown loss is averaged over
+NO_METRICS = 'no metrics: nothing was detected'  # COCO's metric has no values then
 MAX_LINES = 20  # lines of a run that counts iterations and does not validate
 
 
@@ -66,8 +68,26 @@ def working(description: str, *, verbose: bool = False) -> Iterator[None]:
 
 def summary(metrics: Mapping[str, float], name: str) -> str:
     """One line with the metrics that papers report, or with all where there are none."""
+    if not metrics:
+        return f'{name}: {NO_METRICS}'
     values = [f'{key} {value} %' for key, value in in_percent(metrics).items()]
     return f'{name}: ' + ', '.join(values or [f'{key} {metrics[key]:.4g}' for key in metrics])
+
+
+def describe_run(runner: Runner) -> str:
+    """One line: the model, its data, and what it starts from."""
+    model = unwrap(runner.model)
+    backbone = getattr(model, 'backbone', None)
+    name = type(model).__name__ + (f' with {type(backbone).__name__}' if backbone else '')
+    millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    data = counted(len(runner.train_dataloader.dataset), 'training image')
+    if runner.val_loop is not None:
+        data += f', {counted(len(runner.val_dataloader.dataset), "validation image")}'
+    pretrained = (runner.cfg.get('model') or {}).get('backbone') or {}
+    weights = (pretrained.get('init_cfg') or {}).get('checkpoint')
+    start = runner._load_from or (f'{weights} (backbone)' if weights else 'random weights')
+    how = 'resumed' if runner._resume else 'from'
+    return f'{name}, {millions:.1f} M parameters; {data}; {how} {start}'
 
 
 class RunConsole(Hook):
@@ -92,6 +112,7 @@ class RunConsole(Hook):
         self.first, self.row_images = runner.iter, 0
         self.started = self.row_started = self.shown = time.monotonic()
         self.validated = 0.0  # seconds
+        self.print(describe_run(runner))
         self.print(f'log: {runner.log_dir}')
         if self.console.is_terminal:
             self.live = self.console.status('starting')
@@ -146,6 +167,8 @@ class RunConsole(Hook):
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         self.validated += time.monotonic() - self.val_started
+        if not metrics:
+            self.row += f'  {NO_METRICS}'
         for name, value in in_percent(metrics or {}).items():
             self.best[name] = max(value, self.best.get(name, value))
             self.row += f'  {name} {value} (best {self.best[name]})'

@@ -4,11 +4,14 @@ For a data set (COCO, YOLO, Pascal VOC, images and label maps), a config is writ
 and trained. It can be edited and trained like any other config.
 """
 
+import shlex
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from mmengine.dist import is_main_process
 
 from mmeffvit.config.load import find_config
 from mmeffvit.data.prepare import PrepareOptions
@@ -167,7 +170,9 @@ def train_config(config: str, values: dict[str, Any]) -> None:
     processes, options = values.pop('processes'), take_run_options(values)
     if processes in (None, 1):
         with run_console(options.verbose) as options.hooks:
-            train(config, options, **{**values, 'amp': bool(values['amp'])})
+            runner = train(config, options, **{**values, 'amp': bool(values['amp'])})
+        if is_main_process():
+            print(f'evaluate the best checkpoint: mmeffvit test {shlex.quote(runner.work_dir)}')
         return
     if options.launcher != 'none':
         raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')

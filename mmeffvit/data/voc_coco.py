@@ -7,10 +7,10 @@ from typing import Any
 
 import cv2
 import numpy as np
-from rich.progress import track
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.progress import progress
 
 from . import faults
 from .coco_file import as_pycocotools, check_masks, read_coco
@@ -61,7 +61,7 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
     link(out / 'voc', voc)
     link(out / 'coco' / 'images', coco / IMAGES)
     written = 0
-    for image in track(images, description='label maps'):
+    for image in progress(images, 'label maps'):
         path = labels / Path(image['file_name']).with_suffix('.png').name
         if not path.exists():
             instances = annotations.imgToAnns[image['id']]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from rich.progress import track
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.progress import progress
 
 CLASSES = ('circle', 'square', 'triangle', 'star')
 SPLITS = ('train2017', 'val2017')
@@ -107,7 +107,7 @@ def _write_coco(folder: Path, split: int, count: int, spec: ShapesSpec) -> None:
     (folder / name).mkdir(parents=True)
     images: list[dict] = []
     annotations: list[dict] = []
-    for number in track(range(count), description=name):
+    for number in progress(range(count), name):
         image, instances = draw_image(np.random.default_rng((spec.seed, split, number)), spec)
         file_name = f'{number:06d}.png'
         cv2.imwrite(str(folder / name / file_name), image)
@@ -131,7 +131,7 @@ def _write_ade20k(folder: Path, split: int, count: int, spec: ShapesSpec) -> Non
     images.mkdir(parents=True)
     annotations.mkdir(parents=True)
     height = spec.side * 3 // 4
-    for number in track(range(count), description=split_name):
+    for number in progress(range(count), split_name):
         image, instances = draw_image(np.random.default_rng((spec.seed, split, number)), spec)
         name = f'{prefix}_{number + 1:08d}'
         cv2.imwrite(str(images / f'{name}.jpg'), image[:height])

@@ -65,7 +65,8 @@ class Summary:
         line = counted(self.done, 'image')
         if self.found is not None:
             line += f', {counted(self.found, "object")} above {self.threshold:g}'
-            line += '' if self.found else f' (highest {self.highest:.2g})'
+            show_highest = not self.found and self.highest > 0
+            line += f' (highest {self.highest:.2g})' if show_highest else ''
         if self.skipped:
             line += f', {len(self.skipped)} skipped'
         return '\n'.join([line, *self.written])

@@ -98,7 +98,10 @@ def run(tmp_path, console: RunConsole, train_cfg: dict) -> None:
 def test_every_validation_has_a_line_with_the_best(train_cfg, progress, tmp_path):
     stream = io.StringIO()
     run(tmp_path, RunConsole(stream), train_cfg)
-    log, *lines = stream.getvalue().splitlines()
+    model, log, *lines = stream.getvalue().splitlines()
+    assert model == (
+        'Model, 0.0 M parameters; 8 training images, 8 validation images; from random weights'
+    )
     assert log.startswith('log: ')
     for line, start, metric in zip(
         lines, progress, ('10.0 (best 10.0)', '30.0 (best 30.0)', '20.0 (best 30.0)'), strict=True
@@ -121,6 +124,7 @@ def test_a_terminal_has_a_live_line_that_is_gone_at_the_end(tmp_path):
 def test_the_summary_names_what_papers_report_else_all():
     assert summary({'coco/bbox_mAP': 0.412, 'coco/bbox_mAP_50': 0.6}, 'm') == 'm: box AP 41.2 %'
     assert summary({'pascal/mAP': 0.5}, 'm') == 'm: pascal/mAP 0.5'
+    assert summary({}, 'm') == 'm: no metrics: nothing was detected'
 
 
 @pytest.mark.parametrize(('seconds', 'text'), [(7.4, '7 s'), (600, '10 min'), (7500, '2 h 05 min')])
