@@ -48,11 +48,13 @@ class SegmentorGraph(Graph):
         """
         head = self.network.decode_head
         logits = F.interpolate(logits, padded, mode='bilinear', align_corners=head.align_corners)
-        if self.preprocessing.size_divisor > 1:
-            logits = logits[:, :, : size[0], : size[1]]
         if logits.shape[1] > 1:
-            return logits.argmax(dim=1)
-        return (logits[:, 0].sigmoid() > head.threshold).long()
+            labels = logits.argmax(dim=1)
+        else:
+            labels = (logits[:, 0].sigmoid() > head.threshold).long()
+        if self.preprocessing.size_divisor > 1:
+            labels = labels[:, : size[0], : size[1]]
+        return labels
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return (self.label_map(self.logits(x), x.shape[2:], size),)

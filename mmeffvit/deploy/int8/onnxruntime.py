@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax, shrink_argmax
 from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
@@ -51,10 +52,11 @@ class OnnxQuantizer:
         onnx = require('onnx', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
+            onnx.save(changed(onnx.load(path), expand_argmax), simplified)
             # symbolic shape inference fails on unknown operators; onnx's own continues, and only
             # types are needed
             quantization.shape_inference.quant_pre_process(
-                str(path), str(simplified), skip_symbolic_shape=True
+                str(simplified), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
             rename_numbered(self.float_model)
@@ -94,7 +96,7 @@ class OnnxQuantizer:
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]
-        model = self.quantized(chosen)
+        model = changed(self.quantized(chosen), shrink_argmax)
         return Attempt(
             f'{self.weight_bits}-bit weights',
             tuple(excluded),

@@ -43,7 +43,7 @@ class OpenVINOQuantizer:
         require('nncf', PURPOSE)
         self.path = path
         self.images = images
-        model = convert_onnx(path)
+        model = convert_onnx(path, branches=False)
         self.nodes = [op.get_friendly_name() for op in layers(model)]
         self.in_float = float_operators(model)
 
@@ -82,7 +82,7 @@ class OpenVINOQuantizer:
         try:
             with quiet():
                 return nncf.quantize(
-                    convert_onnx(self.path),
+                    convert_onnx(self.path, branches=False),
                     nncf.Dataset(self.images),
                     preset=nncf.QuantizationPreset[preset],
                     subset_size=len(self.images),
@@ -96,7 +96,7 @@ class OpenVINOQuantizer:
 
     def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
         """A function that measures how much less noise a model has without some layers in int8."""
-        ends = last_names(convert_onnx(self.path))
+        ends = last_names(convert_onnx(self.path, branches=False))
         images = self.images[:IMAGES]
 
         def run(each: Any) -> list[dict[str, NDArray]]:
@@ -106,7 +106,7 @@ class OpenVINOQuantizer:
                 for image in images
             ]
 
-        expected = run(convert_onnx(self.path))
+        expected = run(convert_onnx(self.path, branches=False))
         total = mean_noise(expected, run(model))
         return lambda nodes: max(0.0, total - mean_noise(expected, run(without(model, nodes))))
 

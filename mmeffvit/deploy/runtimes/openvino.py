@@ -3,6 +3,8 @@
 import os
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mmeffvit.utils.onnx import read_metadata
@@ -12,17 +14,29 @@ from mmeffvit.utils.quiet import quiet
 METADATA = 'mmeffvit'  # key of the ONNX file's metadata in the IR
 
 
-def convert_onnx(onnx_path: str | os.PathLike) -> Any:
+def convert_onnx(onnx_path: str | os.PathLike, *, branches: bool = True) -> Any:
     """An ONNX file as an ``openvino.Model``.
 
     The conversion also fuses activations such as SiLU, which OpenVINO's reader of ONNX files leaves
     in parts until a model is compiled: too late for a quantizer, which would quantize the parts.
 
+    Args:
+        onnx_path: The file.
+        branches: Keep the search for the classes that can win in a label map, which branches.
+
     Raises:
         UserError: If openvino is not installed.
     """
     openvino = require('openvino', 'Writing .xml')
-    with quiet():
+    with quiet(), TemporaryDirectory() as folder:
+        if not branches:
+            import onnx
+
+            from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
+
+            plain = Path(folder, 'plain.onnx')
+            onnx.save(changed(onnx.load(onnx_path), expand_argmax), plain)
+            onnx_path = plain
         return openvino.convert_model(str(onnx_path))
 
 

@@ -1,0 +1,141 @@
+"""Label maps without full-size logits are those of the argmax of resized logits, to the bit."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
+from mmeffvit.deploy.onnx import label_maps
+from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax, shrink_argmax
+from mmeffvit.deploy.predictor.sessions import open_onnx
+
+SIZES = [(64, 96, 16, 24), (61, 90, 16, 23), (17, 200, 3, 1), (40, 40, 40, 40), (12, 15, 16, 24)]
+
+
+class LabelMap(nn.Module):
+    """(B, C, h, w) and an image (H, W) -> (B, H, W)."""
+
+    def forward(self, logits: Tensor, image: Tensor) -> Tensor:
+        size = (image.shape[0], image.shape[1])
+        return F.interpolate(logits, size, mode='bilinear').argmax(dim=1)
+
+
+def sessions(classes: int, options: onnxruntime.SessionOptions) -> list:
+    """The shrunk graph, and the plain one."""
+    example = (torch.randn(2, classes, 16, 24), torch.zeros(64, 96))
+    dynamic = torch.export.Dim.DYNAMIC
+    axes = ({0: dynamic, 2: dynamic, 3: dynamic}, {0: dynamic, 1: dynamic})
+    found = []
+    for change in (shrink_argmax, lambda model: None):
+        program = torch.export.export(LabelMap(), example, dynamic_shapes=axes)
+        exported = torch.onnx.export(program, (), dynamo=True, opset_version=20, verbose=False,
+                                     input_names=['logits', 'image'], optimize=False)  # fmt: skip
+        change(exported.model)
+        file = exported.model_proto.SerializeToString()
+        found.append(onnxruntime.InferenceSession(file, options, ['CPUExecutionProvider']))
+    return found
+
+
+def run(session, logits: NDArray, height: int, width: int) -> NDArray:
+    image = np.zeros((height, width), np.float32)
+    (labels,) = session.run(None, dict(logits=logits, image=image))
+    assert labels.shape == (len(logits), height, width)
+    return labels
+
+
+def like_trained(shape: tuple[int, ...], seed: int = 0) -> NDArray:
+    """Logits with a class far above the others in each of four regions, and smooth noise."""
+    batch, classes, height, width = shape
+    draw = torch.Generator().manual_seed(seed)
+    regions = torch.randint(classes, (batch, 1, 2, 2), generator=draw)
+    regions = regions.repeat_interleave(height // 2 + 1, 2).repeat_interleave(width // 2 + 1, 3)
+    logits = torch.zeros(shape).scatter_(1, regions[:, :, :height, :width], 20.0)
+    logits = F.avg_pool2d(logits, 3, 1, 1, count_include_pad=False)
+    noise = torch.randn(batch, classes, height // 4 + 1, width // 4 + 1, generator=draw)
+    return (logits + F.interpolate(noise, (height, width), mode='bilinear')).numpy()
+
+
+def noise(shape: tuple[int, ...]) -> NDArray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def ties(shape: tuple[int, ...]) -> NDArray:
+    """Few different values, so that several classes have the largest one."""
+    return np.round(like_trained(shape) / 2).astype(np.float32)
+
+
+@pytest.fixture(scope='module')
+def pair() -> list:
+    return sessions(40, onnxruntime.SessionOptions())
+
+
+@pytest.mark.parametrize('size', SIZES)
+@pytest.mark.parametrize('batch', [1, 2])
+@pytest.mark.parametrize('logits', [like_trained, noise, ties, np.zeros])
+def test_the_label_map_is_the_same_to_the_bit(pair, logits, batch, size):
+    height, width, *cells = size
+    values = logits((batch, 40, *cells)).astype(np.float32)
+    shrunk, plain = (run(session, values, height, width) for session in pair)
+    np.testing.assert_array_equal(shrunk, plain)
+
+
+@pytest.mark.parametrize(('logits', 'resized'), [(like_trained, False), (noise, True)])
+def test_all_logits_are_resized_only_where_many_classes_can_win(logits, resized, tmp_path):
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / 'profile')
+    session, _ = sessions(40, options)
+    run(session, logits((1, 40, 16, 24)), 64, 96)
+    events = json.loads(Path(session.end_profiling()).read_text())
+    operators = {event.get('args', {}).get('op_name') for event in events}
+    assert ('Resize' in operators) == resized
+    assert ('TopK' in operators) != resized
+
+
+def test_graphs_of_few_classes_are_unchanged():
+    few = label_maps.MIN_CLASSES - 1
+    shrunk, _ = sessions(few, onnxruntime.SessionOptions())
+    values = like_trained((1, few, 16, 24))
+    expected = F.interpolate(torch.from_numpy(values), (64, 96), mode='bilinear').argmax(1)
+    assert (run(shrunk, values, 64, 96) == expected.numpy()).mean() > 0.999
+
+
+class Segmentor(nn.Module):
+    """Images (B, 3, H, W) -> label maps (B, H, W)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(3, 40, 8, 8)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits = 10 * self.head(images)
+        return F.interpolate(logits, images.shape[2:], mode='bilinear').argmax(dim=1)
+
+
+def test_int8_files_search_few_classes_too(tmp_path):
+    torch.manual_seed(0)
+    images = [np.random.default_rng(n).random((1, 3, 64, 96), np.float32) for n in range(3)]
+    program = torch.export.export(Segmentor().eval(), (torch.from_numpy(images[0]),))
+    exported = torch.onnx.export(program, (), dynamo=True, opset_version=20, verbose=False,
+                                 input_names=['images'], optimize=False)  # fmt: skip
+    shrink_argmax(exported.model)
+    onnx.save(exported.model_proto, tmp_path / 'float.onnx')
+    quantizer = OnnxQuantizer(tmp_path / 'float.onnx', images)
+    attempt = quantizer.attempt(())
+    attempt.save(tmp_path / 'int8.onnx', {})
+    onnx.save(changed(onnx.load(tmp_path / 'int8.onnx'), expand_argmax), tmp_path / 'plain.onnx')
+    files = {name: onnx.load(tmp_path / f'{name}.onnx') for name in ('int8', 'plain')}
+    operators = {name: {n.op_type for n in model.graph.node} for name, model in files.items()}
+    assert {'If', 'QuantizeLinear'} <= operators['int8']
+    assert {'Resize', 'QuantizeLinear'} <= operators['plain']
+    assert 'If' not in operators['plain']
+    found, expected = (open_onnx(tmp_path / f'{name}.onnx').run(images[0]) for name in files)
+    np.testing.assert_array_equal(found['argmax'], expected['argmax'])
