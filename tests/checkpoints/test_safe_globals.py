@@ -192,7 +192,7 @@ def test_weights_that_training_lost_are_named(tmp_path, value):
     from mmeffvit.checkpoints.read import allow_non_finite
 
     torch.save({'state_dict': {'a': torch.ones(2), 'b': torch.tensor(value)}}, tmp_path / 'e.pth')
-    with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensors: b\.'):
+    with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensor: b\.'):
         read_content(tmp_path / 'e.pth')
     with allow_non_finite():
         assert 'b' in read_content(tmp_path / 'e.pth')['state_dict']

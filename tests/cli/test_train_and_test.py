@@ -173,6 +173,6 @@ def test_diverged_weights_are_rejected_unless_forced(trained, shapes, tmp_path):
     torch.save(content, path)
     run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run')
     assert run.returncode == 2
-    assert f'NaN or infinite values in 1 tensors: {key}' in run.stdout
+    assert f'NaN or infinite values in 1 tensor: {key}' in run.stdout
     run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run', '--allow-non-finite')
     assert run.returncode == 0, run.stdout

@@ -115,7 +115,7 @@ def test_damaged_and_malicious_files_and_missing_weights_have_one_message(ssd, t
     state = torch.load(ssd, weights_only=True)
     state['ssd_heads.5.loc_cls_layer.block.conv.bias'][0] = float('nan')
     torch.save(state, tmp_path / 'lost.pt')
-    with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensors: ssd_heads\.5'):
+    with pytest.raises(CheckpointError, match=r'NaN or infinite values in 1 tensor: ssd_heads\.5'):
         open_checkpoint(tmp_path / 'lost.pt')
     torch.save(dict(meta=dict(owner=Path('x')), state_dict={}), tmp_path / 'hostile.pth')
     with pytest.raises(CheckpointError, match=r'rejected: it holds objects of pathlib\.'):
