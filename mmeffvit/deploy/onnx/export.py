@@ -4,6 +4,7 @@ import os
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,8 +76,7 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
                 graph,
                 (images,),
                 dynamic_shapes=(axes or None,),
-                # sizes are checked when the graph runs; guards would specialize them
-                prefer_deferred_runtime_asserts_over_guards=True,
+                **deferred_asserts(),
             )
         except (TorchUserError, ConstraintViolationError) as error:
             reason = next((line for line in str(error).splitlines() if line.strip()), '')
@@ -85,6 +85,12 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
                 f'{", ".join(options.dynamic_axes.values())} ({reason}); give --shape HEIGHT '
                 'WIDTH, and --batch N if that is not enough'
             ) from error
+
+
+def deferred_asserts() -> dict[str, bool]:
+    """The option to check sizes when the graph runs; guards, all that old torch has, fix some."""
+    name = 'prefer_deferred_runtime_asserts_over_guards'
+    return {name: True} if name in signature(torch.export.export).parameters else {}
 
 
 def translations(graph: Graph) -> dict[Callable, Callable]:
