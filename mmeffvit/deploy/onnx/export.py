@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runtime
 INPUT = 'images'
+DEFERRED = 'prefer_deferred_runtime_asserts_over_guards'
 SCOPES = 'pkg.torch.onnx.name_scopes'  # of a node: paths of the modules around it, its own name
 # no map of a detector has a single row or column: sides of 1 would become constants
 EXAMPLE_SHAPE = (672, 928)
@@ -62,12 +63,13 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
     """Trace the graph, with the dynamic sizes of ``options``.
 
     Raises:
-        UserError: If the model reads a dynamic size in Python, as modules of mmdet and mmseg may
-            do.
+        UserError: If torch is too old, or the model reads a dynamic size in Python, as modules of
+            mmdet and mmseg may do.
     """
     from torch._dynamo.exc import UserError as TorchUserError
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
+    check_torch()
     images = torch.rand(options.example_shape) * 255
     axes = dict.fromkeys(options.dynamic_axes, Dim.DYNAMIC)
     with quiet(), torch.no_grad():
@@ -76,7 +78,8 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
                 graph,
                 (images,),
                 dynamic_shapes=(axes or None,),
-                **deferred_asserts(),
+                # sizes are checked when the graph runs; guards would specialize them
+                **{DEFERRED: True},
             )
         except (TorchUserError, ConstraintViolationError) as error:
             reason = next((line for line in str(error).splitlines() if line.strip()), '')
@@ -87,10 +90,17 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
             ) from error
 
 
-def deferred_asserts() -> dict[str, bool]:
-    """The option to check sizes when the graph runs; guards, all that old torch has, fix some."""
-    name = 'prefer_deferred_runtime_asserts_over_guards'
-    return {name: True} if name in signature(torch.export.export).parameters else {}
+def check_torch() -> None:
+    """Check that torch exports graphs whose sizes are checked when they run.
+
+    Raises:
+        UserError: If it is too old.
+    """
+    if DEFERRED not in signature(torch.export.export).parameters:
+        raise UserError(
+            f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
+            'torch 2.14 has it'
+        )
 
 
 def translations(graph: Graph) -> dict[Callable, Callable]:

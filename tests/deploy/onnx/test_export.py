@@ -16,13 +16,19 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
-from mmeffvit.deploy.onnx.export import ExportOptions, all_nodes, export_backbone, export_graph
+from mmeffvit.deploy.onnx.export import (
+    ExportOptions,
+    all_nodes,
+    export_backbone,
+    export_graph,
+    trace,
+)
 from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.layers.attention import LocalGlobalAttention, TalkingHeadsAttention
 from mmeffvit.registry import MODELS
 from tests.backbones.parity import randomized
-from tests.deploy import models
+from tests.deploy import models, tiny
 
 DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
 SIZE = (96, 128)
@@ -206,3 +212,9 @@ def test_a_file_with_a_changed_weight_is_detected(tmp_path):
 def test_a_model_without_a_graph_is_rejected_with_the_heads_that_have_one():
     with pytest.raises(UserError, match='RetinaHead'):
         make_graph(torch.nn.Linear(1, 1))
+
+
+def test_an_old_torch_is_named(monkeypatch):
+    monkeypatch.setattr(torch.export, 'export', lambda graph, args, dynamic_shapes=None: None)
+    with pytest.raises(UserError, match=r'torch 2\S+ cannot export: .* 2.14 has it'):
+        trace(tiny.graph(), ExportOptions(tiny.SIZE))
