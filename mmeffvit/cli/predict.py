@@ -1,6 +1,7 @@
 """Run a model on images and videos; save visualizations, COCO results or label maps."""
 
 import sys
+import warnings
 from argparse import ArgumentParser
 from functools import partial
 from pathlib import Path
@@ -95,7 +96,10 @@ def run(
         return Predictor(config, checkpoint, device=device, cfg_options=cfg_options)
 
     options = PredictOptions(pictures=None if no_pictures else out_dir, **values)
-    summary = predict(open_predictor, inputs, options, partial(print, file=sys.stderr, flush=True))
+    report = partial(print, file=sys.stderr, flush=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings('ignore', module=r'torch\b')  # of what mmdet calls
+        summary = predict(open_predictor, inputs, options, report)
     print(summary)
     return 1 if summary.skipped else 0
 
