@@ -99,7 +99,7 @@ def check_torch() -> None:
     if DEFERRED not in signature(torch.export.export).parameters:
         raise UserError(
             f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
-            'torch 2.14 has it'
+            'torch 2.11 has it'
         )
 
 
