@@ -108,7 +108,7 @@ def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_others(
     output, _ = suite.communicate(timeout=600)
     assert suite.returncode == 1, output
     assert f'[1/3] {FIRST}: training, train [2][' in output
-    assert 'left, 0:00:' in output
+    assert ' left, ' in output
     log = (tmp_path / FIRST / 'suite.log').read_text()
     assert 'resumed epoch: 1' in log
     assert not (tmp_path / 'third' / 'epoch_2.pth').exists()
