@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import align
+from mmeffvit.utils.text import align, counted
 
 EXAMPLES = 3  # kept of every fault in the data sets of a config, which can be large
 SHOWN = 5  # findings printed per fault of a user's data set; a file has all
@@ -20,7 +20,7 @@ class Fault:
     Args:
         what: What is counted, in plural.
         fix: What the user can do.
-        left_out: What ``--skip-broken`` skips; empty if it cannot be skipped.
+        left_out: What ``--skip-broken`` skips, in the singular; empty if it cannot be skipped.
         tolerated: Fraction of all records up to which it is only a note; ``NOTE`` for always.
         stops: Whether a single one can stop or crash a run, so that a run is not started.
     """
@@ -37,7 +37,7 @@ Add = Callable[[Fault, object], None]  # reports a fault and its place
 UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
 WRITE = 'fix the program that wrote them'
 PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
-OBJECTS, IMAGES = 'objects', 'images'
+OBJECTS, IMAGES = 'object', 'image'
 
 # files
 PATH_MISSING = Fault('missing paths of the config', 'docs/datasets.md shows the layout')
@@ -251,13 +251,17 @@ class Findings:
         """The types that are faults, not notes."""
         return [fault for fault in self.counts if fault.tolerated != NOTE]
 
+    def named(self, fault: Fault) -> str:
+        """What is wrong, and how often."""
+        return f'{fault.what} ({self.counts[fault]:,})'
+
     def describe(self, shown: int | None = SHOWN) -> str:
         """A paragraph for every type, faults last, with its first places; None shows all."""
         lines = []
         for fault in sorted(self.counts, key=lambda fault: fault in self.faults):
             places, count = self.places[fault][:shown], self.counts[fault]
             word = 'FAULT' if fault in self.faults else 'note'
-            lines.append(f'{word}: {count:,} {fault.what}')
+            lines.append(f'{word}: {self.named(fault)}')
             lines += [f'    {place}' for place in places]
             lines += [f'    and {count - len(places):,} more'] if count > len(places) else []
             lines.append(f'  fix: {fault.fix}')
@@ -277,10 +281,10 @@ class Findings:
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
-            named = (f'{self.counts[fault]:,} {fault.what}' for fault in fixed or self.faults)
             rest = 'these cannot be skipped' if fixed else '--skip-broken skips them'
-            raise UserError(f'the data set has faults, see above: {"; ".join(named)}; {rest}')
-        return ', '.join(f'{self.counts[f]:,} {f.left_out} ({f.what})' for f in self.faults)
+            named = '; '.join(map(self.named, fixed or self.faults))
+            raise UserError(f'the data set has faults, see above: {named}; {rest}')
+        return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in self.faults)
 
 
 @dataclass
@@ -316,7 +320,7 @@ class Report(Findings):
             if fault.stops or fault in others:
                 rest = ' ...' if count > EXAMPLES else ''
                 raise UserError(
-                    f'{self.name} data: {self.source}: {count:,} {fault.what}: '
+                    f'{self.name} data: {self.source}: {self.named(fault)}: '
                     f'{"; ".join(self.places[fault])}{rest}. Fix: {fault.fix}; '
                     '`mmeffvit check CONFIG` lists all faults'
                 )
