@@ -45,8 +45,13 @@ def images_below(folder: Path) -> list[Path]:
     return list(filter(is_image, files_below(folder)))
 
 
-def files_below(folder: Path) -> list[Path]:
-    """All files in a folder and its sub-folders, sorted, but hidden ones; links are followed."""
+def files_below(folder: Path, *, hidden: bool = False) -> list[Path]:
+    """All files in a folder and its sub-folders, sorted; links are followed.
+
+    Args:
+        folder: The folder.
+        hidden: Include files whose names begin with a dot.
+    """
     found = []
     seen: set[str] = set()  # symbolic links may form a cycle
     for parent, folders, names in os.walk(folder, followlinks=True):
@@ -56,7 +61,7 @@ def files_below(folder: Path) -> list[Path]:
             folders.clear()
             continue
         seen.add(real)
-        found += (Path(parent, name) for name in names if not name.startswith('.'))
+        found += (Path(parent, name) for name in names if hidden or name[0] != '.')
     return sorted(found)
 
 

@@ -17,6 +17,7 @@ from mmengine.runner import Runner
 from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
+from mmeffvit.utils.interrupts import raise_lost
 from mmeffvit.utils.text import reason, without_formulas
 
 T = TypeVar('T')
@@ -56,13 +57,18 @@ def check_optimizer(config: Config) -> None:
 
 
 class Started(Hook):
-    """Records that the run has started."""
+    """Records that the run has started, and ends one whose interruption was lost."""
 
     def __init__(self) -> None:
         self.value = False
 
     def before_run(self, runner: Runner) -> None:
         self.value = True
+
+    def before_train_iter(self, *args: object, **kwargs: object) -> None:
+        raise_lost()
+
+    before_val_iter = before_test_iter = before_train_iter
 
 
 def run(runner: Runner, job: Callable[[], T], config: Config) -> T:

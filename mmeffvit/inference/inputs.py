@@ -152,7 +152,7 @@ def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
         if is_known(path):
             yield path, Path(path.name)
         return
-    for file in files_below(path):
+    for file in files_below(path, hidden=True):
         if is_known(file):
             yield file, file.relative_to(path)
         else:

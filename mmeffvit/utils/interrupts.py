@@ -59,10 +59,14 @@ class Raiser:
 
     Attributes:
         number: The last signal that was received; 0 if none was.
+        raised: The last signal for which any handler of this process has raised an exception.
     """
+
+    raised = 0
 
     def __init__(self) -> None:
         self.owner, self.number, self.time, self.is_ending = os.getpid(), 0, -REPEATED, False
+        Raiser.raised = 0
 
     def __call__(self, number: int, frame: FrameType | None = None) -> None:
         if os.getpid() != self.owner:
@@ -72,7 +76,17 @@ class Raiser:
         # torch would raise an error for each of its loader processes that ends by the same signal
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if not (is_repeated or self.is_ending):
+            Raiser.raised = number
             raise Interrupted(number)
+
+
+def raise_lost() -> None:
+    """Raise an interruption again if the program continues after it.
+
+    Python ignores exceptions in finalizers and in callbacks of C.
+    """
+    if Raiser.raised:
+        raise Interrupted(Raiser.raised)
 
 
 @contextmanager

@@ -117,5 +117,5 @@ def test_an_accuracy_over_more_classes_than_there_are_stops_the_run(trained, tmp
 
 
 def test_a_command_for_dense_models_says_that_a_classifier_is_none(trained):
-    with pytest.raises(UserError, match='is of a classifier'):
+    with pytest.raises(UserError, match='is for a classifier'):
         export_model(str(trained / 'tiny.py'), None, trained / 'out.onnx')

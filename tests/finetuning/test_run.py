@@ -132,7 +132,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
     [
         (('data', '--model', 'rtmdet_swiftformer'), 'did you mean rtmdet_swiftformer_xs'),
         (('data', '--launcher', 'pytorch'), '--launcher does nothing: --processes N starts'),
-        (('data', '--batch', 'large'), "'large' is no number and not `auto`"),
+        (('data', '--batch', 'large'), "'large' is neither a number nor auto"),
         (('data', '--amp'), '--amp needs an accelerator'),
         (('data', '--compile'), '--compile needs an accelerator'),
         (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),

@@ -185,7 +185,7 @@ def test_a_file_of_efficientformerv2_finds_what_its_own_network_finds(name, fold
         find_the_same_labels(name, network, folder, size, **native)
     ignored = 27 if 's2' in name else 39
     loaded = len(network.state_dict()) - ignored
-    assert f'{loaded} tensors loaded, {ignored} ignored, 0 missing' in log.text
+    assert f'{loaded:,} tensors loaded, {ignored} ignored, 0 missing' in log.text
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_a_pth_file_is_written_too(states, tmp_path):
 def test_a_file_that_fits_no_variant_is_rejected_with_the_nearest(states, tmp_path):
     state = {key: value for key, value in states['shvit'].items() if 'blocks.4' not in key}
     torch.save(state, tmp_path / 'short.pth')
-    with pytest.raises(CheckpointError, match=r"Nearest is SHViT 's1', with 27 keys .*blocks\.4"):
+    with pytest.raises(CheckpointError, match=r"nearest is SHViT 's1', with 27 keys .*blocks\.4"):
         convert(tmp_path / 'short.pth')
     torch.save({'layer1.weight': torch.zeros(1)}, tmp_path / 'other.pth')
     with pytest.raises(CheckpointError, match=r'no known family .*SwiftFormer.*layer1\.weight'):

@@ -16,6 +16,7 @@ from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.quiet import quiet
 
 from .metadata import model_metadata
@@ -72,7 +73,7 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
     check_torch()
     images = torch.rand(options.example_shape) * 255
     axes = dict.fromkeys(options.dynamic_axes, Dim.DYNAMIC)
-    with quiet(), torch.no_grad():
+    with quiet(), torch.no_grad(), deferred():  # C++ aborts where tracing is interrupted
         try:
             return torch.export.export(
                 graph,
