@@ -46,7 +46,9 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for index in range(10 * (more - 1)):
         delay = dice('signals', seed, index).uniform(0, 4)
         number = signal.SIGINT if index % 2 else signal.SIGTERM
-        yield case(f'after {delay:.2f} s of training', interrupt(forked(TRAIN), delay, number))
+        yield case(
+            f'{index}, after {delay:.2f} s of training', interrupt(forked(TRAIN), delay, number)
+        )
     for what, arguments in OTHERS.items():
         for delay in (0.3, 1.0):
             job = interrupt(forked(arguments), delay, signal.SIGINT, may_end=True)
