@@ -47,9 +47,9 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             yield Case('configs: values', f'{" ".join(options)[:60]}, train', train(*options),
                        ready)  # fmt: skip
         if more > 1:
-            for how in ('check the model', 'check the data'):
-                yield Case('configs: values', f'{" ".join(options)[:60]}, {how}',
-                           command(how, 'detector.py', '--cfg-options', *options), ready,
+            for part in ('--no-data', '--no-model'):
+                yield Case('configs: values', f'{" ".join(options)[:60]}, check {part}',
+                           command('check', 'detector.py', part, '--cfg-options', *options), ready,
                            expect='either', codes=(1, 2))  # fmt: skip
     for option in MISFITS:
         yield Case('configs: values', f'{option}, check',
