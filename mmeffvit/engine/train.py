@@ -162,8 +162,9 @@ def open_resumed(config: Config, resume: str) -> Checkpoint | None:
 
 def teachers_of(config: Config) -> list[Checkpoint]:
     """The weights of a teacher that mmdet loads."""
-    name = config.model.get('teacher_ckpt')
-    is_ours = str(config.model.get('type')).startswith('mmeffvit.')  # it reads them itself
+    model = config.get('model') or {}
+    name = model.get('teacher_ckpt')
+    is_ours = str(model.get('type')).startswith('mmeffvit.')  # it reads them itself
     return [] if name is None or is_ours else [open_checkpoint(name)]
 
 
