@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 from onnx_ir.passes import common
 from onnxscript import FLOAT, INT64, script
-from onnxscript import opset20 as op
+from onnxscript import opset18 as op  # the operators here are the same in later ones
 
 if TYPE_CHECKING:
     import onnx
@@ -94,7 +94,7 @@ def resized_argmax(logits: FLOAT[...], shape: INT64[...]) -> INT64[...]:
         above_mean(both, winners),
     )
     rounding = op.ReduceMax(op.Abs(logits), all_axes, keepdims=0) * op.Constant(value_float=-1e-6)
-    can_win = op.Cast(op.GreaterOrEqual(margin, rounding), to=1)
+    can_win = op.Cast(op.Not(op.Less(margin, rounding)), to=1)  # NaN, of infinite logits, can
     most = op.ReduceMax(op.ReduceSum(can_win, op.Constant(value_ints=[3])), all_axes, keepdims=0)
     k = op.Reshape(op.Cast(most, to=7), one)
     num_classes = op.Shape(logits, start=1, end=2)
@@ -136,6 +136,7 @@ def shrink_argmax(model: ir.Model) -> None:
         return
     for function in FUNCTIONS:
         translated = ir.serde.deserialize_function(function.to_function_proto())
+        translated.opset_imports[''] = model.opset_imports['']
         model.functions[translated.identifier()] = translated
     for node in found:
         resize = node.inputs[0].producer()
@@ -199,7 +200,8 @@ def is_argmax_of_resized(node: ir.Node) -> bool:
         return False
     text = resize.attributes.get_string
     half_pixel = text('coordinate_transformation_mode', 'half_pixel') in HALF_PIXEL
-    classes = resize.inputs[0].shape[1]
+    shape = resize.inputs[0].shape
+    classes = shape[1] if shape is not None and len(shape) > 1 else None
     return (
         half_pixel
         and text('mode', 'nearest') == 'linear'

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
@@ -14,7 +15,12 @@ from torch import Tensor, nn
 
 from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
 from mmeffvit.deploy.onnx import label_maps
-from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax, shrink_argmax
+from mmeffvit.deploy.onnx.label_maps import (
+    changed,
+    expand_argmax,
+    is_argmax_of_resized,
+    shrink_argmax,
+)
 from mmeffvit.deploy.predictor.sessions import open_onnx
 
 SIZES = [(64, 96, 16, 24), (61, 90, 16, 23), (17, 200, 3, 1), (40, 40, 40, 40), (12, 15, 16, 24)]
@@ -87,6 +93,17 @@ def test_the_label_map_is_the_same_to_the_bit(pair, logits, batch, size):
     np.testing.assert_array_equal(shrunk, plain)
 
 
+@pytest.mark.parametrize('value', [np.nan, np.inf, -np.inf])
+def test_logits_that_are_not_finite_give_a_label_map(pair, value):
+    whole = np.full((1, 40, 16, 24), value, np.float32)
+    cell = like_trained((1, 40, 16, 24))
+    cell[:, :, 4, 5] = value
+    shrunk, plain = (run(session, whole, 64, 96) for session in pair)
+    np.testing.assert_array_equal(shrunk, plain)
+    shrunk, plain = (run(session, cell, 64, 96) for session in pair)
+    np.testing.assert_array_equal(shrunk[:, 32:], plain[:, 32:])  # far from the cell
+
+
 @pytest.mark.parametrize(('logits', 'resized'), [(like_trained, False), (noise, True)])
 def test_all_logits_are_resized_only_where_many_classes_can_win(logits, resized, tmp_path):
     options = onnxruntime.SessionOptions()
@@ -118,6 +135,30 @@ class Segmentor(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         logits = 10 * self.head(images)
         return F.interpolate(logits, images.shape[2:], mode='bilinear').argmax(dim=1)
+
+
+@pytest.mark.parametrize('opset', [18, 23])
+def test_files_of_other_opsets_search_few_classes_too(opset, tmp_path):
+    torch.manual_seed(0)
+    images = torch.rand(1, 3, 64, 96)
+    segmentor = Segmentor().eval()
+    program = torch.export.export(segmentor, (images,))
+    exported = torch.onnx.export(program, (), dynamo=True, opset_version=opset, verbose=False,
+                                 input_names=['images'], optimize=False)  # fmt: skip
+    shrink_argmax(exported.model)
+    onnx.save(exported.model_proto, tmp_path / 'model.onnx')
+    assert onnx.load(tmp_path / 'model.onnx').opset_import[0].version == opset
+    assert 'If' in {node.op_type for node in exported.model_proto.graph.node}
+    (labels,) = open_onnx(tmp_path / 'model.onnx').run(images.numpy()).values()
+    assert (labels == segmentor(images).numpy()).mean() > 0.999  # ties round differently
+
+
+def test_resized_values_of_unknown_shape_are_left_alone():
+    value = ir.Value(name='logits')
+    resize = ir.Node('', 'Resize', [value, None, None, ir.Value(name='size')],
+                     [ir.AttrString('mode', 'linear')])  # fmt: skip
+    attributes = [ir.AttrInt64('axis', 1), ir.AttrInt64('keepdims', 0)]
+    assert not is_argmax_of_resized(ir.Node('', 'ArgMax', resize.outputs, attributes))
 
 
 def test_int8_files_search_few_classes_too(tmp_path):
