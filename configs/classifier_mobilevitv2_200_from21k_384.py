@@ -6,7 +6,7 @@ CutMix, MixUp and random erasing. The authors' code has a file for 384 x 384 wit
 
 _base_ = [
     '_base_/classification/classifier.py',
-    '_base_/datasets/imagenet1k_cvnets.py',
+    '_base_/datasets/imagenet1k_384.py',
     '_base_/schedules/sgd_cvnets_10.py',
     '_base_/runtime.py',
 ]
@@ -28,19 +28,5 @@ train_pipeline = [
     {{_base_.constant_erase}},
     dict(type='PackInputs'),
 ]
-test_pipeline = [
-    {{_base_.load}},
-    dict(
-        type='ResizeEdge',
-        scale=384,
-        edge='short',
-        backend='pillow',
-        interpolation='bicubic',
-    ),
-    dict(type='CenterCrop', crop_size=384),
-    dict(type='PackInputs'),
-]
-train_dataloader = dict(batch_size=64, dataset=dict(pipeline=train_pipeline))
-val_dataloader = dict(batch_size=64, dataset=dict(pipeline=test_pipeline))
-test_dataloader = val_dataloader
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
 auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -1,13 +1,5 @@
-"""SHViT-S1 on ImageNet-1k with a teacher, 300 epochs: table 3 of arXiv:2401.16456.
+"""SHViT-S1 on ImageNet-1k with a teacher, 300 epochs: table 3 of arXiv:2401.16456."""
 
-It has DeiT's hard distillation from RegNetY-16GF, and no other change.
-"""
+_base_ = ['./classifier_shvit_s1.py', '_base_/classification/hard_distillation.py']
 
-_base_ = './classifier_shvit_s1.py'
-
-model = dict(
-    type='mmeffvit.DistilledClassifier',
-    head=dict(distilled=True, distillation='hard', alpha=0.5),
-    teacher=dict(type='TimmClassifier', model_name='regnety_160'),
-    teacher_ckpt='hf://timm/regnety_160.deit_in1k',
-)
+model = {{_base_.hard_distillation}}

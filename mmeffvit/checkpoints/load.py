@@ -96,7 +96,7 @@ def fit(
     """The tensors of a checkpoint by the keys of a module, and in its shapes.
 
     Args:
-        module: A backbone of ours, which takes its part of any release, or a whole model.
+        module: A backbone of ours, which takes its part of any release, or a full model.
         checkpoint: The checkpoint.
         prefix: Prefix of the backbone's keys in the file, if it is unusual.
         new_classes: Leave layers for another number of classes as they are.
@@ -228,7 +228,7 @@ def _match_model(
 
 
 def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
-    """Reject a backbone in place of a whole model."""
+    """Reject a backbone in place of a full model."""
     target = module.state_dict()
     has_classifier = any(key.startswith('head.') for key in target)
     tensors, outside = checkpoint.strip()
@@ -303,11 +303,12 @@ def wrong_kinds(
 ) -> list[str]:
     """Tensors that are of integers, booleans or complex numbers in place of floats, or sparse.
 
-    Copying would change their values without a word. Floats of other widths are no fault, unless
-    the types must be ``exact``.
+    Copying would change their values without a word, or has none to copy (of the meta device).
+    Floats of other widths are no fault, unless the types must be ``exact``.
     """
     return [
-        f'{key}: {value.dtype}{" (sparse)" * (value.layout != torch.strided)} in the file, '
+        f'{key}: {value.dtype}{" (sparse)" * (value.layout != torch.strided)}'
+        f'{" (without values)" * value.is_meta} in the file, '
         f'{target[key].dtype} in the model'
         for key, value in state.items()
         if key in target
@@ -316,6 +317,7 @@ def wrong_kinds(
             or value.is_complex() != target[key].is_complex()
             or (value.dtype == torch.bool) != (target[key].dtype == torch.bool)
             or value.layout != torch.strided
+            or value.is_meta > target[key].is_meta
             or (exact and value.dtype != target[key].dtype)
         )
     ]

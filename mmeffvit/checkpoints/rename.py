@@ -40,7 +40,7 @@ class Layout:
         return any(re.search(pattern, key) for pattern, _ in self.head or ())
 
     def rename_model(self, keys: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """As :func:`rename`, for a whole model; the backbone's keys start with ``backbone.`` here.
+        """As :func:`rename`, for a full model; the backbone's keys start with ``backbone.`` here.
 
         Raises:
             CheckpointError: If two keys would become one.

@@ -14,10 +14,10 @@ from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx
-from mmeffvit.utils.messages import shown
 from mmeffvit.zoo.opener import is_model
 
 from .exits import exit_with_message
+from .output import shown
 from .spellings import check_spelling
 
 

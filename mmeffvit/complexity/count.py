@@ -1,4 +1,4 @@
-"""Count parameters and MACs of a backbone or a whole model, per module."""
+"""Count parameters and MACs of a backbone or a full model, per module."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field

@@ -18,7 +18,7 @@ class Start:
 
     Args:
         what: In words.
-        checkpoint: Of a whole model; None without.
+        checkpoint: Of a full model; None without.
         keeps_backbone: The backbone starts from the weights that the base names.
     """
 

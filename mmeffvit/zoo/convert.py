@@ -29,7 +29,7 @@ class Conversion:
     """The content of a file, and what happens to every tensor."""
 
     source: str
-    family: str  # of a backbone; of a whole model the name of its config
+    family: str  # of a backbone; of a full model the name of its config
     arch: str | None  # of a backbone
     layout: str
     tensors: dict[str, Tensor]  # by our keys
@@ -100,7 +100,7 @@ def convert(
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
-    """A whole model, compared with that of its config.
+    """A full model, compared with that of its config.
 
     Raises:
         CheckpointError: If no config has a model of its kind, or it does not fit.

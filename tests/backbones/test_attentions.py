@@ -23,7 +23,7 @@ from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.layers.attention import MIXERS, LinformerAttention
 from tests.backbones.parity import randomized
 from tests.backbones.test_contract import EFV2_TINY, total
-from tests.deploy.models import photograph
+from tests.deploy.models import smooth_image
 from tests.deploy.onnx.test_export import assert_agrees
 
 PVT = dict(channels=(8, 8, 20, 16), depths=(1, 1, 1, 1), expansions=(2, 2, 2, 2))
@@ -96,7 +96,7 @@ def test_a_backbone_is_fused_and_exported_with_any_attention(name, tmp_path):
     backbone = randomized(CASES[name]())
     path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
-    assert_agrees(compare(open_onnx(path).run, expect, [photograph((65, 96))]))
+    assert_agrees(compare(open_onnx(path).run, expect, [smooth_image((65, 96))]))
 
 
 @pytest.mark.parametrize('name', MIXED)

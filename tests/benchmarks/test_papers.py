@@ -1,4 +1,4 @@
-"""The papers' whole models and curves: real configs, published ratios, a table and a plot."""
+"""The papers' full models and curves: real configs, published ratios, a table and a plot."""
 
 import torch
 

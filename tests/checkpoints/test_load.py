@@ -125,8 +125,12 @@ def test_averaged_weights_are_read_on_request_only(tmp_path):
             lambda s: s.update({'patch_embed.0.bias': torch.ones(9)}),
             r'stem\.0\.conv\.bias: \(9,\) in the file, \(4,\) in the model',
         ),
+        (
+            lambda s: s.update({k: v.to('meta') for k, v in s.items()}),
+            r'of another kind .*stem\.0\.conv\.bias: torch\.float32 \(without values\) in the file',
+        ),
     ],
-    ids=['missing', 'left over', 'shape'],
+    ids=['missing', 'left over', 'shape', 'values'],
 )
 def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, named):
     source = randomised()

@@ -36,11 +36,11 @@ FOLDERS = {
 def test_a_folder_is_never_replaced_by_a_file(tool, tmp_path):
     out = tmp_path / 'out.json'
     out.mkdir()
-    (out / 'photograph.jpg').write_bytes(b'mine')
+    (out / 'image.jpg').write_bytes(b'mine')
     run = run_command_here(tool, *FILES[tool], out)
     assert run.returncode == 2
     assert f'{str(out)!r} is a folder that exists already' in run.stdout
-    assert (out / 'photograph.jpg').read_bytes() == b'mine'
+    assert (out / 'image.jpg').read_bytes() == b'mine'
 
 
 @pytest.mark.parametrize('tool', FOLDERS)

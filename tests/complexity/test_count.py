@@ -6,9 +6,9 @@ from pathlib import Path
 import mmseg
 import pytest
 
+from mmeffvit.cli.output import shown
 from mmeffvit.complexity.count import count
 from mmeffvit.errors import UserError
-from mmeffvit.utils.messages import shown
 from tests.conftest import ROOT, run_command_here
 
 CONFIGS = ROOT / 'configs'

@@ -31,7 +31,7 @@ ANYWHERE = (
     '*.pin_memory', 'optim_wrapper.constructor',
 )  # fmt: skip
 SGD = ('optim_wrapper.optimizer.*', 'param_scheduler.0.start_factor')
-SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the whole model
+SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the full model
 # keys in which the variants of a config may differ
 SIZES = (
     '*.in_channels', '*.channels', 'model.backbone.arch', 'model.backbone.drop_path_rate',

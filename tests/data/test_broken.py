@@ -41,7 +41,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 
 def rotate(root: Path) -> None:
-    """A wide photograph on its side, annotated as wide as it is stored."""
+    """A wide image on its side, annotated as wide as it is stored."""
     picture = Image.fromarray(np.zeros((64, 96, 3), np.uint8))
     exif = picture.getexif()
     exif[ORIENTATION] = 6

@@ -190,7 +190,7 @@ def test_images_that_only_some_programs_rotate_are_rejected_by_all(kind, orienta
         read_image(path)
 
 
-def test_size_and_pixels_of_a_rotated_photograph_agree(tmp_path):
+def test_size_and_pixels_of_a_rotated_image_agree(tmp_path):
     path = tmp_path / 'x.jpg'
     image = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
     exif = image.getexif()

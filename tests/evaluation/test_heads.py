@@ -65,7 +65,7 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
     ]
     assert min(cv2.imread(str(tmp_path / 'heads.png')).shape[:2]) > 300
     assert re.search(r'stages\.2\.blocks\.0\.attention +5 ', run.stdout)
-    assert run.stdout.count('per class results') == 1  # of the whole model alone
+    assert run.stdout.count('per class results') == 1  # of the full model alone
 
     # heads of an interrupted run are not tested again, and those of other layers are kept
     layers[names[1]][7]['metrics'] = None

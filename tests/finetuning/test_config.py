@@ -232,7 +232,7 @@ def test_numbers_that_cannot_be_are_rejected(overrides, words):
 
 
 def test_weights_are_the_backbones_where_they_can_be_had_else_none_with_a_warning(tmp_path, capsys):
-    base = Base.of('rtmdet_swiftformer_xs')  # no whole model is released for it
+    base = Base.of('rtmdet_swiftformer_xs')  # no full model is released for it
     path = tmp_path / 'backbone.pth'
     base.config.model.backbone.init_cfg.checkpoint = str(path)
     assert find_start(base).is_scratch

@@ -103,7 +103,7 @@ def test_backbones_their_attention_and_fused_ones_run_as_on_the_cpu(family: str,
 @pytest.mark.parametrize('name', tiny_models.OPTIONS)
 def test_the_graph_of_an_export_runs_as_on_the_cpu(name: str, device: Device):
     graph = make_graph(tiny_models.tiny(name)).eval()
-    images = torch.tensor(tiny_models.photograph((96, 128), 2))
+    images = torch.tensor(tiny_models.smooth_image((96, 128), 2))
     with torch.no_grad():
         expected = graph(images)
         with device() as place:

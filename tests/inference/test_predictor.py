@@ -41,7 +41,7 @@ def photos(tmp_path):
     return [files.save_picture(tmp_path / 'photos' / f'{n}.png', 90, 70) for n in 'ab']
 
 
-def test_a_detector_gives_boxes_of_the_photograph_and_masks(detector, photos, tmp_path):
+def test_a_detector_gives_boxes_of_the_image_and_masks(detector, photos, tmp_path):
     found = detector(str(photos[0]), out_dir=tmp_path / 'out')
     assert isinstance(found, Detections)
     assert (found.path.name, found.frame) == ('a.png', None)
@@ -100,7 +100,7 @@ def test_bad_inputs_are_reported(detector, inputs, options, message):
         detector(inputs, **options)
 
 
-def test_a_photograph_that_cannot_be_read_is_an_error(detector, photos, tmp_path):
+def test_an_image_that_cannot_be_read_is_an_error(detector, photos, tmp_path):
     photos[1].write_bytes(photos[1].read_bytes()[:90])
     with pytest.raises(UserError, match=r'b\.png'):
         detector(photos)

@@ -30,6 +30,15 @@ erase = dict(
     fill_color=[103.53, 116.28, 123.675],
     fill_std=[57.375, 57.12, 58.395],
 )
+constant_erase = dict(  # torchvision's, for cvnets
+    type='RandomErasing',
+    erase_prob=0.25,
+    mode='const',
+    min_area_ratio=0.02,
+    max_area_ratio=0.33,
+    aspect_range=(0.3, 3.3),
+    fill_color=(0, 0, 0),
+)
 train_pipeline = [
     load,
     dict(type='RandomResizedCrop', scale=224, backend='pillow', interpolation='bicubic'),

@@ -5,15 +5,6 @@ RandAugment and random erasing are torchvision's, with its numbers, which cvnets
 
 _base_ = './imagenet1k.py'
 
-constant_erase = dict(
-    type='RandomErasing',
-    erase_prob=0.25,
-    mode='const',
-    min_area_ratio=0.02,
-    max_area_ratio=0.33,
-    aspect_range=(0.3, 3.3),
-    fill_color=(0, 0, 0),
-)
 train_pipeline = [
     {{_base_.load}},
     dict(type='RandomResizedCrop', scale=256, backend='pillow', interpolation='bicubic'),
@@ -21,7 +12,7 @@ train_pipeline = [
     dict(type='NumpyToPIL', to_rgb=True),
     dict(type='torchvision/RandAugment'),
     dict(type='PILToNumpy', to_bgr=True),
-    constant_erase,
+    {{_base_.constant_erase}},
     dict(type='PackInputs'),
 ]
 test_pipeline = [

@@ -54,7 +54,7 @@ def outermost(model: nn.Module, names: set[str]) -> list[str]:
     def visit(prefix: str, module: nn.Module) -> None:
         own = {prefix + name for name, _ in module.named_parameters(remove_duplicate=False)}
         if own and own <= names:
-            found.append(prefix.rstrip('.') or 'the whole model')
+            found.append(prefix.rstrip('.') or 'the full model')
         elif own & names:
             direct = module.named_parameters(recurse=False)
             found.extend(prefix + name for name, _ in direct if prefix + name in names)

@@ -60,7 +60,7 @@ def normalization(step: Step, config: Config) -> tuple[list[float], list[float],
 
 
 def loads_weights(config: Config) -> bool:
-    """Whether the config loads weights for the backbone or the whole model."""
+    """Whether the config loads weights for the backbone or the full model."""
     model = config.model.get('detector', config.model)
     backbone = model.get('backbone') or {}
     named = (config.get('load_from'), model.get('pretrained'), backbone.get('pretrained'))

@@ -112,7 +112,7 @@ def open_if_any(source: Source, checkpoint: str | None) -> Checkpoint | None:
 def config_subject(source: Source, weights: Checkpoint | None, size: Size | None) -> Subject:
     """The model of a config, with its test pipeline.
 
-    A file with the whole model must fit it exactly; any other is loaded as released weights of the
+    A file with the full model must fit it exactly; any other is loaded as released weights of the
     backbone, with remapped keys.
 
     Raises:

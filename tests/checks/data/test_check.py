@@ -350,7 +350,7 @@ def test_values_are_mapped_as_in_mmseg(reduce, label_map, tmp_path):
         assert mapping.label_of(value) == expected, value
 
 
-def test_the_size_of_a_rotated_photograph_is_that_of_mmcv(tmp_path):
+def test_the_size_of_a_rotated_image_is_that_of_mmcv(tmp_path):
     import mmcv
 
     path = tmp_path / 'rotated.jpg'

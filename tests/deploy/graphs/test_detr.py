@@ -23,7 +23,7 @@ from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
 from tests.deploy.graphs.test_two_stage import assert_finds_the_same
-from tests.deploy.models import file_of, photograph
+from tests.deploy.models import file_of, smooth_image
 from tests.deploy.onnx.test_export import assert_agrees
 
 LEAF = 'deformabledetr_swiftformer_l1_singlehead'
@@ -78,7 +78,7 @@ def exported(model):
 
 @pytest.mark.slow
 def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
-    batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
+    batches = [smooth_image((96, 128)), smooth_image((131, 75), batch=2), smooth_image((33, 64))]
     found = open_onnx(exported).run(batches[1])
     assert found['boxes'].shape == (2, 20, 4)
     assert len(np.unique(found['labels'])) > 2
@@ -106,7 +106,7 @@ def test_a_file_has_standard_operators_only(exported):
 )
 def test_the_graph_finds_what_mmdet_finds(options):
     model = tiny(options)
-    assert_finds_the_same(model, make_graph(model), photograph((101, 75), batch=2))
+    assert_finds_the_same(model, make_graph(model), smooth_image((101, 75), batch=2))
 
 
 @pytest.mark.parametrize('coordinates', [2, 4])

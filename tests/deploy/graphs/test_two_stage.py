@@ -21,7 +21,7 @@ from mmeffvit.errors import UserError
 from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
-from tests.deploy.models import file_of, photograph
+from tests.deploy.models import file_of, smooth_image
 from tests.deploy.onnx.test_export import assert_agrees
 
 WIDTH, CHANNELS = 16, [8, 16, 24, 32]
@@ -60,7 +60,7 @@ def spread_classes(model: nn.Module) -> None:
     layer = model.roi_head.bbox_head.fc_cls
     regions = []
     hook = layer.register_forward_hook(lambda _, inputs, __: regions.append(inputs[0]))
-    expect_model(model, photograph((96, 128)), DetDataSample())
+    expect_model(model, smooth_image((96, 128)), DetDataSample())
     hook.remove()
     logits = regions[0] @ layer.weight.T
     layer.weight.div_(logits.std(dim=0, keepdim=True).T)
@@ -88,7 +88,7 @@ def exported(model):
 
 @pytest.mark.slow
 def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
-    batches = [photograph((96, 128)), photograph((131, 75), batch=2), photograph((33, 64))]
+    batches = [smooth_image((96, 128)), smooth_image((131, 75), batch=2), smooth_image((33, 64))]
     found = open_onnx(exported).run(batches[1])
     assert found['masks'].shape == (2, 30, 28, 28)
     assert len(set(found['labels'].flat) - {-1}) > 2
@@ -125,7 +125,7 @@ def test_unused_entries_are_empty(exported):
 )
 def test_the_graph_finds_what_mmdet_finds(options):
     model = tiny(options)
-    assert_finds_the_same(model, make_graph(model), photograph((101, 75), batch=2))
+    assert_finds_the_same(model, make_graph(model), smooth_image((101, 75), batch=2))
 
 
 def test_without_a_mask_head_the_graph_gives_boxes_only():
@@ -134,7 +134,7 @@ def test_without_a_mask_head_the_graph_gives_boxes_only():
     graph = make_graph(model)
     assert graph.task == 'detection'
     assert graph.output_names == ('boxes', 'scores', 'labels')
-    assert_finds_the_same(model, graph, photograph((64, 96)))
+    assert_finds_the_same(model, graph, smooth_image((64, 96)))
 
 
 @pytest.mark.parametrize('finest_scale', [28, 56])

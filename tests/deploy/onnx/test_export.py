@@ -69,7 +69,7 @@ def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name,
     model = models.tiny(config_name)
     graph = make_graph(model)
     path = export_graph(graph, tmp_path / 'model.onnx', ExportOptions(shape=SIZE, batch=2))
-    images = models.photograph(SIZE, batch=2)
+    images = models.smooth_image(SIZE, batch=2)
     found = open_onnx(path).run(images)
     if 'label_map' in found:
         assert len(np.unique(found['label_map'])) > 1
@@ -84,9 +84,9 @@ def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name,
 def test_a_file_for_any_size_gives_the_results_of_the_original(config_name):
     model = models.tiny(config_name)
     batches = [
-        models.photograph((96, 128)),
-        models.photograph((131, 75), batch=2),
-        models.photograph((33, 64)),
+        models.smooth_image((96, 128)),
+        models.smooth_image((131, 75), batch=2),
+        models.smooth_image((33, 64)),
     ]
     path = models.file_for_any_size(config_name)
     assert_agrees(models.errors_on(path, model, batches, sample_of(config_name)))
@@ -123,7 +123,7 @@ def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
     torch.manual_seed(0)
     backbone = randomized(MODELS.build(dict(type=family, **FAMILIES[family])))
     path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
-    images = models.photograph((65, 96))
+    images = models.smooth_image((65, 96))
     names = [f'stride_{stride}' for stride in backbone.strides]
     if family == 'DeiT':  # of one stride
         names = ['stride_16_stage_1', 'stride_16_stage_3']
@@ -137,7 +137,7 @@ def test_matrices_of_position_biases_are_resized_to_any_size(tmp_path):
     backbone = randomized(MODELS.build(arch))
     path = export_backbone(backbone, tmp_path / 'maps.onnx')
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
-    batches = [models.photograph((65, 96)), models.photograph((128, 64), batch=2)]
+    batches = [models.smooth_image((65, 96)), models.smooth_image((128, 64), batch=2)]
     assert_agrees(compare(open_onnx(path).run, expect, batches))
 
 
@@ -187,7 +187,7 @@ def test_a_group_norm_is_exported_with_its_weights(factors, tmp_path):
         torch.nn.init.normal_(norm.weight)
         torch.nn.init.normal_(norm.bias)
     path = export_graph(Normed(norm, Preprocessing()), tmp_path / 'norm.onnx')
-    images = models.photograph((33, 40), batch=2)
+    images = models.smooth_image((33, 40), batch=2)
     (found,) = open_onnx(path).run(images).values()
     expected = norm(torch.from_numpy(images).repeat(1, 2, 1, 1)).detach().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -203,10 +203,10 @@ def test_a_file_with_a_changed_weight_is_detected(tmp_path):
             tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
     onnx.save(changed, tmp_path / 'changed.onnx')
     errors = models.errors_on(
-        tmp_path / 'changed.onnx', model, [models.photograph(SIZE)], sample_of(config_name)
+        tmp_path / 'changed.onnx', model, [models.smooth_image(SIZE)], sample_of(config_name)
     )
     with pytest.raises(UserError, match='nothing was written'):
-        check_agreement(errors, 'photograph.jpg')
+        check_agreement(errors, 'image.jpg')
 
 
 def test_a_model_without_a_graph_is_rejected_with_the_heads_that_have_one():

@@ -167,8 +167,8 @@ def test_an_image_that_is_too_small_is_named(tmp_path):
 def test_colors_grow_with_the_values_and_the_query_point_is_ringed():
     values = np.array([[0.0, 1.0, 2.0, 3.0]], np.float32)
     white = np.full((64, 256, 3), 255, np.uint8)
-    photograph = InputImage(white, Canvas(64, 256), (64, 256))
-    panel = draw_map(photograph, values, ('layer', 'stride 64'), limits_of(values))
+    image = InputImage(white, Canvas(64, 256), (64, 256))
+    panel = draw_map(image, values, ('layer', 'stride 64'), limits_of(values))
     row = panel[30 + 10, [20, 80, 140, 200]].astype(int)  # a pixel in each cell
     luminance = row @ [0.299, 0.587, 0.114]
     assert (np.diff(luminance) > 10).all()

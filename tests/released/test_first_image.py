@@ -1,4 +1,4 @@
-"""One file of every kind where a download would put it, and a photograph: the first thing to do."""
+"""One file of every kind where a download would put it, and an image: the first thing to do."""
 
 from pathlib import Path
 
@@ -33,14 +33,14 @@ KINDS = [
 SMALL = (448, 320)  # of detectors that test at 1333 x 800
 
 
-def photograph(folder: Path) -> Path:
+def image_file(folder: Path) -> Path:
     """One of COCO's where they are, else a generated one."""
     found = sorted((SHARED / 'coco_mini' / 'val2017').glob('*.jpg'))
     return found[0] if found else files.save_picture(folder / 'photo.png', 320, 240)
 
 
 def save_release(name: str, photo: Path, place: Path) -> None:
-    """The file of a release with random weights, which find objects in a photograph."""
+    """The file of a release with random weights, which find objects in an image."""
     pixels = pixels_of(photo, SMALL)
     if name in SHVITS:
         network = files.with_random_weights(SHVITS[name]())
@@ -65,7 +65,7 @@ def save_release(name: str, photo: Path, place: Path) -> None:
 
 
 def predict(name: str, photo: Path, folder: Path) -> Result:
-    """What a release finds in a photograph, and its picture in ``out`` of the folder.
+    """What a release finds in an image, and its picture in ``out`` of the folder.
 
     A file with an address lies in the cache of downloads; another one is given by its path.
     """
@@ -85,7 +85,7 @@ def predict(name: str, photo: Path, folder: Path) -> Result:
 @pytest.mark.parametrize('name', KINDS)
 def test_the_predictor_draws_what_a_file_of_every_kind_finds(name, folder, monkeypatch):
     monkeypatch.setenv('TORCH_HOME', str(folder / 'cache'))
-    photo = photograph(folder)
+    photo = image_file(folder)
     found = predict(name, photo, folder)
     image, picture = cv2.imread(str(photo)), cv2.imread(str(folder / 'out' / photo.name))
     height, width = image.shape[:2]

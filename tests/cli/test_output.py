@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 CODE = """
-from mmeffvit.utils.messages import logger, shown
+from mmeffvit.cli.output import shown
+from mmeffvit.utils.messages import logger
 
 logger.info('unseen')
 with shown():
