@@ -44,7 +44,7 @@ ALLOWED = {  # allowed imports besides the standard library
     'checkpoints': {'torch', 'numpy', 'safetensors', 'huggingface_hub', 'mmengine', 'rich'},
     'backbones': {'torch', 'mmengine', 'typing_extensions'},
     'necks': {'torch', 'mmengine'},
-    'distillation': {'torch', 'mmengine'},
+    'distillation': {'torch', 'torchvision', 'mmengine'},
     'data': {'cv2', 'numpy', 'pycocotools', 'rich', 'yaml'},
     'config': {'torch', 'numpy', 'mmengine'},
 }

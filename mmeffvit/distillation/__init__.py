@@ -1,5 +1,25 @@
-"""Training of a backbone that imitates another one."""
+"""Training of a backbone that imitates another one, and losses between student and teacher."""
 
+from .losses import (
+    Adapter,
+    ChannelWise,
+    CrossHead,
+    FeatureImitation,
+    PixelDivergence,
+    SoftLabels,
+    common_classes,
+)
 from .maps import Agreement, MapDistillation, agreement
 
-__all__ = ['Agreement', 'MapDistillation', 'agreement']
+__all__ = [
+    'Adapter',
+    'Agreement',
+    'ChannelWise',
+    'CrossHead',
+    'FeatureImitation',
+    'MapDistillation',
+    'PixelDivergence',
+    'SoftLabels',
+    'agreement',
+    'common_classes',
+]
