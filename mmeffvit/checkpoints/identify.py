@@ -99,7 +99,10 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
         if layout is None:
             continue
         renamed = rename(tensors, layout.table)[0]
-        state = {new: tensors[old].to('meta') for old, new in renamed.items()}
+        state = {
+            new: torch.empty(tensors[old].shape, device='meta')  # a quantized one cannot be moved
+            for old, new in renamed.items()
+        }
         for arch in family.variants:
             with torch.device('meta'):
                 module = family(arch)

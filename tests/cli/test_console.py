@@ -69,11 +69,26 @@ class RisingAndFalling(BaseMetric):
         return dict(bbox_mAP=self.values[self.count - 1])
 
 
-def run(tmp_path, console: RunConsole, train_cfg: dict) -> None:
-    data = [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(8)]
+class Slow(Model):
+    """Takes 20 ms per step, and is stopped after 25."""
+
+    steps = 0
+
+    def train_step(self, data: dict, optim_wrapper: object) -> dict[str, Tensor]:
+        self.steps += 1
+        if self.steps > 25:
+            raise StopIteration
+        time.sleep(0.02)
+        return super().train_step(data, optim_wrapper)
+
+
+def run(
+    tmp_path, console: RunConsole, train_cfg: dict, model: Model | None = None, images: int = 24
+) -> None:
+    data = [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(images)]
     loader = dict(dataset=data, sampler=dict(type='DefaultSampler'), batch_size=4, num_workers=0)
     runner = Runner(
-        Model(),
+        model or Model(),
         str(tmp_path),
         train_dataloader=loader,
         train_cfg=train_cfg,
@@ -100,7 +115,7 @@ def test_every_validation_has_a_line_with_the_best(train_cfg, progress, tmp_path
     run(tmp_path, RunConsole(stream), train_cfg)
     model, log, *lines = stream.getvalue().splitlines()
     assert model == (
-        'Model, 0.0 M parameters; 8 training images, 8 validation images; from random weights'
+        'Model, 0.0 M parameters; 24 training images, 24 validation images; from random weights'
     )
     assert log.startswith('log: ')
     for line, start, metric in zip(
@@ -108,6 +123,15 @@ def test_every_validation_has_a_line_with_the_best(train_cfg, progress, tmp_path
     ):
         assert line.startswith(f'{start}  loss 0.5  ')
         assert line.endswith(f'box AP {metric}')
+
+
+def test_the_time_of_a_run_is_estimated_after_20_steps(tmp_path):
+    stream = io.StringIO()
+    steps = dict(by_epoch=False, max_iters=1020, val_interval=1020)
+    with pytest.raises(StopIteration):
+        run(tmp_path, RunConsole(stream), steps, Slow(), images=120)
+    (seconds,) = re.findall(r'^about (\d+) s to go, without validation$', stream.getvalue(), re.M)
+    assert 20 <= int(seconds) < 60  # 1000 steps of 20 ms, and what a busy host adds
 
 
 def test_a_terminal_has_a_live_line_that_is_gone_at_the_end(tmp_path):

@@ -10,7 +10,7 @@ from .layers import LayerTimes
 from .rounds import Timing
 
 MIB = 2**20
-LISTED = 12  # layers and kinds of operators in the tables
+LISTED = 5  # layers and kinds of operators in the tables; --json has all
 LONGEST = 60  # characters of a layer's name
 HINTS = {  # what a float16 file needs to be computed in it
     'OpenVINO': "compile it with {'INFERENCE_PRECISION_HINT': 'f16'}",
