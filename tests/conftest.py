@@ -166,9 +166,6 @@ def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
     return run_here(ROOT / 'mmeffvit' / '__main__.py', *arguments)
 
 
-run_tool, run_tool_here = run_command, run_command_here
-
-
 def run_here(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(script), *map(str, arguments)]
     output = io.StringIO()
