@@ -44,7 +44,7 @@ DATASETS = Registry(
     'dataset',
     parent=ROOT_DATASETS,
     scope='mmeffvit',
-    locations=[HEADS['mmseg']] if find_spec('mmseg') else [],
+    locations=[module for package, module in HEADS.items() if find_spec(package)],
 )
 OPTIM_WRAPPERS = Registry(
     'optim_wrapper',

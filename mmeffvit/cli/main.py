@@ -19,6 +19,7 @@ from .exits import EXIT_CODE
 COMMANDS = {  # each is a module of this folder, with `_` for `-`
     'train': 'train a model on a data set or with a config',
     'test': 'evaluate a checkpoint',
+    'distill': 'train a small model on the predictions of a teacher',
     'predict': 'run a model on images and videos',
     'export': 'export a model to ONNX, OpenVINO and other formats',
     'quantize': 'quantize an exported file to int8',

@@ -47,6 +47,32 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
     add = parser.add_argument
     add_run(parser, f'{MODEL}; or a data set: folder, data.yaml or JSON file')
+    add_training(parser)
+    add(
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate by the total batch size',
+    )
+    add(
+        '--no-check',
+        dest='check',
+        action='store_false',
+        help='do not check the config before training',
+    )
+    add_allow_non_finite(parser)
+    group = parser.add_argument_group('options for data sets')
+    group.add_argument(
+        '--model',
+        metavar='NAME',
+        help='name of a model, see `mmeffvit models` (default: a small one)',
+    )
+    add_overrides(group)
+    return parser
+
+
+def add_training(parser: ArgumentParser) -> None:
+    """How steps are run."""
+    add = parser.add_argument
     add('--amp', action='store_true', default=None, help='train in mixed precision')
     add('--compile', action='store_true', help='compile training steps with torch.compile')
     add(
@@ -62,29 +88,11 @@ def make_parser() -> ArgumentParser:
         metavar='CHECKPOINT',
         help='resume from CHECKPOINT (default: the latest valid one in the work dir)',
     )
-    add(
-        '--auto-scale-lr',
-        action='store_true',
-        help='scale the learning rate by the total batch size',
-    )
-    add(
-        '--no-check',
-        dest='check',
-        action='store_false',
-        help='do not check the config before training',
-    )
-    add_allow_non_finite(parser)
-    add_overrides(parser.add_argument_group('options for data sets'))
-    return parser
 
 
 def add_overrides(group: Any) -> None:
+    """Sizes and lengths of the training on a data set, and how it is read."""
     add = group.add_argument
-    add(
-        '--model',
-        metavar='NAME',
-        help='name of a model, see `mmeffvit models` (default: a small one)',
-    )
     add(
         '--image-size',
         type=int,

@@ -119,8 +119,16 @@ def object_fault(
 
 
 def check_overlap(data: DataSet) -> None:
-    """Remove images from validation and test whose content is in the training split."""
-    trained = {picture.digest: picture.path for picture in data.splits.get('train', ())}
+    """Remove images from validation and test whose content is in the training split.
+
+    Where a person has annotated an image, its predictions are removed instead.
+    """
+    annotated = {p.digest for part in data.splits.values() for p in part if not p.is_predicted}
+    train = data.splits.get('train', [])
+    kept = [p for p in train if not (p.is_predicted and p.digest in annotated)]
+    if 'train' in data.splits:
+        data.splits['train'] = kept
+    trained = {picture.digest: picture.path for picture in kept}
     for split in ('val', 'test'):
         kept = []
         for picture in data.splits.get(split, ()):

@@ -10,7 +10,7 @@ from mmeffvit.utils.reading import read_file
 from mmeffvit.utils.text import listed
 
 from . import faults
-from .coco_file import LISTS, CocoFile, is_box, is_id, mask_fault, read_coco
+from .coco_file import LISTS, CocoFile, is_box, is_id, is_score, mask_fault, read_coco
 from .faults import Fault, Findings
 from .files import ImageFinder
 from .records import SPLIT_NAMES, DataSet, Object, Picture, split_of
@@ -190,4 +190,6 @@ def to_object(
         return None
     label = labels[annotation['category_id']]
     crowd = bool(annotation.get('iscrowd'))
-    return Object(label, tuple(annotation['bbox']), where, mask, is_crowd=crowd)
+    score = annotation.get('score')
+    score = float(score) if is_score(score) else 1.0
+    return Object(label, tuple(annotation['bbox']), where, mask, is_crowd=crowd, score=score)

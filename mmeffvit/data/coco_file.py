@@ -141,6 +141,10 @@ def is_box(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 4 and all(map(is_number, value))
 
 
+def is_score(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
 def is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and not UNNAMABLE.search(value)
 

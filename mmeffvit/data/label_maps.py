@@ -132,7 +132,7 @@ def check_label_map(picture: Picture, data: DataSet) -> bool:
     """Whether a label map fits its image."""
     path = picture.label_map
     try:
-        labels, others = read_label_map(path, data.colors)
+        labels, others = read_label_map(path, picture.colors or data.colors)
     except Unreadable as fault:
         data.findings.add(faults.MAP_BROKEN, fault)
         return False

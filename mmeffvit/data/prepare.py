@@ -1,7 +1,7 @@
 """Convert a user's data set to files that mmdet or mmseg reads."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -51,13 +51,19 @@ class PrepareOptions:
     fraction: float = FRACTION
 
 
-def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, dict[str, Split]]:
+Reader = Callable[[Path, PrepareOptions], DataSet]
+
+
+def prepare(
+    path: Path, out: Path, options: PrepareOptions, reader: Reader | None = None
+) -> tuple[DataSet, dict[str, Split]]:
     """Read a data set, check every image and annotation, and write its index.
 
     Args:
         path: A folder or a file; nothing in it is changed.
         out: Folder for the index and for ``faults.txt`` with all faults.
         options: See :class:`PrepareOptions`.
+        reader: Reads the data set; :func:`read` by default.
 
     Returns:
         The data set, and its splits as written.
@@ -67,7 +73,7 @@ def prepare(path: Path, out: Path, options: PrepareOptions) -> tuple[DataSet, di
     """
     if not 0 < options.fraction < 1:
         raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
-    data = read(path, options)
+    data = (reader or read)(path, options)
     logger.info(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     check(data, needs_masks=options.needs_masks)
     write_file(out / 'faults.txt', data.findings.describe(None) + '\n')

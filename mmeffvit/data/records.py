@@ -29,6 +29,7 @@ class Object:
         mask: Polygons as lists of x and y, or a run-length encoding as in COCO; None without.
         is_relative: Coordinates are normalized by the width and height of the image.
         is_crowd: As in COCO: a group that is not one object.
+        score: Confidence of a prediction, in [0, 1]; 1 for an annotation.
     """
 
     label: int
@@ -37,6 +38,7 @@ class Object:
     mask: Any = None
     is_relative: bool = False
     is_crowd: bool = False
+    score: float = 1.0
 
     def scale(self, size: Size) -> None:
         """Make normalized coordinates pixels."""
@@ -63,6 +65,8 @@ class Picture:
         size: Upright size, once the image was looked at.
         digest: Hash of the file, once the image was looked at.
         num_broken: Number of its annotations that were left out, since they are broken.
+        is_predicted: Its objects or its label map are predictions of a model.
+        colors: Class by value of its label map; None for those of the data set.
     """
 
     path: Path
@@ -72,6 +76,8 @@ class Picture:
     size: Size | None = None
     digest: bytes = b''
     num_broken: int = 0
+    is_predicted: bool = False
+    colors: dict[Any, int] | None = None
 
 
 @dataclass
@@ -105,6 +111,11 @@ class DataSet:
         """Whether every object has a mask."""
         masks = [item.mask for item in self.objects()]
         return bool(masks) and None not in masks
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there are predictions to train on that are not certain."""
+        return any(item.score < 1 for item in self.objects('train'))
 
     def objects(self, *splits: str) -> Iterator[Object]:
         """The objects of some splits; of all if none are named."""

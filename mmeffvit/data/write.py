@@ -81,6 +81,7 @@ def to_coco(item: Object) -> dict:
         bbox=[round(value, 3) for value in item.box],
         area=round(area_of(item), 3),
         iscrowd=int(item.is_crowd),
+        **({} if item.score == 1 else dict(score=round(item.score, 4))),
     )
     return row if item.mask is None else dict(row, segmentation=item.mask)
 
@@ -143,7 +144,7 @@ def classes_of_maps(data: DataSet) -> list[str]:
 def draw(picture: Picture, data: DataSet) -> NDArray:
     """Classes by pixel: (H, W) uint8."""
     if data.has_label_maps:
-        return read_label_map(picture.label_map, data.colors)[0]
+        return read_label_map(picture.label_map, picture.colors or data.colors)[0]
     labels = np.zeros(picture.size, np.uint8)
     for item in picture.objects:
         labels[to_mask(item, picture.size)] = item.label + 1

@@ -1,5 +1,6 @@
 """Detection modules that mmdet lacks; the only package that imports mmdet at import time."""
 
+from .datasets import ScoredCocoDataset
 from .single_head_deformable import (
     ProjectedDeformableAttention,
     SingleHeadDeformableDETR,
@@ -15,6 +16,7 @@ __all__ = [
     'SSDLiteAnchorGenerator',
     'SSDLiteHead',
     'SSDLiteNeck',
+    'ScoredCocoDataset',
     'SingleHeadDeformableDETR',
     'SplitDeformableAttention',
 ]

@@ -45,6 +45,8 @@ class Overrides:
         batch: Batch size over all processes; 'auto' for the largest that fits.
         processes: Processes that train together.
         epochs: Epochs.
+        steps: Steps in place of epochs, rounded up to whole epochs; a batch that is larger than the
+            training set is lowered.
         patience: Epochs without a better metric after which training stops; 0 never stops.
         accumulate: Steps whose gradients are added up before an update.
         freeze: Stages of the backbone that are not trained, the stem included; None trains all.
@@ -55,6 +57,7 @@ class Overrides:
     batch: int | str | None = None
     processes: int | None = None
     epochs: int | None = None
+    steps: int | None = None
     patience: int | None = None
     accumulate: int = 1
     freeze: int | None = None
@@ -127,11 +130,15 @@ def make_recipe(
     count = len(pictures)
     size = overrides.image_size or fit_size(base, pictures)
     batch = overrides.batch or default_batch(size, count, overrides.processes)
+    if overrides.steps:
+        batch = min(batch, count)
     if batch > count:
         raise UserError(f'--batch is {batch}, but the training set has {counted(count, "image")}')
     processes = fit_processes(overrides.processes, batch)
     iterations = count // batch
     epochs = overrides.epochs or fit_epochs(base, size, count)
+    if overrides.steps:
+        epochs = math.ceil(overrides.steps / iterations)
     val_every = max(1, round(epochs / VALIDATIONS))
     patience = math.ceil(PATIENCE * epochs) if overrides.patience is None else overrides.patience
     total = epochs * iterations

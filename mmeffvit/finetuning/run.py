@@ -10,7 +10,7 @@ from mmengine.hooks import Hook
 
 from mmeffvit.config.load import load_config
 from mmeffvit.data.masks import find as find_label_maps
-from mmeffvit.data.prepare import PrepareOptions, prepare
+from mmeffvit.data.prepare import PrepareOptions, Reader, prepare
 from mmeffvit.deploy.formats import format_of
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.engine.options import RunOptions
@@ -34,7 +34,7 @@ from .recipe import (
     why_one_process,
 )
 from .weights import AUTO, find_start, known_weights
-from .write_config import write_config
+from .write_config import Teaching, write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 DEFAULT_EXPORT = ('.onnx',)
@@ -60,6 +60,8 @@ class FinetuneOptions:
         cfg_options: Dotted keys and values that replace the config's.
         verbose: See :class:`mmeffvit.engine.options.RunOptions`.
         hooks: Further hooks of a run of one process.
+        reader: Reads the data set; by default that of its format.
+        teaching: Of a student, what it is trained with besides.
     """
 
     model: str | None = None
@@ -75,6 +77,8 @@ class FinetuneOptions:
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = False
     hooks: Sequence[Hook] = ()
+    reader: Reader | None = None
+    teaching: Teaching | None = None
 
 
 def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
@@ -183,7 +187,7 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
     overrides = options.overrides
     if overrides.balance and base.is_segmentor:
         raise UserError('--balance repeats images of rare classes for detectors, not segmentors')
-    data, splits = prepare(path, folder / 'index', reading)
+    data, splits = prepare(path, folder / 'index', reading, options.reader)
     start = find_start(base, options.weights)
     if overrides.freeze is not None and start.is_scratch:
         raise UserError(f'--freeze would keep what the backbone starts from: {start.what}')
@@ -191,7 +195,7 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
 
     def write(overrides: Overrides) -> Recipe:
         recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
-        write_config(config, base, data, splits, recipe, overrides, start)
+        write_config(config, base, data, splits, recipe, overrides, start, options.teaching)
         return recipe
 
     if overrides.batch == AUTO_BATCH:

@@ -5,12 +5,13 @@ Names of classes and folders are data of anybody's: they stand in ``data.json`` 
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mmengine.device import get_device
 
-from mmeffvit.config.datasets import settings_of, without_reduction
+from mmeffvit.config.datasets import name_of, settings_of, without_reduction
 from mmeffvit.data.records import DataSet
 from mmeffvit.data.write import Split, classes_of_maps
 from mmeffvit.utils.files import write_file
@@ -28,6 +29,21 @@ MILD = (0.9, 1.1)  # of the image size, that objects are resized by from scratch
 FLOOR = 0.02  # of the learning rate, that it ends at
 
 
+@dataclass(frozen=True)
+class Teaching:
+    """What a student is trained with besides labels.
+
+    Args:
+        sure: Score from which a prediction is always a label.
+        teacher: Config, run or saved model of a teacher that runs in every step; None without.
+        checkpoint: Its weights, if they are not with it.
+    """
+
+    sure: float
+    teacher: str | None = None
+    checkpoint: str | None = None
+
+
 def write_config(
     path: Path,
     base: Base,
@@ -36,6 +52,7 @@ def write_config(
     recipe: Recipe,
     overrides: Overrides,
     start: Start,
+    teaching: Teaching | None = None,
 ) -> None:
     """Write a config, and ``data.json`` beside it.
 
@@ -47,6 +64,7 @@ def write_config(
         recipe: Sizes and rates.
         overrides: What the user set.
         start: Where the weights come from.
+        teaching: Of a student.
     """
     folder = path.parent.absolute()
     classes = classes_of_maps(data) if base.is_segmentor else data.classes
@@ -57,8 +75,10 @@ def write_config(
         index=f'{folder}/index/',
         work_dir=f'{folder}/run/',
     )
+    if teaching and teaching.teacher:
+        names.update(teacher=teaching.teacher, teacher_checkpoint=teaching.checkpoint)
     write_file(path.with_name(DATA), json.dumps(names, indent=1))
-    write_file(path, config_text(base, data, splits, recipe, overrides, start))
+    write_file(path, config_text(base, data, splits, recipe, overrides, start, teaching))
 
 
 def config_text(
@@ -68,11 +88,15 @@ def config_text(
     recipe: Recipe,
     overrides: Overrides,
     start: Start,
+    teaching: Teaching | None = None,
 ) -> str:
     """The config, as text; see :func:`write_config`."""
     num_classes = len(classes_of_maps(data) if base.is_segmentor else data.classes)
     counts = ', '.join(f'{counted(s.count, "image")} to {name}' for name, s in splits.items())
     data_part = segmentation_data if base.is_segmentor else detection_data
+    sample = None
+    if teaching and data.has_scores and not base.is_segmentor:
+        sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
     lines = [
         f'"""{base.name}: {counted(num_classes, "class")}, {counts}.',
         '',
@@ -89,11 +113,12 @@ def config_text(
         f"    '{DATA}', 'data_root', 'index', 'images', 'classes', 'work_dir'",
         ')',
         '',
-        *pipelines(base, recipe),
-        *data_part(base, splits, recipe, overrides),
+        *teacher_lines(teaching),
+        *pipelines(base, recipe, sample),
+        *data_part(base, splits, recipe, overrides, sample),
         '',
         *model_part(base, recipe, overrides, start),
-        *schedule(base, recipe, overrides),
+        *schedule(base, recipe, overrides, teaching),
         '',
     ]
     return '\n'.join(lines)
@@ -108,17 +133,29 @@ def base_line(name: str) -> str:
     return assign('_base_', [f'{folder}/{name}.py'])
 
 
-def pipelines(base: Base, recipe: Recipe) -> list[str]:
+def teacher_lines(teaching: Teaching | None) -> list[str]:
+    if teaching is None or teaching.teacher is None:
+        return []
+    read = f"teacher, teacher_checkpoint = read_beside('{DATA}', 'teacher', 'teacher_checkpoint')"
+    return [read, '']
+
+
+def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[str]:
     factor = recipe.image_size / base.image_size
     change = without_reduction if base.is_segmentor else (lambda pipeline: pipeline)
+    train = change(scaled(first_pipeline(base, recipe), factor))
+    last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
+    for pipeline in (train, last) if sample else ():
+        place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
+        pipeline.insert(place, sample)  # draws predictions by their scores
     lines = [
         f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
         else f'# for {base.image_size} pixels, as in the base',
-        assign('train_pipeline', change(scaled(first_pipeline(base, recipe), factor))),
+        assign('train_pipeline', train),
     ]
-    if base.last_pipeline and recipe.has_mosaic:
-        lines.append(assign('last_pipeline', scaled(base.last_pipeline, factor)))
+    if last and recipe.has_mosaic:
+        lines.append(assign('last_pipeline', last))
     lines += [assign('test_pipeline', change(scaled(base.test_pipeline, factor))), '']
     if 'tta_pipeline' in base.config:
         tta = change(scaled(base.config.to_dict()['tta_pipeline'], factor))
@@ -137,7 +174,11 @@ def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
 
 
 def detection_data(
-    base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides
+    base: Base,
+    splits: dict[str, Split],
+    recipe: Recipe,
+    overrides: Overrides,
+    sample: dict | None = None,
 ) -> list[str]:
     def dataset(name: str, **more: Any) -> dict:
         return dict(
@@ -153,8 +194,10 @@ def detection_data(
         filter_cfg=dict(filter_empty_gt=False),  # images without objects teach what is none
         pipeline=Code('train_pipeline'),
     )
+    if sample:
+        train = dict(type='mmeffvit.ScoredCocoDataset', **train)
     if overrides.balance:
-        inner = dict(type=base.config.train_dataloader.dataset.type, **train)
+        inner = dict(type=base.config.train_dataloader.dataset.type) | train
         train = dict(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
         )
@@ -180,7 +223,11 @@ def detection_data(
 
 
 def segmentation_data(
-    base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides
+    base: Base,
+    splits: dict[str, Split],
+    recipe: Recipe,
+    overrides: Overrides,
+    sample: dict | None = None,
 ) -> list[str]:
     def dataset(name: str, pipeline: str) -> dict:
         return dict(
@@ -255,7 +302,9 @@ def model_part(base: Base, recipe: Recipe, overrides: Overrides, start: Start) -
     return [*lines, assign('model', model), '']
 
 
-def schedule(base: Base, recipe: Recipe, overrides: Overrides) -> list[str]:
+def schedule(
+    base: Base, recipe: Recipe, overrides: Overrides, teaching: Teaching | None = None
+) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
     # in epochs where there are any: their length depends on --balance and on the processes
@@ -293,7 +342,7 @@ def schedule(base: Base, recipe: Recipe, overrides: Overrides) -> list[str]:
     lines += [
         assign('train_cfg', loop),
         assign('default_hooks', dict(logger=logger, checkpoint=saving)),
-        assign('custom_hooks', hooks(base, recipe)),
+        assign('custom_hooks', hooks(base, recipe, teaching)),
     ]
     if get_device() == 'cpu':
         lines.append('sync_bn = None  # of several processes: GPUs only')
@@ -305,8 +354,8 @@ def optimizer(overrides: Overrides) -> dict:
     return dict(optimizer=dict(lr=Code('rate')), **steps)
 
 
-def hooks(base: Base, recipe: Recipe) -> list[dict]:
-    """EMA weights, the end of mosaics, the end of training."""
+def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[dict]:
+    """EMA weights, the end of mosaics, the end of training, a teacher."""
     average = dict(
         type='EMAHook',
         momentum=recipe.ema_momentum,
@@ -326,6 +375,17 @@ def hooks(base: Base, recipe: Recipe) -> list[dict]:
         patience=recipe.patience,  # validations
         min_delta=0.0,
     )
+    teacher = dict(
+        type='mmeffvit.TeacherHook',
+        teacher=Code('teacher'),
+        checkpoint=Code('teacher_checkpoint'),
+    )
     has_switch = base.last_pipeline and recipe.has_mosaic
-    wanted = ((average, True), (switch, has_switch), (stop, recipe.patience))
+    has_teacher = teaching is not None and teaching.teacher is not None
+    wanted = (
+        (average, True),
+        (switch, has_switch),
+        (stop, recipe.patience),
+        (teacher, has_teacher),
+    )
     return [hook for hook, is_wanted in wanted if is_wanted]

@@ -3,6 +3,7 @@
 from .blur import RandomGaussianBlur
 from .photometric import PhotometricDistortion
 from .resize import FloorToMultiple, Resize
+from .sample import SampleByScore
 from .ssd_crop import MaxIoURandomCrop
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     'PhotometricDistortion',
     'RandomGaussianBlur',
     'Resize',
+    'SampleByScore',
 ]

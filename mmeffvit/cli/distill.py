@@ -1,0 +1,111 @@
+"""Train a small model on what a teacher predicts for images without labels.
+
+The teacher is a config of mmdet or mmseg with a checkpoint, a run or a saved model; a file of
+`mmeffvit export`; COCO results (JSON); or a folder of label maps. Its predictions are kept in the
+work dir, and the student is trained on them as by `mmeffvit train DATA`.
+"""
+
+from argparse import ArgumentParser
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.data.prepare import PrepareOptions
+from mmeffvit.engine.options import check_accelerator
+from mmeffvit.errors import UserError
+
+from .arguments import (
+    add_allow_non_finite,
+    add_cfg_options,
+    add_verbose,
+    new_parser,
+    output_folder,
+    run_command,
+)
+from .console import run_console
+from .train import add_overrides, add_training, taken
+
+OVERRIDES = ('image_size', 'batch', 'processes', 'epochs', 'patience', 'accumulate', 'freeze',
+             'balance')  # fmt: skip
+READING = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
+TRAINING = ('weights', 'export', 'work_dir', 'cfg_options', 'seed', 'amp', 'compile', 'resume',
+            'verbose')  # fmt: skip
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(
+        __doc__, 'distill rtmdet_swiftformer_xs teacher.onnx photos --labeled data/bolts'
+    )
+    add = parser.add_argument
+    add('student', help='name of one of our configs; or its run or saved model')
+    add('teacher', help='config, run or saved model; .onnx or .xml file; .json file; or folder')
+    add(
+        'images',
+        nargs='+',
+        metavar='[CHECKPOINT] IMAGES',
+        help='checkpoint of a teacher that is a config; then a folder of images',
+    )
+    add(
+        '--labeled', type=Path, metavar='DATA', help='data set with labels to train and validate on'
+    )
+    add('--classes', nargs='+', metavar='NAME', help='classes to train (default: all that fit)')
+    add(
+        '--min-score',
+        type=float,
+        default=0.3,
+        metavar='SCORE',
+        help='lowest score of a prediction to train on (default: %(default)s)',
+    )
+    add(
+        '--sure-score',
+        type=float,
+        default=0.7,
+        metavar='SCORE',
+        help='score from which a prediction is always a label; others are as often as their '
+        'score (default: %(default)s)',
+    )
+    add('--ids', type=Path, metavar='FILE.json', help='COCO file with the ids in TEACHER.json')
+    add(
+        '--no-comparison',
+        dest='compare',
+        action='store_false',
+        help='do not train the student on the labels alone as well',
+    )
+    add('--work-dir', type=output_folder, metavar='FOLDER', help='folder for everything written')
+    add('--seed', type=int, default=0, help='random seed')
+    add_verbose(parser)
+    add_cfg_options(parser)
+    add_training(parser)
+    add_allow_non_finite(parser)
+    add_overrides(parser.add_argument_group('options of the training'))
+    return parser
+
+
+def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
+    if len(images) > 2:
+        raise UserError(
+            f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
+        )
+    for option in ('amp', 'compile'):
+        if values[option]:
+            check_accelerator(f'--{option}')
+    from mmeffvit.finetuning.distill import DistillOptions, distill
+    from mmeffvit.finetuning.recipe import Overrides
+    from mmeffvit.finetuning.run import FinetuneOptions
+
+    *checkpoint, folder = images
+    given = {name: value for name, value in values.items() if value is not None}
+    overrides = Overrides(**taken(given, *OVERRIDES))
+    reading = PrepareOptions(**taken(given, *READING))
+    finetune = FinetuneOptions(reading=reading, overrides=overrides, **taken(given, *TRAINING))
+    with run_console(finetune.verbose) as hooks:
+        options = DistillOptions(
+            checkpoint=next(iter(checkpoint), None),
+            finetune=replace(finetune, hooks=hooks),
+            **given,
+        )
+        distill(student, teacher, Path(folder), options)
+
+
+main = partial(run_command, make_parser, run)

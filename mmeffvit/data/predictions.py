@@ -1,0 +1,211 @@
+"""Predictions of a model as annotations: COCO results with scores, or a folder of label maps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import check_names, counted, listed
+
+from .coco import pictures_of
+from .coco_file import CocoFile, is_box, is_id, is_score
+from .faults import Findings
+from .files import ImageFinder, images_below
+from .label_maps import IGNORED, guess_classes, read_table
+from .masks import read_pair
+from .records import DataSet, Picture
+
+DETECTOR, SEGMENTOR = 'predictions in COCO format', 'predicted label maps'
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What predictions are read for.
+
+    Args:
+        classes: Class names that are kept, in this order; None keeps those of the predictions.
+        low: Lowest score of a prediction that is used.
+        high: Score from which a prediction counts as an annotation.
+        ids: COCO file with the images and categories whose ids are in a list of results; None for
+            ``NAME.images.json`` beside it, and the classes with ids from 1.
+    """
+
+    classes: Sequence[str] | None = None
+    low: float = 0.3
+    high: float = 0.7
+    ids: Path | None = None
+
+
+def read_predictions(path: Path, images: Path, wanted: Wanted) -> DataSet:
+    """Read predictions for the images of a folder.
+
+    Args:
+        path: A JSON file of objects, or a folder of label maps with the names of the images.
+        images: The folder.
+        wanted: Classes and scores to keep.
+
+    Raises:
+        UserError: If they are not of these images or classes, or there are none.
+    """
+    reader = read_label_maps if path.is_dir() else read_objects
+    data = reader(path, images, wanted)
+    for picture in data.splits['train']:
+        picture.is_predicted = True
+    return data
+
+
+def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
+    """See :func:`read_predictions`."""
+    content = as_data_set(path, read_json(path), wanted)
+    findings = Findings()
+    known = CocoFile({**content, 'annotations': []}, lambda fault, place: None).categories
+    classes = kept_classes(path, [each['name'] for each in known.values()], wanted.classes)
+    labels = {name: label for label, name in enumerate(classes)}
+    kept = {key: labels[each['name']] for key, each in known.items() if each['name'] in labels}
+    others = known.keys() - kept.keys()
+    rows = [row for row in content['annotations'] if not is_dropped(row, others, wanted.low)]
+    if not rows:
+        raise UserError(
+            f'{path} has no object of {listed(map(repr, classes), 4)} with a score of '
+            f'{wanted.low:g} or more: lower --min-score, or choose another teacher'
+        )
+    complete(rows, path)
+    content = {**content, 'annotations': rows}
+    file = CocoFile(content, lambda fault, place: findings.add(fault, f'{path}: {place}'))
+    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images), findings))
+    if not pictures:
+        raise UserError(
+            f'{path} has predictions for none of the {counted(len(images_below(images)), "image")} '
+            f'in {images}: give the images that they are of'
+        )
+    return DataSet(DETECTOR, images, classes, {'train': pictures}, findings)
+
+
+def as_data_set(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
+    """Images, annotations and categories of a file of predictions.
+
+    Raises:
+        UserError: If it is in another form, or its ids cannot be read.
+    """
+    if isinstance(content, dict):
+        lists = {name: content.get(name) for name in ('images', 'annotations', 'categories')}
+        if all(isinstance(value, list) for value in lists.values()):
+            return lists
+    if not isinstance(content, list):
+        raise UserError(
+            f'{path} is neither a list of COCO results nor a COCO file with scores: write it with '
+            '`mmeffvit predict --out FILE.json`'
+        )
+    if not content:
+        raise UserError(f'{path} is empty: there is nothing to learn from')
+    if wanted.ids is not None:
+        known = read_json(wanted.ids)
+        known = known if isinstance(known, dict) else {}
+        lists = {name: known.get(name) for name in ('images', 'categories')}
+        if not all(isinstance(value, list) for value in lists.values()):
+            raise UserError(f'{wanted.ids} has no lists of images and categories')
+        return dict(lists, annotations=content)
+    if wanted.classes is None:
+        raise UserError(
+            f'{path} has ids in place of class names: give --ids ANNOTATIONS.json, or --classes in '
+            'the order of the ids from 1'
+        )
+    categories = [dict(id=i, name=name) for i, name in enumerate(wanted.classes, 1)]
+    return dict(images=images_of(path), annotations=content, categories=categories)
+
+
+def images_of(path: Path) -> list:
+    """The records of the images of a list of results."""
+    beside = path.with_name(f'{path.stem}.images.json')
+    if not beside.is_file():
+        raise UserError(
+            f'{path} has ids in place of image names, and {beside.name} is not beside it: give '
+            '--ids ANNOTATIONS.json'
+        )
+    records = read_json(beside)
+    if not isinstance(records, list):
+        raise UserError(f'{beside} is not a list of images: give --ids ANNOTATIONS.json')
+    return records
+
+
+def is_dropped(row: Any, others: set, low: float) -> bool:
+    """Whether a record is a valid prediction that is not wanted; invalid ones are faults later."""
+    if not isinstance(row, dict):
+        return False
+    category, score = row.get('category_id'), row.get('score', 1.0)
+    return (is_id(category) and category in others) or (is_score(score) and score < low)
+
+
+def complete(rows: list, path: Path) -> None:
+    """Give predictions, in place, what annotations have: ids and areas.
+
+    Raises:
+        UserError: If a score is none.
+    """
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            continue
+        if not is_score(row.get('score', 1.0)):
+            raise UserError(
+                f'{path}: prediction {number} has the score {row["score"]!r:.40}; give 0 to 1'
+            )
+        box = row.get('bbox')
+        area = abs(box[2] * box[3]) if is_box(box) else None
+        row.update(id=number, area=area, iscrowd=row.get('iscrowd', 0))
+
+
+def kept_classes(path: Path, theirs: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
+    """The classes to train: those that are wanted, else those of the predictions.
+
+    Raises:
+        UserError: If they have no name in common, or a name is not printable text.
+    """
+    check_names(theirs, str(path))
+    if wanted is None:
+        return list(theirs)
+    if not set(theirs) & set(wanted):
+        raise UserError(
+            f'{path} has no class of the student: {listed(map(repr, theirs), 4)} and '
+            f'{listed(map(repr, wanted), 4)}; rename those of one of the two'
+        )
+    return list(wanted)
+
+
+def read_label_maps(path: Path, images: Path, wanted: Wanted) -> DataSet:
+    """See :func:`read_predictions`."""
+    findings = Findings()
+    pictures = read_pair(images, path, findings)
+    if not pictures:
+        raise UserError(
+            f'{path} has label maps for none of the images in {images}: they have the same names, '
+            'and end in .png'
+        )
+    theirs, colors = read_table(path, findings)
+    if not theirs and wanted.classes is not None:
+        theirs, colors = list(wanted.classes), {i: i for i in range(len(wanted.classes))}
+    if not theirs:
+        theirs, colors = guess_classes(pictures)
+    return of_label_maps(path, images, pictures, theirs, colors, wanted, findings)
+
+
+def of_label_maps(
+    path: Path,
+    images: Path,
+    pictures: list[Picture],
+    theirs: Sequence[str],
+    colors: Mapping[Any, int],
+    wanted: Wanted,
+    findings: Findings,
+) -> DataSet:
+    """A data set of predicted label maps, whose classes are matched by name; others are ignored."""
+    classes = kept_classes(path, theirs, wanted.classes)
+    labels = {name: label for label, name in enumerate(classes)}
+    mapped = {
+        value: IGNORED if label == IGNORED else labels.get(theirs[label], IGNORED)
+        for value, label in colors.items()
+    }
+    for picture in pictures:
+        picture.colors = mapped
+    return DataSet(SEGMENTOR, images, classes, {'train': pictures}, findings, colors=mapped)

@@ -1,0 +1,296 @@
+"""A small model from a teacher's predictions, over images without labels."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.config.load import is_config, load_config, own_configs
+from mmeffvit.data.predictions import Wanted, read_predictions
+from mmeffvit.data.prepare import PrepareOptions, Reader, read
+from mmeffvit.data.records import DataSet
+from mmeffvit.data.split import split_off
+from mmeffvit.deploy.predictor.predictor import ExportedPredictor
+from mmeffvit.engine.metrics import in_percent
+from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import find_images
+from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import align, check_names, counted, listed
+from mmeffvit.zoo.hub import nearest_config
+from mmeffvit.zoo.opener import find_source, holds_weights, is_model
+
+from .base import Base
+from .pseudo_labels import predict_data_set
+from .run import NO_EXPORT, FinetuneOptions, finetune
+from .weights import AUTO
+from .write_config import Teaching
+
+TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
+
+
+@dataclass(frozen=True)
+class DistillOptions:
+    """What the command line says.
+
+    Args:
+        checkpoint: Weights of a teacher that is a config.
+        labeled: Data set with labels, which is trained on too and validated on; None without.
+        classes: Class names to train; None takes those of the labels, else of the student's
+            weights, else of the teacher.
+        min_score: Lowest score of a prediction that is used.
+        sure_score: Score from which a prediction is always a label; others are drawn by theirs.
+        ids: See :class:`mmeffvit.data.predictions.Wanted`.
+        compare: Train the student on the labels alone as well, for as many steps.
+        finetune: How the student is trained.
+    """
+
+    checkpoint: str | None = None
+    labeled: Path | None = None
+    classes: Sequence[str] | None = None
+    min_score: float = 0.3
+    sure_score: float = 0.7
+    ids: Path | None = None
+    compare: bool = True
+    finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
+
+    def check(self) -> None:
+        """Reject invalid scores.
+
+        Raises:
+            UserError: If there is one.
+        """
+        if not 0 <= self.min_score <= self.sure_score <= 1:
+            raise UserError(
+                f'--min-score is {self.min_score:g} and --sure-score {self.sure_score:g}; give '
+                '0 to 1, the first no larger'
+            )
+
+
+def distill(student: str, teacher: str, images: Path, options: DistillOptions) -> dict[str, float]:
+    """Train a student on what a teacher predicts for a folder of images.
+
+    Args:
+        student: Name of a config of ours, or one with weights: a run or a saved model.
+        teacher: A config of mmdet or mmseg, a run or a saved model; an exported file; a JSON file
+            of predictions; or a folder of label maps.
+        images: Folder of images.
+        options: See :class:`DistillOptions`.
+
+    Returns:
+        The metrics of the best checkpoint of the student.
+
+    Raises:
+        UserError: If student, teacher, images or options do not fit each other.
+    """
+    options.check()
+    images = images.resolve() if '..' in images.parts else images.absolute()
+    find_images(images)
+    name, weights, classes = open_student(student)
+    options = replace(options, classes=options.classes or classes)
+    if options.classes:
+        check_names(options.classes, '--classes')
+    own = options.finetune
+    if weights is not None and own.weights == AUTO:
+        own = replace(own, weights=weights)
+    folder = own.work_dir or Path('work_dirs', f'{images.name}_{name}_distilled')
+    own = replace(own, model=name, work_dir=folder)
+    base = Base.of(name)
+    taught = replace(
+        own,
+        reader=make_reader(teacher, base, folder.absolute() / TEACHER, options),
+        teaching=Teaching(options.sure_score),
+    )
+    metrics = finetune(images, taught)
+    if options.labeled is not None and options.compare:
+        compare(metrics, options.labeled, folder, base, own)
+    return metrics
+
+
+def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
+    """The name of its config, its weights and its classes; the last two of one with weights.
+
+    Raises:
+        UserError: If it is not one of ours.
+    """
+    if student in own_configs():
+        return student, None, None
+    if not holds_weights(student):
+        raise UserError(
+            f'the student is {student!r}; give the name of one of our configs, or a run or a saved '
+            'model of one'
+        )
+    source = find_source(student)
+    name, _ = nearest_config(source.config)
+    checkpoint = source.open_weights()
+    return name, str(checkpoint.path), checkpoint.dataset_meta.get('classes') or None
+
+
+def is_file_of_predictions(teacher: str) -> bool:
+    """Whether a teacher is not a model, but what one has predicted."""
+    path = Path(teacher)
+    if path.suffix == '.json':  # or a config in JSON
+        content = read_json(path)
+        return not (isinstance(content, dict) and {'model', '_base_'} & content.keys())
+    return path.is_dir() and not is_config(teacher) and not is_model(teacher)
+
+
+def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions) -> Reader:
+    """What reads, in place of annotations, the predictions of a teacher.
+
+    Args:
+        teacher: See :func:`distill`.
+        base: The student.
+        folder: Gets the predictions of a model.
+        options: See :class:`DistillOptions`.
+
+    Raises:
+        UserError: If teacher and student are of different tasks.
+    """
+    predictor: BasePredictor | None = None
+    if is_file_of_predictions(teacher):
+        is_detector = Path(teacher).suffix == '.json'
+    else:
+        predictor = open_teacher(teacher, options.checkpoint)
+        is_detector = predictor.is_detector
+    check_tasks(teacher, base, is_detector)
+
+    def read_taught(images: Path, reading: PrepareOptions) -> DataSet:
+        labeled = read_labeled(options.labeled, reading) if options.labeled else None
+        classes = options.classes or (labeled.classes if labeled else None)
+        wanted = Wanted(classes, options.min_score, options.sure_score, options.ids)
+        if predictor is None:
+            data = read_predictions(Path(teacher).absolute(), images, wanted)
+        else:
+            described = describe_teacher(teacher, options.checkpoint)
+            data = predict_data_set(
+                predictor, described, images, folder, wanted, keep_masks=reading.needs_masks
+            )
+        logger.info(describe_labels(data, teacher))
+        if labeled is not None:
+            return merged(labeled, data)
+        split_off(data, reading.seed, reading.fraction)
+        for item in data.objects('val'):
+            item.is_crowd |= item.score < wanted.high  # neither right nor wrong
+        return data
+
+    return read_taught
+
+
+def open_teacher(teacher: str, checkpoint: str | None) -> BasePredictor:
+    if Path(teacher).suffix in EXPORTED:
+        return ExportedPredictor(teacher)
+    return Predictor(teacher, checkpoint)
+
+
+def check_tasks(teacher: str, base: Base, is_detector: bool) -> None:
+    """Check that student and teacher predict the same.
+
+    Raises:
+        UserError: If they do not.
+    """
+    kinds = ('label maps', 'objects')
+    if is_detector == base.is_segmentor:
+        raise UserError(
+            f'the teacher {teacher} predicts {kinds[is_detector]}, the student {base.name} '
+            f'{kinds[not is_detector]}: choose two of one task'
+        )
+
+
+def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:
+    """What identifies a teacher: names, and sizes and times of its files."""
+    stamps = [
+        (stat.st_size, stat.st_mtime_ns)
+        for name in (teacher, checkpoint)
+        if name is not None and os.path.isfile(name) and (stat := os.stat(name))
+    ]
+    return dict(teacher=teacher, checkpoint=checkpoint, stamps=stamps)
+
+
+def describe_labels(data: DataSet, teacher: str) -> str:
+    """What a teacher knows about the images."""
+    pictures = data.splits['train']
+    text = f'{teacher}: {counted(len(pictures), "image")}'
+    if data.has_label_maps:
+        return f'{text}, {counted(len(data.classes), "class")}'
+    scores = [item.score for item in data.objects('train')]
+    empty = sum(not picture.objects for picture in pictures)
+    return (
+        f'{text}, {counted(len(scores), "object")} with a mean score of '
+        f'{sum(scores) / max(1, len(scores)):.2f}; without an object: {empty:,}'
+    )
+
+
+def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
+    """A data set with labels, and its validation split."""
+    data = read(path, reading)
+    split_off(data, reading.seed, reading.fraction)
+    for item in data.objects():
+        item.score = 1.0
+    return data
+
+
+def merged(labeled: DataSet, predicted: DataSet) -> DataSet:
+    """Labeled images, and predictions to train on.
+
+    Raises:
+        UserError: If one has label maps and the other objects, or classes have other names.
+    """
+    if labeled.has_label_maps != predicted.has_label_maps:
+        raise UserError(
+            f'{labeled.root} has {"label maps" if labeled.has_label_maps else "objects"}, the '
+            'teacher predicts the other: give labels of the same kind'
+        )
+    if labeled.classes != predicted.classes:
+        raise UserError(
+            f'the labels in {labeled.root} have the classes {listed(labeled.classes, 4)}, and '
+            f'{listed(predicted.classes, 4)} are to be trained: leave out --classes'
+        )
+    labeled.splits['train'] = [*labeled.splits['train'], *predicted.splits['train']]
+    for fault, places in predicted.findings.places.items():
+        for place in places:
+            labeled.findings.add(fault, place)
+    return labeled
+
+
+def compare(
+    metrics: Mapping[str, float], labeled: Path, folder: Path, base: Base, own: FinetuneOptions
+) -> None:
+    """Train the student on the labels alone for as many steps, and report both.
+
+    Args:
+        metrics: Those of the distilled student.
+        labeled: The data set with labels.
+        folder: Work dir of the distilled student.
+        base: The student.
+        own: How it was trained.
+    """
+    steps, batch = steps_of(folder, base)
+    logger.info(f'\nthe student alone, on the labels, for {counted(steps, "step")}')
+    overrides = replace(own.overrides, batch=batch, epochs=None, steps=steps)
+    has_config = (folder / ALONE / f'{base.name}.py').is_file()
+    options = replace(
+        own,
+        work_dir=folder / ALONE,
+        overrides=overrides,
+        reader=read_labeled,
+        export=[NO_EXPORT],
+        resume=own.resume if has_config else None,
+    )
+    alone = finetune(labeled, options)
+    names = list(in_percent(metrics))
+    rows = [('', 'steps', *names)]
+    for what, found, run in (('alone', alone, folder / ALONE), ('distilled', metrics, folder)):
+        values = in_percent(found)
+        cells = (f'{values.get(name, "")}' for name in names)
+        rows.append((what, f'{steps_of(run, base)[0]:,}', *cells))
+    lines = ['\nthe student on the same validation images, in percent:', *align(rows)]
+    logger.info('\n'.join(lines))
+
+
+def steps_of(folder: Path, base: Base) -> tuple[int, int]:
+    """Steps of a run, and its batch size over all processes."""
+    config = load_config(folder / f'{base.name}.py')
+    return config.epochs * config.iterations, config.batch * config.get('processes', 1)

@@ -1,0 +1,182 @@
+"""What a teacher predicts for images without labels, kept on disk beside a run."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmeffvit.data.coco_file import MIN_SIDE
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.predictions import Wanted, of_label_maps, read_predictions
+from mmeffvit.data.records import DataSet, Picture
+from mmeffvit.errors import UserError
+from mmeffvit.inference.coco_ids import CocoIds
+from mmeffvit.inference.frames import Frame, read_frames
+from mmeffvit.inference.inputs import Source, find_images
+from mmeffvit.inference.predictor import BasePredictor, predict_frames
+from mmeffvit.inference.results import Detections, LabelMap, Result
+from mmeffvit.inference.writers import Writer, coco_results
+from mmeffvit.utils.files import write_file
+from mmeffvit.utils.images import write_image
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.progress import progress
+from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.text import counted
+
+SHARD = 16  # images whose predictions are one file, and are not made twice
+ABOUT, OBJECTS = 'about.json', 'objects.json'
+MIB = 2**20
+
+
+@dataclass
+class Collector(Writer):
+    """The predictions of a shard.
+
+    Args:
+        folder: Gets label maps.
+        images: The folder of all images.
+        first: Number of the first image.
+        keep_masks: Keep the masks of objects.
+    """
+
+    folder: Path
+    images: Path
+    first: int
+    keep_masks: bool
+    rows: list[dict] = field(default_factory=list)
+
+    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+        """Add the predictions for an image."""
+        number = self.first + len(self.rows)
+        height, width = frame.image.shape[:2]
+        name = frame.source.path.relative_to(self.images).as_posix()
+        row: dict[str, Any] = dict(file_name=name, height=height, width=width)
+        if isinstance(result, LabelMap):
+            row['label_map'] = f'{number:06d}.png'
+            labels = result.labels
+            kind = np.uint8 if labels.max(initial=0) < 256 else np.uint16
+            write_image(self.folder / row['label_map'], labels.astype(kind))
+        else:
+            found = inside(result, height, width)
+            found = found if self.keep_masks else replace(found, masks=None)
+            row['objects'] = coco_results(found, CocoIds([], 'label + 1'))
+        self.rows.append(row)
+
+
+def inside(found: Detections, height: int, width: int) -> Detections:
+    """Detections clipped to their image; those without a pixel in it are left out."""
+    boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
+    kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
+    return replace(
+        found,
+        boxes=boxes[kept],
+        scores=found.scores[kept],
+        labels=found.labels[kept],
+        masks=None if found.masks is None else found.masks[kept],
+    )
+
+
+def predict_data_set(
+    predictor: BasePredictor,
+    described: dict[str, Any],
+    images: Path,
+    folder: Path,
+    wanted: Wanted,
+    *,
+    keep_masks: bool,
+) -> DataSet:
+    """The predictions of a teacher for a folder of images, from disk where they were made before.
+
+    Args:
+        predictor: The teacher.
+        described: What identifies it.
+        images: The folder.
+        folder: Gets the predictions.
+        wanted: Classes and scores to keep.
+        keep_masks: Keep the masks of objects.
+
+    Raises:
+        UserError: If the folder has those of another teacher, or there are none.
+    """
+    rows = list(predicted_rows(predictor, described, images, folder, wanted.low, keep_masks))
+    classes = list(predictor.classes)
+    if not predictor.is_detector:
+        pictures = [
+            Picture(images / row['file_name'], label_map=folder / row['label_map'],
+                    is_predicted=True)
+            for row in rows
+        ]  # fmt: skip
+        colors = {label: label for label in range(len(classes))}
+        return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
+    found = [dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']]
+    sizes = ('file_name', 'height', 'width')
+    content = dict(
+        images=[dict(id=i, **{key: row[key] for key in sizes}) for i, row in enumerate(rows, 1)],
+        annotations=found,
+        categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
+    )
+    write_file(folder / OBJECTS, json.dumps(content))
+    return read_predictions(folder / OBJECTS, images, wanted)
+
+
+def predicted_rows(
+    predictor: BasePredictor,
+    described: dict[str, Any],
+    images: Path,
+    folder: Path,
+    low: float,
+    keep_masks: bool,
+) -> Iterator[dict]:
+    """A record for every image, with its objects or its label map."""
+    paths = find_images(images)
+    names = [path.relative_to(images).as_posix() for path in paths]
+    about = dict(teacher=described, min_score=low, masks=keep_masks, images=names)
+    check_about(folder / ABOUT, about)
+    starts = range(0, len(paths), SHARD)
+    is_new = not shard_path(folder, 0).is_file()
+    for start in progress(starts, 'teacher', len(starts)):
+        path = shard_path(folder, start)
+        if not path.is_file():
+            sources = [Source(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
+            collector = Collector(folder, images, start + 1, keep_masks)
+            frames = read_frames(sources, predictor.read, skip)
+            predict_frames(predictor, frames, [collector], low, 1, draws=False)
+            write_file(path, json.dumps(collector.rows))
+        if start == 0 and is_new:
+            logger.info(announce(folder, min(SHARD, len(paths)), len(paths)))
+        yield from read_json(path)
+
+
+def announce(folder: Path, done: int, count: int) -> str:
+    """The size that the predictions will have, from that of the first."""
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.name != ABOUT)
+    total = size / done * count / MIB
+    return f'predictions of the teacher for {counted(count, "image")}: {total:.1f} MiB in {folder}'
+
+
+def check_about(path: Path, about: dict[str, Any]) -> None:
+    """Compare what predictions are of with what a folder has, or write it.
+
+    Raises:
+        UserError: If it has other ones.
+    """
+    if path.is_file():
+        if read_json(path) != json.loads(json.dumps(about)):
+            raise UserError(
+                f'{path.parent} has predictions of another teacher, of other images or with other '
+                'options: remove it, or choose another --work-dir'
+            )
+        return
+    write_file(path, json.dumps(about))
+
+
+def shard_path(folder: Path, start: int) -> Path:
+    return folder / f'{start:06d}.json'
+
+
+def skip(text: str) -> None:
+    logger.warning(f'skipped: {text}')
