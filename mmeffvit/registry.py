@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from mmengine.registry import DATASETS as ROOT_DATASETS
+from mmengine.registry import HOOKS as ROOT_HOOKS
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS as ROOT_OPTIM_WRAPPER_CONSTRUCTORS
 from mmengine.registry import OPTIM_WRAPPERS as ROOT_OPTIM_WRAPPERS
@@ -45,6 +46,12 @@ DATASETS = Registry(
     parent=ROOT_DATASETS,
     scope='mmeffvit',
     locations=[module for package, module in HEADS.items() if find_spec(package)],
+)
+HOOKS = Registry(
+    'hook',
+    parent=ROOT_HOOKS,
+    scope='mmeffvit',
+    locations=['mmeffvit.engine.ema', 'mmeffvit.engine.scalars'],
 )
 OPTIM_WRAPPERS = Registry(
     'optim_wrapper',

@@ -68,6 +68,9 @@ def build_runner(config: Config) -> Runner:
     with building(config):
         build = RUNNERS.build if 'runner_type' in config else WholeCheckpointsRunner.from_cfg
         runner = build(config)
+    if runner.deterministic:
+        # torch would write every new tensor twice, to find programs that read before they write
+        torch.utils.deterministic.fill_uninitialized_memory = False
     runner.register_hook(PercentHook())
     return runner
 

@@ -1,7 +1,7 @@
 """One optimizer step over few large groups of parameters instead of one group per parameter."""
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,6 +37,8 @@ class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     def __call__(self, model: nn.Module) -> OptimWrapper:
         wrapper = self.build_fused(model) or super().__call__(model)
         merge_in_steps(wrapper.optimizer)
+        if wrapper.clip_grad_kwargs:
+            wrapper.clip_func = without_waiting(wrapper)
         return wrapper
 
     def build_fused(self, model: nn.Module) -> OptimWrapper | None:
@@ -52,6 +54,18 @@ class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             return None
         finally:
             self.optimizer_cfg = settings
+
+
+def without_waiting(wrapper: OptimWrapper) -> Callable[..., None]:
+    """The wrapper's clipping, which logs the norm as it is: mmengine waits for the number."""
+    clip = wrapper.clip_func
+
+    def clip_and_log(parameters: Sequence[nn.Parameter], **settings: Any) -> None:
+        norm = clip(parameters, **settings)
+        if norm is not None:
+            wrapper.message_hub.update_scalar(f'train/{wrapper.grad_name}', norm)
+
+    return clip_and_log
 
 
 def supports_fused(kind: str | type) -> bool:

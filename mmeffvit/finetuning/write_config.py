@@ -357,7 +357,7 @@ def optimizer(overrides: Overrides) -> dict:
 def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[dict]:
     """EMA weights, the end of mosaics, the end of training, a teacher."""
     average = dict(
-        type='EMAHook',
+        type='mmeffvit.EMAHook',
         momentum=recipe.ema_momentum,
         begin_iter=Code('warm_up'),
         update_buffers=True,

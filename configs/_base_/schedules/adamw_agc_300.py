@@ -27,7 +27,7 @@ param_scheduler = [
 ]
 custom_hooks = [
     dict(
-        type='EMAHook',
+        type='mmeffvit.EMAHook',
         ema_type='ExponentialMovingAverage',
         momentum=4e-5,
         update_buffers=True,

@@ -19,5 +19,5 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=500),
     dict(type='CosineAnnealingLR', eta_min=1e-6, by_epoch=False, begin=0, end=50_000),
 ]
-custom_hooks = [dict(type='EMAHook', momentum=5e-4, update_buffers=True)]
+custom_hooks = [dict(type='mmeffvit.EMAHook', momentum=5e-4, update_buffers=True)]
 sync_bn = 'torch'  # in distributed runs

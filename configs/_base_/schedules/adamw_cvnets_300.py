@@ -18,7 +18,7 @@ param_scheduler = [
 ]
 custom_hooks = [
     dict(
-        type='EMAHook',
+        type='mmeffvit.EMAHook',
         ema_type='ExponentialMovingAverage',
         momentum=5e-4,
         update_buffers=True,

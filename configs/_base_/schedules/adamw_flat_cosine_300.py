@@ -49,7 +49,7 @@ single_images = [
 ]
 custom_hooks = [
     dict(
-        type='EMAHook',
+        type='mmeffvit.EMAHook',
         ema_type='ExpMomentumEMA',
         momentum=2e-4,
         update_buffers=True,

@@ -18,5 +18,5 @@ optim_wrapper = dict(
 param_scheduler = [
     dict(type='CosineAnnealingLR', eta_min=2e-4, by_epoch=False, begin=0, end=151_680),
 ]
-custom_hooks = [dict(type='EMAHook', momentum=5e-4, update_buffers=True)]
+custom_hooks = [dict(type='mmeffvit.EMAHook', momentum=5e-4, update_buffers=True)]
 sync_bn = 'torch'  # in distributed runs

@@ -14,7 +14,7 @@ optim_wrapper = dict(
 param_scheduler = [dict(type='ConstantLR', factor=1.0, by_epoch=True, begin=0, end=10)]
 custom_hooks = [
     dict(
-        type='EMAHook',
+        type='mmeffvit.EMAHook',
         ema_type='ExponentialMovingAverage',
         momentum=5e-5,
         update_buffers=True,
