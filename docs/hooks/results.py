@@ -10,8 +10,8 @@ from .tables import DOCS, billions, config_link, millions, numbers, table
 
 PAGE = DOCS / 'results.md'
 HEADS = (
-    'Mask R-CNN', 'RetinaNet', 'SSDLite', 'Deformable DETR', 'RTMDet', 'PSPNet', 'DeepLabv3',
-    'Semantic FPN', "SegFormer's decoder", 'Classifier',
+    'Mask R-CNN', 'RetinaNet', 'SSDLite', 'Deformable DETR', 'RTMDet', 'Light detector', 'PSPNet',
+    'DeepLabv3', 'Semantic FPN', "SegFormer's decoder", 'Classifier',
 )  # fmt: skip
 METRICS = ('box AP', 'mask AP', 'mIoU', 'Top 1 Accuracy')
 SHORT = {'Top 1 Accuracy': 'top-1'}

@@ -1,6 +1,7 @@
 """Detection modules that mmdet lacks; the only package that imports mmdet at import time."""
 
 from .datasets import ScoredCocoDataset
+from .light import LightHead, PointTaskAlignedAssigner
 from .single_head_deformable import (
     ProjectedDeformableAttention,
     SingleHeadDeformableDETR,
@@ -12,6 +13,8 @@ from .tta import InstanceTTAModel
 
 __all__ = [
     'InstanceTTAModel',
+    'LightHead',
+    'PointTaskAlignedAssigner',
     'ProjectedDeformableAttention',
     'SSDLiteAnchorGenerator',
     'SSDLiteHead',

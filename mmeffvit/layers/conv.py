@@ -85,14 +85,17 @@ class ResidualConvNorm(ConvNorm):
         channels: C, channels of the input and of the output.
         norm_init: Initial value of the batch norm's weight; 0 makes the block an identity at first.
         dilation: Dilation of the kernel.
+        kernel_size: Odd side of the kernel, in pixels.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(self, channels: int, norm_init: float = 0.0, dilation: int = 1) -> None:
+    def __init__(
+        self, channels: int, norm_init: float = 0.0, dilation: int = 1, kernel_size: int = 3
+    ) -> None:
         spatial = dict(dilation=dilation, groups=channels)
-        super().__init__(channels, channels, 3, norm_init=norm_init, **spatial)
+        super().__init__(channels, channels, kernel_size, norm_init=norm_init, **spatial)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + super().forward(x)

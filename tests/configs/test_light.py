@@ -1,4 +1,4 @@
-"""RTMDet and SegFormer's decoder with the smallest variant of every family: levels, norms, data."""
+"""RTMDet, the light detector and SegFormer's decoder with small backbones: levels, norms, data."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from tests.configs.models import (
 RTMDET = [name for name in CONFIGS if name.startswith('rtmdet')]
 SEGFORMER = [name for name in CONFIGS if name.startswith('segformer')]
 LIGHT = [*RTMDET, *SEGFORMER]
+DETECTORS = [name for name in CONFIGS if name.startswith('light')]
 
 
 def side_of(name: str) -> int:
@@ -60,6 +61,22 @@ def test_points_have_the_strides_of_the_maps_that_arrive(name):
     assert [tuple(x.shape) for x in maps] == [(1, 96, 640 // s, 640 // s) for s in strides]
     # the neck doubles maps: no coarser map may be rounded up
     assert model.data_preprocessor.pad_size_divisor % strides[-1] == 0
+
+
+@pytest.mark.parametrize('name', DETECTORS)
+def test_the_light_detector_has_four_levels_at_any_size(name):
+    model, side = empty(name), 416 if '416' in name else 320
+    maps = maps_that_arrive(model, side)
+    strides = [stride for stride, _ in model.bbox_head.prior_generator.strides]
+    assert strides == [8, 16, 32, 64]
+    assert [tuple(x.shape) for x in maps] == [(1, 96, *[-(-side // s)] * 2) for s in strides]
+    config = load(name)
+    assert {
+        step.scale
+        for mode in ('train', 'val', 'test')
+        for step in config[f'{mode}_dataloader'].dataset.pipeline
+        if step.type == 'Resize'
+    } == {(side, side)}
 
 
 @pytest.mark.parametrize('name', SEGFORMER)

@@ -60,6 +60,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'model.bbox_head': RTMDET_HEAD,
         'model.test_cfg': dict(nms_pre=500, max_per_img=100),
     },
+    'light_swiftformer_xs': {
+        **BACKBONE,
+        'model.neck': DETECTION_NECK,
+        'model.bbox_head': dict(in_channels=WIDTH, feat_channels=WIDTH, num_classes=5),
+        'model.test_cfg': dict(nms_pre=500, max_per_img=50),
+    },
     'pspnet_mobilevitv2_050_ade20k': {
         **SEGMENTOR_BACKBONE,
         'model.decode_head': dict(in_channels=64, channels=WIDTH),
@@ -98,6 +104,9 @@ def tiny(config_name: str) -> nn.Module:
         if name.endswith('retina_reg') or '.rtm_reg.' in name:
             nn.init.normal_(module.weight, std=0.02)
             nn.init.constant_(module.bias, 1.0 if 'rtm' in name else 0.0)
+    if config_name.startswith('light'):
+        for predictor in model.bbox_head.predictors:
+            nn.init.normal_(predictor.weight, std=3.0)
     if hasattr(model, 'decode_head'):
         balance(model)
     return model

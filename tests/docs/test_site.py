@@ -29,6 +29,7 @@ HEADS = {  # page: how the names of its configs begin
     'ssdlite': 'ssdlite',
     'deformable_detr': 'deformabledetr',
     'rtmdet': 'rtmdet',
+    'light': 'light',
     'pspnet': 'pspnet',
     'deeplabv3': 'deeplabv3',
     'semantic_fpn': 'semfpn',

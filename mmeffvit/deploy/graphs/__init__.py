@@ -16,6 +16,7 @@ GRAPHS = (
     ('roi_head', 'StandardRoIHead', 'two_stage', 'MaskRCNNGraph'),
     ('bbox_head', 'DeformableDETRHead', 'detr', 'DeformableDETRGraph'),
     ('bbox_head', 'SSDLiteHead', 'dense', 'SSDLiteGraph'),
+    ('bbox_head', 'LightHead', 'dense', 'LightGraph'),
     ('bbox_head', 'RTMDetHead', 'dense', 'DenseGraph'),
     ('bbox_head', 'RetinaHead', 'dense', 'DenseGraph'),
     ('decode_head', 'BaseDecodeHead', 'segmentor', 'SegmentorGraph'),

@@ -1,4 +1,4 @@
-"""Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite."""
+"""Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite, the light detector."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from . import ops
 from .base import DetectionGraph, Preprocessing
 
-Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, 4), priors (N, ...)
+Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, D), priors (N, ...)
 Candidates = tuple[Tensor, Tensor, Tensor]  # boxes (B, K, 4), scores (B, K), labels (B, K)
 
 
@@ -21,6 +21,8 @@ class DenseGraph(DetectionGraph):
     Args:
         model: The detector; its head must not have score factors such as centerness.
     """
+
+    num_deltas = 4  # D, per prior
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model, Preprocessing.of(model.data_preprocessor))
@@ -51,7 +53,7 @@ class DenseGraph(DetectionGraph):
             probabilities = (
                 logits.sigmoid() if self.head.use_sigmoid_cls else logits.softmax(-1)[..., :-1]
             )
-            yield probabilities, rows(delta, 4), prior
+            yield probabilities, rows(delta, self.num_deltas), prior
 
     def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Scores, indices of priors, and labels, (B, K) each, of the best pairs of both."""
@@ -74,6 +76,29 @@ class DenseGraph(DetectionGraph):
         scores = ops.drop_small(boxes, scores, cfg.get('min_bbox_size', -1))
         scores = ops.batched_nms(boxes, scores, labels, cfg.nms, cfg.max_per_img)
         return ops.best_objects(boxes, scores, labels, cfg.max_per_img)
+
+
+class LightGraph(DenseGraph):
+    """The light detector: only the distributions of selected points become boxes.
+
+    Args:
+        model: A detector with :class:`mmeffvit.detection.LightHead`.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.num_deltas = 4 * (self.head.reg_max + 1)
+
+    def levels(self, x: Tensor) -> Iterator[Level]:
+        strides = self.head.prior_generator.strides
+        for (scores, deltas, points), (stride, _) in zip(super().levels(x), strides, strict=True):
+            # (N, 3): x, y and the stride
+            yield scores, deltas, torch.cat([points, torch.full_like(points[:, :1], stride)], dim=1)
+
+    def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:
+        chosen = priors[index.flatten()].view(*index.shape, 3)
+        distances = self.head.distances(deltas) * chosen[..., 2:]
+        return self.head.bbox_coder.decode(chosen[..., :2], distances)
 
 
 class SSDLiteGraph(DenseGraph):

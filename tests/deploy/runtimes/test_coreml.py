@@ -61,8 +61,10 @@ CLASSES = {'classes': json.dumps(models.CLASSES), 'palette': json.dumps([[0, 128
 
 
 @pytest.mark.parametrize(
-    'name', ['rtmdet_swiftformer_xs', 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050']
-)
+    'name',
+    ['rtmdet_swiftformer_xs', 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050',
+     'light_swiftformer_xs'],
+)  # fmt: skip
 def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tmp_path):
     tools = pytest.importorskip('coremltools')
     model = models.tiny(name)
@@ -84,7 +86,9 @@ def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tmp_p
     assert json.loads(package.user_defined_metadata['outputs']) == ['confidence', 'coordinates']
 
 
-@pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050'])
+@pytest.mark.parametrize(
+    'name', ['rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'light_swiftformer_xs']
+)
 def test_coordinates_are_those_of_the_boxes_of_the_detector(name):
     graph = make_graph(models.tiny(name))
     size, images = (96, 128), torch.rand(1, 3, 96, 128) * 255

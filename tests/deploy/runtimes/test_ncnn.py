@@ -34,7 +34,9 @@ def test_attention_of_every_family_agrees(family, tmp_path):
     assert max(errors) < 1e-4, said
 
 
-@pytest.mark.parametrize('name', ['ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs'])
+@pytest.mark.parametrize(
+    'name', ['ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs', 'light_swiftformer_xs']
+)
 def test_objects_of_a_detector_agree(name, tmp_path):
     pytest.importorskip('mmdet')
     said = str(write(make_graph(models.tiny(name)), tmp_path / 'model.param', SIZES))

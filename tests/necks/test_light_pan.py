@@ -1,0 +1,61 @@
+"""The neck of the light detector: level sizes, information from every map, fusing, bad input."""
+
+import pytest
+import torch
+
+from mmeffvit.deploy import fuse
+from mmeffvit.necks import LightPAN
+from tests.backbones.parity import randomized
+
+CHANNELS = (8, 12, 16)
+SIZES = [(26, 20), (13, 10), (7, 5)]  # an odd side is rounded up
+
+
+def maps() -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(2, c, *size) for c, size in zip(CHANNELS, SIZES, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ('options', 'sizes'),
+    [
+        (dict(finer=True), [(52, 40), *SIZES]),
+        (dict(coarser=True), [*SIZES, (4, 3)]),
+        (dict(finer=True, coarser=True), [(52, 40), *SIZES, (4, 3)]),
+        ({}, SIZES),
+    ],
+)
+def test_levels_are_the_maps_and_those_that_are_added(options, sizes):
+    levels = LightPAN(CHANNELS, 6, **options)(maps())
+    assert [tuple(level.shape) for level in levels] == [(2, 6, *size) for size in sizes]
+
+
+def test_every_level_depends_on_every_map():
+    neck, inputs = LightPAN(CHANNELS, 6, finer=True).eval(), maps()
+    for x in inputs:
+        x.requires_grad_()
+    for level in neck(inputs):
+        gradients = torch.autograd.grad(level.abs().sum(), inputs, retain_graph=True)
+        assert all(gradient.abs().sum() > 0 for gradient in gradients)
+
+
+def test_every_parameter_is_trained():
+    neck = LightPAN(CHANNELS, 6, finer=True, coarser=True)
+    sum(level.square().sum() for level in neck(maps())).backward()
+    assert [name for name, p in neck.named_parameters() if p.grad is None] == []
+
+
+def test_without_its_batch_norms_it_gives_the_same():
+    neck = randomized(LightPAN(CHANNELS, 6, finer=True, coarser=True)).double()
+    fused, inputs = fuse(neck), [x.double() for x in maps()]
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
+    with torch.no_grad():
+        for level, expected in zip(fused(inputs), neck(inputs), strict=True):
+            torch.testing.assert_close(level, expected)
+
+
+def test_wrong_maps_are_rejected():
+    with pytest.raises(ValueError, match='one map or more'):
+        LightPAN(())
+    with pytest.raises(ValueError, match=r'2 maps arrive; in_channels names 3'):
+        LightPAN(CHANNELS)(maps()[:2])
