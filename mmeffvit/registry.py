@@ -51,7 +51,7 @@ HOOKS = Registry(
     'hook',
     parent=ROOT_HOOKS,
     scope='mmeffvit',
-    locations=['mmeffvit.engine.ema', 'mmeffvit.engine.scalars'],
+    locations=['mmeffvit.engine.ema', 'mmeffvit.engine.scalars', 'mmeffvit.engine.teacher'],
 )
 OPTIM_WRAPPERS = Registry(
     'optim_wrapper',

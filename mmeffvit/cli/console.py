@@ -112,6 +112,7 @@ class RunConsole(Hook):
         self.first, self.row_images = runner.iter, 0
         self.started = self.row_started = self.shown = time.monotonic()
         self.validated = 0.0  # seconds
+        self.best = {}  # of this run: a command may train twice
         self.print(describe_run(runner))
         self.print(f'log: {runner.log_dir}')
         if self.console.is_terminal:

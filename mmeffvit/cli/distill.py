@@ -67,6 +67,13 @@ def make_parser() -> ArgumentParser:
     )
     add('--ids', type=Path, metavar='FILE.json', help='COCO file with the ids in TEACHER.json')
     add(
+        '--losses',
+        nargs='+',
+        metavar='NAME',
+        help='losses against a teacher that is a PyTorch model: channels (default), imitation, '
+        'cross or soft for detectors, pixels (default) or channels for segmentors, or none',
+    )
+    add(
         '--no-comparison',
         dest='compare',
         action='store_false',

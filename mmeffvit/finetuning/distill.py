@@ -13,6 +13,7 @@ from mmeffvit.data.records import DataSet
 from mmeffvit.data.split import split_off
 from mmeffvit.deploy.predictor.predictor import ExportedPredictor
 from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.teacher import choose_losses
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
@@ -29,6 +30,7 @@ from .weights import AUTO
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
+NO_LOSS = 'none'
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class DistillOptions:
         min_score: Lowest score of a prediction that is used.
         sure_score: Score from which a prediction is always a label; others are drawn by theirs.
         ids: See :class:`mmeffvit.data.predictions.Wanted`.
+        losses: See :class:`mmeffvit.engine.teacher.TeacherHook`; ['none'] trains on predictions
+            alone, None takes that of the task.
         compare: Train the student on the labels alone as well, for as many steps.
         finetune: How the student is trained.
     """
@@ -53,6 +57,7 @@ class DistillOptions:
     min_score: float = 0.3
     sure_score: float = 0.7
     ids: Path | None = None
+    losses: Sequence[str] | None = None
     compare: bool = True
     finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
 
@@ -98,15 +103,58 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
     folder = own.work_dir or Path('work_dirs', f'{images.name}_{name}_distilled')
     own = replace(own, model=name, work_dir=folder)
     base = Base.of(name)
+    teaching = make_teaching(teacher, base, options)
+    if teaching.teacher is not None:
+        own = with_one_process(own)
     taught = replace(
         own,
         reader=make_reader(teacher, base, folder.absolute() / TEACHER, options),
-        teaching=Teaching(options.sure_score),
+        teaching=teaching,
     )
     metrics = finetune(images, taught)
     if options.labeled is not None and options.compare:
         compare(metrics, options.labeled, folder, base, own)
     return metrics
+
+
+def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching:
+    """What the student is trained with: a teacher that is a PyTorch model runs in every step.
+
+    Raises:
+        UserError: If losses are asked for that there is no teacher for, or that do not exist.
+    """
+    wanted = options.losses
+    is_model = not is_file_of_predictions(teacher) and Path(teacher).suffix not in EXPORTED
+    if wanted is not None and not is_model:
+        raise UserError(
+            f'--losses compare with a teacher that runs in every step, and {teacher} does not: '
+            'give its config and checkpoint'
+        )
+    if not is_model or wanted == [NO_LOSS]:
+        return Teaching(options.sure_score)
+    losses = tuple(choose_losses(wanted, base.config.default_scope))
+    return Teaching(
+        options.sure_score, in_place(teacher), in_place(options.checkpoint), losses=losses
+    )
+
+
+def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
+    """The same, in one process: adapters between student and teacher are not shared.
+
+    Raises:
+        UserError: If several were asked for.
+    """
+    if own.overrides.processes not in (None, 1):
+        raise UserError(
+            f'--processes is {own.overrides.processes}, and a teacher runs in one process: give '
+            '--losses none, or --processes 1'
+        )
+    return replace(own, overrides=replace(own.overrides, processes=1))
+
+
+def in_place(name: str | None) -> str | None:
+    """A path that holds in any folder; an address or the name of a model is unchanged."""
+    return str(Path(name).absolute()) if name and Path(name).exists() else name
 
 
 def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:

@@ -37,11 +37,13 @@ class Teaching:
         sure: Score from which a prediction is always a label.
         teacher: Config, run or saved model of a teacher that runs in every step; None without.
         checkpoint: Its weights, if they are not with it.
+        losses: Names of losses, see :class:`mmeffvit.engine.teacher.TeacherHook`; None for its own.
     """
 
     sure: float
     teacher: str | None = None
     checkpoint: str | None = None
+    losses: tuple[str, ...] | None = None
 
 
 def write_config(
@@ -201,11 +203,7 @@ def detection_data(
         train = dict(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
         )
-    loader = dict(
-        batch_size=Code('batch'),
-        num_workers=recipe.workers,
-        persistent_workers=recipe.workers > 0,
-    )
+    loader = dict(batch_size=Code('batch'), num_workers=recipe.workers, persistent_workers=False)
     # a last batch of one image would be too small for batch norms
     sampler = base.config.train_dataloader.get('batch_sampler')
     complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
@@ -247,12 +245,12 @@ def segmentation_data(
     train = dict(
         batch_size=Code('batch'),
         num_workers=recipe.workers,
-        persistent_workers=recipe.workers > 0,
+        persistent_workers=False,
         dataset=dataset('train', 'train_pipeline'),
     )
     tests = dict(
         num_workers=recipe.workers,
-        persistent_workers=recipe.workers > 0,
+        persistent_workers=False,
         dataset=dataset('val', 'test_pipeline'),
     )
     lines = [
@@ -383,6 +381,7 @@ def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[
         type='mmeffvit.TeacherHook',
         teacher=Code('teacher'),
         checkpoint=Code('teacher_checkpoint'),
+        losses=teaching.losses if teaching else None,
     )
     has_switch = base.last_pipeline and recipe.has_mosaic
     has_teacher = teaching is not None and teaching.teacher is not None
