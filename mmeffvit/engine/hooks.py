@@ -1,7 +1,10 @@
 """Random states that a resumed run reproduces."""
 
 import random
+from collections.abc import Iterator
+from copy import deepcopy
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +12,7 @@ from mmengine.dataset import worker_init_fn
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
+from torch.utils.data import get_worker_info
 
 
 def derive_seed(*numbers: int) -> int:
@@ -27,9 +31,9 @@ class ResumableRandomnessHook(Hook):
 
     mmengine seeds once at the start, so a resumed run would draw other numbers than an
     uninterrupted one. Under an epoch-based loop this hook seeds this process, and the data loading
-    processes that start with the epoch, at every epoch. Under an iteration-based loop it seeds
-    this process at every iteration; there the loop itself replays the data loading, exactly if it
-    has processes of its own (``num_workers`` > 0).
+    processes, at every epoch. Under an iteration-based loop it seeds this process at every
+    iteration; there the loop itself replays the data loading, exactly if it has processes of its
+    own (``num_workers`` > 0).
     """
 
     priority = 'VERY_HIGH'
@@ -40,8 +44,58 @@ class ResumableRandomnessHook(Hook):
         seed_all(seed)
         init = loader.worker_init_fn
         if isinstance(init, partial) and init.func is worker_init_fn:
-            loader.worker_init_fn = partial(init.func, **{**init.keywords, 'seed': seed})
+            loader.worker_init_fn = init = WorkerSeeds(init)
+        if isinstance(init, WorkerSeeds):
+            init.seed.fill_(seed)
+        self.before = getattr(loader, '_iterator', None)  # of processes that outlive an epoch
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
         if not isinstance(runner.train_loop, EpochBasedTrainLoop):
             seed_all(derive_seed(runner.seed, get_rank(), runner.iter))
+        elif batch_idx == 0 and runner.train_dataloader._iterator is self.before is not None:
+            torch.empty((), dtype=torch.int64).random_()  # new processes are seeded by it
+
+
+class WorkerSeeds:
+    """Starts data loading processes, and has them begin every epoch like new ones.
+
+    A process that outlives an epoch is seeded again before its first batch of the next, and its
+    pipelines, which may remember images for mosaics, become what they were at its start.
+
+    Args:
+        start: mmengine's function that seeds a process, as a partial one.
+    """
+
+    def __init__(self, start: partial) -> None:
+        self.start = start
+        self.seed = torch.zeros((), dtype=torch.int64).share_memory_()  # read by the processes
+
+    def __call__(self, worker: int) -> None:
+        dataset = get_worker_info().dataset  # the copy of this process
+        fetch = getattr(dataset, '__getitems__', None)
+        current = self.restart(worker)
+        kept = [(owner, deepcopy(owner.pipeline)) for owner in pipelines_in(dataset)]
+
+        def fetch_in_epoch(indices: list[int]) -> list[Any]:
+            nonlocal current
+            if current != int(self.seed):
+                for owner, pipeline in kept:
+                    owner.pipeline = deepcopy(pipeline)
+                current = self.restart(worker)
+            return fetch(indices) if fetch else [dataset[index] for index in indices]
+
+        dataset.__getitems__ = fetch_in_epoch
+
+    def restart(self, worker: int) -> int:
+        seed = int(self.seed)
+        self.start.func(worker, **{**self.start.keywords, 'seed': seed})
+        return seed
+
+
+def pipelines_in(dataset: Any) -> Iterator[Any]:
+    """The data sets in ``dataset``, itself included, that have a pipeline."""
+    for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
+        if inner is not None:
+            yield from pipelines_in(inner)
+    if hasattr(dataset, 'pipeline'):
+        yield dataset

@@ -1,7 +1,7 @@
 """Training, safe to interrupt."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import ge, le
@@ -10,6 +10,7 @@ from pathlib import Path
 from mmengine.config import Config
 from mmengine.hooks import CheckpointHook
 from mmengine.runner import Runner
+from torch import Tensor
 
 from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
@@ -22,7 +23,7 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import check_output, locked, remove_partial
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.opener import Source, find_source
 from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 
@@ -82,8 +83,8 @@ def train(
     if start is not None and (start.release or start is source.own):
         # it replaces all but a teacher's: none of them is fetched
         without_weights(config.model, teachers=False)
-    # processes that outlive an epoch would keep random states that no resumed run has
-    config.train_dataloader.persistent_workers = False
+    if not config.train_dataloader.get('num_workers'):
+        config.train_dataloader.persistent_workers = False  # torch rejects it
     with owned(work_dir), options.output(config.work_dir):
         with handed_over(*teachers_of(config)):
             runner = build_runner(config)
@@ -175,7 +176,8 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         The checkpoint for mmengine: of a released model, the tensors that fit.
 
     Raises:
-        CheckpointError: If weights are of another kind, or the run cannot be resumed from it.
+        CheckpointError: If weights are of another kind, none fits, or the run cannot be resumed
+            from it.
         UserError: If the run to resume was one of another model or of other classes.
     """
     model = unwrap(runner.model)
@@ -188,10 +190,31 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         log_report(report)
         state = model.state_dict()
         return replace(start, weights={key: state[key].clone() for key in report.loaded})
-    wrong = wrong_kinds(start.weights, model.state_dict())
+    check_weights(start, model.state_dict())
+    return start
+
+
+def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
+    """Compare weights that mmengine loads as far as they fit, and log if some do not.
+
+    Raises:
+        CheckpointError: If some are of another kind, or none fits.
+    """
+    wrong = wrong_kinds(start.weights, target)
     if wrong:
         raise CheckpointError(f'{start} does not fit the model: {listed(wrong, 4)}')
-    return start
+    fits = [k for k, v in start.weights.items() if k in target and v.shape == target[k].shape]
+    if not fits:
+        raise CheckpointError(
+            f'{start} has none of the tensors of the model: its first keys are '
+            f'{listed(map(repr, start.weights), 3)}. Weights of a backbone alone belong into '
+            'model.backbone.init_cfg'
+        )
+    if len(fits) < len(target):
+        logger.info(
+            f'{start}: {len(fits)} of {counted(len(target), "tensor")} of the model are loaded, '
+            'the others are randomly initialized'
+        )
 
 
 @contextmanager

@@ -203,7 +203,11 @@ def detection_data(
         train = dict(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
         )
-    loader = dict(batch_size=Code('batch'), num_workers=recipe.workers, persistent_workers=False)
+    loader = dict(
+        batch_size=Code('batch'),
+        num_workers=recipe.workers,
+        persistent_workers=recipe.workers > 0,
+    )
     # a last batch of one image would be too small for batch norms
     sampler = base.config.train_dataloader.get('batch_sampler')
     complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
@@ -245,12 +249,12 @@ def segmentation_data(
     train = dict(
         batch_size=Code('batch'),
         num_workers=recipe.workers,
-        persistent_workers=False,
+        persistent_workers=recipe.workers > 0,
         dataset=dataset('train', 'train_pipeline'),
     )
     tests = dict(
         num_workers=recipe.workers,
-        persistent_workers=False,
+        persistent_workers=recipe.workers > 0,
         dataset=dataset('val', 'test_pipeline'),
     )
     lines = [

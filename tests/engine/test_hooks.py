@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from mmengine.dataset import worker_init_fn
+from mmengine.dataset import BaseDataset, worker_init_fn
 from mmengine.runner import EpochBasedTrainLoop
+from torch.utils.data import DataLoader
 
 from mmeffvit.engine.hooks import ResumableRandomnessHook, derive_seed
 
@@ -23,7 +24,7 @@ def draws_at(epoch: int) -> tuple[float, ...]:
     )
     ResumableRandomnessHook().before_train_epoch(runner)
     numbers = random.random(), float(np.random.rand()), torch.rand(()).item()
-    return *numbers, loader.worker_init_fn.keywords['seed']
+    return *numbers, int(loader.worker_init_fn.seed)
 
 
 def test_an_epoch_draws_the_same_numbers_whatever_came_before():
@@ -38,3 +39,46 @@ def test_seeds_of_neighbours_differ():
         derive_seed(seed, rank, epoch) for seed in (0, 1) for rank in (0, 1) for epoch in (0, 1)
     }
     assert len(seeds) == 8
+
+
+class Drawn(BaseDataset):
+    """Random numbers, and the number of images that this process has remembered."""
+
+    def __getitem__(self, index: int) -> tuple[int, float, float, int]:
+        remembered = self.pipeline.transforms[0](index)
+        return index, random.random(), torch.rand(()).item(), remembered
+
+
+class Remember:
+    def __init__(self) -> None:
+        self.seen = []
+
+    def __call__(self, index: int) -> int:
+        self.seen.append(index)
+        return len(self.seen)
+
+
+def epochs(numbers: list[int], *, persistent: bool) -> list[tuple[list, float]]:
+    """What the epochs load, and a number that this process draws in each."""
+    dataset = Drawn(lazy_init=True, pipeline=[Remember()])
+    loader = DataLoader(
+        dataset, sampler=range(8), num_workers=2, persistent_workers=persistent, collate_fn=list,
+        worker_init_fn=partial(worker_init_fn, num_workers=2, rank=0, seed=3), batch_size=2,
+    )  # fmt: skip
+    hook, found = ResumableRandomnessHook(), []
+    loop = EpochBasedTrainLoop.__new__(EpochBasedTrainLoop)
+    runner = SimpleNamespace(train_dataloader=loader, seed=3, train_loop=loop)
+    for runner.epoch in numbers:
+        hook.before_train_epoch(runner)
+        batches = list(loader)
+        hook.before_train_iter(runner, 0)
+        found.append((batches, torch.rand(()).item()))
+    return found
+
+
+def test_processes_that_outlive_an_epoch_begin_it_like_new_ones():
+    expected = epochs([0, 1, 2], persistent=False)
+    assert epochs([0, 1, 2], persistent=True) == expected
+    assert epochs([1, 2], persistent=True) == expected[1:]  # of a resumed run
+    assert expected[0] != expected[1]
+    assert expected[0][0][-1][-1][-1] == 4  # images in memory at the end of each epoch

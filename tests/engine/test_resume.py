@@ -27,7 +27,9 @@ model = dict(
     ),
     neck=dict(in_channels=[8, 8, 16, 16]),
 )
-train_dataloader = dict(batch_size=2, num_workers=2, dataset=dict(indices=6))
+train_dataloader = dict(
+    batch_size=2, num_workers=2, persistent_workers=True, dataset=dict(indices=6)
+)
 train_cfg = dict(max_epochs=3, val_interval=10)
 param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
 default_hooks = dict(logger=dict(interval=2), checkpoint=dict(max_keep_ckpts=2))

@@ -1,8 +1,8 @@
 """COCO 2017 boxes at 640 x 640 with mosaic and mix-up, as for RTMDet's tiny model.
 
 For the folder see coco_detection.py. Mosaic and mix-up use images that the same worker loaded
-before, not images from the disk. Workers restart every epoch, so their first images are combined
-with few others or none.
+before, not images from the disk. Workers forget them after every epoch, so its first images are
+combined with few others or none.
 """
 
 _base_ = './coco_detection.py'
