@@ -14,12 +14,14 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
+from mmeffvit.engine.hooks import rates
 from mmeffvit.engine.launcher import unwrap
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.utils.messages import live
 from mmeffvit.utils.text import counted, duration
 
 MEASURED = 20  # steps, before the time of the run is estimated
+RATED = 100  # steps, before the rates of loading and of the model are shown
 REFRESH = 0.5  # seconds between updates of the live line
 WINDOW = 20  # steps that the shown loss is averaged over
 NO_METRICS = 'no metrics: nothing was detected'  # COCO's metric has no values then
@@ -90,6 +92,22 @@ def describe_run(runner: Runner) -> str:
     return f'{name}, {millions:.1f} M parameters; {data}; {how} {start}'
 
 
+def describe_rates(loading: float, model: float, workers: int) -> str:
+    """One line: which of both is slower, and what helps.
+
+    Args:
+        loading: Images per second.
+        model: Images per second.
+        workers: Processes that load; with 0, the model waits meanwhile.
+    """
+    how = f'in {counted(workers, "process")}' if workers else 'between the steps'
+    text = f'loading {loading:.3g} images/s {how}, the model {model:.3g}: '
+    if model <= loading:
+        return text + 'the model is the bottleneck'
+    more = max(2, 2 * workers)
+    return f'{text}loading is the bottleneck; try train_dataloader.num_workers={more}'
+
+
 class RunConsole(Hook):
     """Print a line per epoch, or per validation where a run counts iterations.
 
@@ -132,6 +150,9 @@ class RunConsole(Hook):
         if done == MEASURED and runner.max_iters > self.first + MEASURED:
             left = duration(self.seconds_left(runner, done))
             self.print(f'about {left} to go, without validation')
+        if done == RATED and 'train/data_time' in runner.message_hub.log_scalars:
+            workers = getattr(runner.train_dataloader, 'num_workers', 0)
+            self.print(describe_rates(*rates(runner, size * get_world_size(), RATED // 2), workers))
         now = time.monotonic()
         if self.live is not None and now - self.shown >= REFRESH:
             self.shown = now

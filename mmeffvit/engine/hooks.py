@@ -1,6 +1,7 @@
-"""Random states that a resumed run reproduces."""
+"""Random states that a resumed run reproduces, and the rate of the processes that have them."""
 
 import random
+import time
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from mmengine.dataset import worker_init_fn
-from mmengine.dist import get_rank
+from mmengine.dist import get_rank, get_world_size
 from mmengine.hooks import Hook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch.utils.data import get_worker_info
@@ -69,6 +70,8 @@ class WorkerSeeds:
     def __init__(self, start: partial) -> None:
         self.start = start
         self.seed = torch.zeros((), dtype=torch.int64).share_memory_()  # read by the processes
+        # images and seconds of each process
+        self.loaded = torch.zeros(start.keywords['num_workers'], 2).double().share_memory_()
 
     def __call__(self, worker: int) -> None:
         dataset = get_worker_info().dataset  # the copy of this process
@@ -82,9 +85,17 @@ class WorkerSeeds:
                 for owner, pipeline in kept:
                     owner.pipeline = deepcopy(pipeline)
                 current = self.restart(worker)
-            return fetch(indices) if fetch else [dataset[index] for index in indices]
+            begun = time.monotonic()
+            found = fetch(indices) if fetch else [dataset[index] for index in indices]
+            self.loaded[worker] += torch.tensor([len(found), time.monotonic() - begun])
+            return found
 
         dataset.__getitems__ = fetch_in_epoch
+
+    def rate(self) -> float | None:
+        """Images per second that all processes can load; None if there are none."""
+        images, seconds = self.loaded[self.loaded[:, 0] > 0].unbind(dim=1)
+        return float((images / seconds).sum()) if len(images) else None
 
     def restart(self, worker: int) -> int:
         seed = int(self.seed)
@@ -99,3 +110,18 @@ def pipelines_in(dataset: Any) -> Iterator[Any]:
             yield from pipelines_in(inner)
     if hasattr(dataset, 'pipeline'):
         yield dataset
+
+
+def rates(runner: Runner, images: int, steps: int) -> tuple[float, float]:
+    """Images per second that this run can load, and that its model takes.
+
+    Args:
+        runner: The runner, in training.
+        images: Images per step.
+        steps: The number of last steps that are averaged over.
+    """
+    hub, init = runner.message_hub, runner.train_dataloader.worker_init_fn
+    waited, total = (hub.get_scalar(f'train/{key}').mean(steps) for key in ('data_time', 'time'))
+    loading = init.rate() if isinstance(init, WorkerSeeds) else None
+    loading = images / max(waited, 1e-9) if loading is None else loading * get_world_size()
+    return loading, images / max(total - waited, 1e-9)

@@ -4,6 +4,7 @@ import io
 import re
 import sys
 import time
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -13,9 +14,10 @@ from mmengine.evaluator import BaseMetric, Evaluator
 from mmengine.runner import Runner
 from rich.console import Console
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from mmeffvit import get_model
-from mmeffvit.cli.console import RunConsole, summary, working
+from mmeffvit.cli.console import RATED, RunConsole, summary, working
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.progress import progress
 from mmeffvit.utils.text import duration
@@ -70,22 +72,29 @@ class RisingAndFalling(BaseMetric):
 
 
 class Slow(Model):
-    """Takes 20 ms per step, and is stopped after 25."""
+    """Takes some time per step, and is stopped after a few."""
 
-    steps = 0
+    def __init__(self, seconds: float, steps: int) -> None:
+        super().__init__()
+        self.seconds, self.left = seconds, steps
 
     def train_step(self, data: dict, optim_wrapper: object) -> dict[str, Tensor]:
-        self.steps += 1
-        if self.steps > 25:
+        if not self.left:
             raise StopIteration
-        time.sleep(0.02)
+        self.left -= 1
+        time.sleep(self.seconds)
         return super().train_step(data, optim_wrapper)
 
 
 def run(
-    tmp_path, console: RunConsole, train_cfg: dict, model: Model | None = None, images: int = 24
+    tmp_path: Path,
+    console: RunConsole,
+    train_cfg: dict,
+    model: Model | None = None,
+    images: int = 24,
+    data: Dataset | None = None,
 ) -> None:
-    data = [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(images)]
+    data = data or [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(images)]
     loader = dict(dataset=data, sampler=dict(type='DefaultSampler'), batch_size=4, num_workers=0)
     runner = Runner(
         model or Model(),
@@ -129,9 +138,38 @@ def test_the_time_of_a_run_is_estimated_after_20_steps(tmp_path):
     stream = io.StringIO()
     steps = dict(by_epoch=False, max_iters=1020, val_interval=1020)
     with pytest.raises(StopIteration):
-        run(tmp_path, RunConsole(stream), steps, Slow(), images=120)
+        run(tmp_path, RunConsole(stream), steps, Slow(0.02, steps=25), images=120)
     (seconds,) = re.findall(r'^about (\d+) s to go, without validation$', stream.getvalue(), re.M)
     assert 20 <= int(seconds) < 60  # 1000 steps of 20 ms, and what a busy host adds
+
+
+class SlowData(Dataset):
+    """Takes 2 ms per image."""
+
+    def __len__(self) -> int:
+        return 4 * RATED + 4
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        time.sleep(0.002)
+        return dict(inputs=torch.zeros(3, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ('data', 'seconds', 'end'),
+    [
+        (SlowData(), 0.0, 'loading is the bottleneck; try train_dataloader.num_workers=2'),
+        (None, 0.01, 'the model is the bottleneck'),
+    ],
+)
+def test_the_bottleneck_is_named_after_the_first_hundred_steps(data, seconds, end, tmp_path):
+    model, stream = Slow(seconds, steps=RATED), io.StringIO()
+    with pytest.raises(StopIteration):
+        run(tmp_path, RunConsole(stream), dict(by_epoch=True, max_epochs=1), model, 404, data)
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith('loading')]
+    match = re.fullmatch(r'loading (\S+) images/s between the steps, the model (\S+): (.+)', line)
+    loading, rate = map(float, match.groups()[:2])
+    assert loading < 500 if data else rate < 400
+    assert match[3] == end
 
 
 def test_a_terminal_has_a_live_line_that_is_gone_at_the_end(tmp_path):

@@ -73,6 +73,8 @@ def epochs(numbers: list[int], *, persistent: bool) -> list[tuple[list, float]]:
         batches = list(loader)
         hook.before_train_iter(runner, 0)
         found.append((batches, torch.rand(()).item()))
+    assert loader.worker_init_fn.loaded[:, 0].sum() == 8 * len(numbers)
+    assert loader.worker_init_fn.rate() > 0
     return found
 
 
