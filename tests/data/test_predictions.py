@@ -1,6 +1,9 @@
 """Predictions of other programs become labels, with classes by name and scores."""
 
+import copy
 import json
+import random
+from collections import Counter
 from pathlib import Path
 
 import cv2
@@ -116,6 +119,30 @@ def test_predictions_that_do_not_fit_are_a_user_error(content, wanted, words, ph
     path = save(tmp_path / 'predictions.json', content)
     with pytest.raises(UserError, match=words):
         read_predictions(path, photos, Wanted(**wanted))
+
+
+def test_broken_files_are_faults_or_user_errors(photos, tmp_path):
+    content = dict(images=images(), categories=categories('bolt', 'nut'), annotations=results())
+    broken = (None, [], {}, 'x', -1, float('inf'), float('nan'), [1], '9' * 5000, 2**70, True)
+    rng, outcomes = random.Random(0), Counter()
+    for _ in range(200):
+        damaged = copy.deepcopy(content)
+        name = rng.choice(list(damaged))
+        row = rng.choice(damaged[name])
+        if rng.random() < 0.8:
+            row[rng.choice([*row, 'iscrowd', 'segmentation'])] = rng.choice(broken)
+        elif rng.random() < 0.5:
+            damaged[name][0] = rng.choice(broken)
+        else:
+            damaged[name] = rng.choice(broken)
+        try:
+            data = read_predictions(save(tmp_path / 'damaged.json', damaged), photos, Wanted())
+        except UserError as error:
+            outcomes['error' if '\n' not in str(error) else 'lines'] += 1
+        else:
+            outcomes['fault' if data.findings.counts else 'read'] += 1
+    assert not outcomes['lines']
+    assert min(outcomes[kind] for kind in ('error', 'fault', 'read')) > 10
 
 
 def test_label_maps_are_matched_by_the_names_of_images_and_classes(photos, tmp_path):

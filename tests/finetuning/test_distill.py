@@ -1,6 +1,7 @@
 """A student learns from files of predictions, exported files and models."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -82,6 +83,30 @@ def test_a_segmentor_is_trained_on_label_maps_without_labels(tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert '\n  mIoU ' in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes, tmp_path):
+    case = next(case for case in CASES if case.head == 'SSDLite')
+    teacher = save_untrained(case, tmp_path / 'model', shapes)
+    work_dir = tmp_path / 'work'
+    run = run_command_here(
+        'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017',
+        '--min-score', 0, '--losses', 'channels', 'imitation', '--work-dir', work_dir, *FAST,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert re.search(r'a step took \d+ ms, of which the teacher \d+ ms', run.stdout)
+    config = (work_dir / f'{STUDENT}.py').read_text()
+    assert "losses=('channels', 'imitation')" in config
+    assert str(teacher.config) not in config  # a name of the user's, beside it
+    assert json.loads((work_dir / 'data.json').read_text())['teacher'] == str(teacher.config)
+    several = run_command_here(
+        'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017', *FAST,
+        '--processes', 2,
+    )  # fmt: skip
+    assert several.returncode == 2
+    assert 'a teacher runs in one process: give --losses none' in several.stdout
 
 
 @pytest.mark.parametrize('head', ['SSDLite', 'Semantic FPN'])
