@@ -10,7 +10,16 @@ from typing import Any
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
-from mmeffvit.utils.schema import Field, are_names, check_fields, integer_from, is_dict, is_list
+from mmeffvit.utils.schema import (
+    Field,
+    are_names,
+    check_fields,
+    integer_from,
+    is_dict,
+    is_list,
+    is_palette,
+    is_text,
+)
 from mmeffvit.utils.text import listed, reason
 
 from .identify import Head, describe, families, head_of
@@ -29,8 +38,8 @@ META = (
     Field('meta', is_dict, 'a dict'),
     Field('meta.dataset_meta', is_dict, 'a dict'),
     Field('meta.dataset_meta.classes', are_names, 'a list of names'),
-    Field('meta.dataset_meta.palette', lambda value: is_list(value) or isinstance(value, str),
-          'a list of colors or a name'),
+    Field('meta.dataset_meta.palette', lambda value: is_text(value) or is_palette(value),
+          'a list of colors, three integers from 0 to 255 each, or a name'),
     Field('meta.CLASSES', are_names, 'a list of names'),
 )  # fmt: skip
 COUNT = integer_from(0, 2**53)

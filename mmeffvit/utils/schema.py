@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
+from numbers import Integral
 from typing import Any
 
 from mmeffvit.errors import UserError
@@ -84,4 +85,9 @@ def is_palette(value: Any) -> bool:
 
 
 def _is_color(value: Any) -> bool:
-    return is_list(value) and len(value) == 3 and all(map(integer_from(0, 255), value))
+    # of NumPy too, as checkpoints have them
+    return (
+        is_list(value)
+        and len(value) == 3
+        and all(isinstance(part, Integral) and 0 <= part <= 255 for part in value)
+    )
