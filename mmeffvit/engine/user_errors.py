@@ -18,6 +18,7 @@ from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
 from mmeffvit.utils.interrupts import raise_lost
+from mmeffvit.utils.schema import is_dict
 from mmeffvit.utils.text import reason, without_formulas
 
 T = TypeVar('T')
@@ -111,7 +112,7 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
     info = dataset.get_data_info(index)
     check_files(info)
     try:
-        return type(dataset).prepare_data(dataset, index)
+        item = type(dataset).prepare_data(dataset, index)
     except KEPT:
         raise
     except Exception as error:  # decoders and transforms raise various exceptions
@@ -122,6 +123,23 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
             f'{path} or its annotation cannot be {"read" if inside else "prepared"} '
             f'({reason(error)}): `mmeffvit check CONFIG --all` finds all such files'
         ) from error
+    check_label_map(item, info)
+    return item
+
+
+def check_label_map(item: Any, info: Mapping[str, Any]) -> None:
+    """Reject a label map in color, which mmseg packs with a warning.
+
+    Raises:
+        UserError: If an item has one.
+    """
+    label_map = getattr(item.get('data_samples'), 'gt_sem_seg', None) if is_dict(item) else None
+    values = label_map.get('data') if label_map is not None else None
+    if values is not None and (values.dim() != 3 or len(values) != 1):
+        raise UserError(
+            f'{info.get("seg_map_path")} has several channels; a label map has one, with the label '
+            'of each pixel: `mmeffvit check CONFIG --all` finds all such files'
+        )
 
 
 def check_files(info: Mapping[str, Any]) -> None:

@@ -1,13 +1,17 @@
-"""What training may start from."""
+"""What training may start from, and be fed."""
 
 from pathlib import Path
 
 import pytest
+import torch
+from mmengine.structures import PixelData
+from mmseg.structures import SegDataSample
 from torch import nn
 
 from mmeffvit.checkpoints import Checkpoint
 from mmeffvit.engine.train import check_weights
-from mmeffvit.errors import CheckpointError
+from mmeffvit.engine.user_errors import check_label_map
+from mmeffvit.errors import CheckpointError, UserError
 
 
 def weights_of(model: nn.Module) -> Checkpoint:
@@ -27,3 +31,9 @@ def test_weights_that_fit_in_part_are_counted(log):
     assert not log.text
     check_weights(weights_of(other), model.state_dict())
     assert 'old.pth: 2 of 4 tensors of the model are loaded, the others are' in log.text
+
+
+def test_a_label_map_in_color_is_named():
+    sample = SegDataSample(gt_sem_seg=PixelData(data=torch.zeros(4, 5, 3)))
+    with pytest.raises(UserError, match=r'^a\.png has several channels'):
+        check_label_map(dict(data_samples=sample), dict(seg_map_path='a.png'))
