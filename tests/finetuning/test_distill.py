@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.data.predictions import Wanted
+from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import pseudo_labels
-from mmeffvit.finetuning.distill import describe_teacher
+from mmeffvit.finetuning.distill import describe_teacher, open_student
 from mmeffvit.finetuning.pseudo_labels import predict_data_set
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.inference.predictor import Predictor
@@ -71,6 +72,8 @@ def test_a_student_is_trained_on_predictions_and_compared_with_itself_alone(
     table = [line.split() for line in run.stdout.splitlines() if line.startswith(('alone', 'dist'))]
     assert [row[:2] for row in table] == [['alone', '4'], ['distilled', '4']]
     assert (work_dir / 'result' / 'curves.png').is_file()
+    name, weights, classes = open_student(str(work_dir))  # it can learn more
+    assert (name, Path(weights).parent, classes) == (STUDENT, work_dir / 'run', CLASSES)
 
 
 @pytest.mark.slow
