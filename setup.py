@@ -97,6 +97,7 @@ setup(
         'coreml': ['coremltools>=9'],
         'litert': ['litert-torch>=0.10,<0.11'],
         'ncnn': ['ncnn>=1.0.20260101', 'pnnx>=20260101'],
+        'eval': ['hotcoco>=1.3'],
         'completion': ['argcomplete>=3'],
         'docs': ['mkdocs-material>=9.5', 'mkdocstrings-python>=2'],
         'hub': ['huggingface_hub>=0.24', 'safetensors>=0.4'],

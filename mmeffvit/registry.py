@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from mmengine.registry import DATASETS as ROOT_DATASETS
 from mmengine.registry import HOOKS as ROOT_HOOKS
+from mmengine.registry import METRICS as ROOT_METRICS
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS as ROOT_OPTIM_WRAPPER_CONSTRUCTORS
 from mmengine.registry import OPTIM_WRAPPERS as ROOT_OPTIM_WRAPPERS
@@ -52,6 +53,12 @@ HOOKS = Registry(
     parent=ROOT_HOOKS,
     scope='mmeffvit',
     locations=['mmeffvit.engine.ema', 'mmeffvit.engine.scalars', 'mmeffvit.engine.teacher'],
+)
+METRICS = Registry(
+    'metric',
+    parent=ROOT_METRICS,
+    scope='mmeffvit',
+    locations=['mmeffvit.evaluation.coco_metric'] if find_spec('mmdet') else [],
 )
 OPTIM_WRAPPERS = Registry(
     'optim_wrapper',

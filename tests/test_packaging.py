@@ -94,6 +94,7 @@ def test_nothing_is_required_and_extras_are_complete(wheel):
         'ncnn',
         'docs',
         'completion',
+        'eval',
     }
 
 

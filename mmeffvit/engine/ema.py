@@ -52,7 +52,7 @@ class EMAHook(StockEMAHook):
             average = get_ema_multi_avg_fn(1 - momentum_of(model))
             for averaged, sources in self.groups:
                 own = tensors_at(averaged)
-                average(own, [x.to(own[0].device) for x in tensors_at(sources)], steps)
+                average(own, tensors_at(sources, own[0].device), steps)
         if not model.update_buffers:
             pairs = zip(model.module.buffers(), self.src_model.buffers(), strict=True)
             for buffer, source in pairs:
@@ -84,8 +84,12 @@ def places(model: nn.Module, names: list[str]) -> list[Place]:
     return [(module, name) for module, name in found if hasattr(module, name)]
 
 
-def tensors_at(found: list[Place]) -> list[Tensor]:
-    return [getattr(module, name).detach() for module, name in found]
+def tensors_at(found: list[Place], device: torch.device | None = None) -> list[Tensor]:
+    """The tensors, on a device if one is given."""
+    tensors = [getattr(module, name) for module, name in found]
+    if device is None or tensors[0].device == device:
+        return tensors
+    return [tensor.detach().to(device) for tensor in tensors]
 
 
 def momentum_of(model: BaseAveragedModel) -> float:

@@ -38,6 +38,8 @@ SIZES = (
     'model.backbone.attention', 'model.backbone.init_cfg.checkpoint',
 )  # fmt: skip
 PARENT = re.compile(r"^_base_ = '\./(\w+)\.py'$", re.MULTILINE)
+# ours, with the numbers of theirs
+SAME = ('mmeffvit.EMAHook', 'mmeffvit.CocoMetric')
 SLIM = ('*.align_corners', '*.in_index', '*.avg_non_ignore', 'model.decode_head.type')
 
 
@@ -177,7 +179,8 @@ def section(config: Config, key: str) -> dict[str, Any]:
     value = config.to_dict()
     for name in key.split('.'):
         value = value.get(name) or {}
-    return dict(scalars(value, key))
+    found = dict(scalars(value, key))
+    return {k: v.removeprefix('mmeffvit.') if v in SAME else v for k, v in found.items()}
 
 
 def differences(ours: Config, theirs: Config, sections: tuple[str, ...]) -> set[str]:
