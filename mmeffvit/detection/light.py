@@ -95,7 +95,7 @@ class LightHead(RTMDetHead):
         self.loss_dfl = MODELS.build(loss_dfl)
 
     def _init_layers(self) -> None:
-        self.towers, self.predictors = nn.ModuleList(), nn.ModuleList()
+        self.towers, self.outputs = nn.ModuleList(), nn.ModuleList()
         for _ in self.prior_generator.strides:
             tower = nn.Sequential()
             for i in range(self.stacked_convs):
@@ -107,19 +107,19 @@ class LightHead(RTMDetHead):
             for layer, first in zip(tower, self.towers[0] if self.towers else (), strict=False):
                 layer.conv = first.conv
             self.towers.append(tower)
-            outputs = self.num_classes + 4 * (self.reg_max + 1)
-            self.predictors.append(nn.Conv2d(self.feat_channels, outputs, 1))
+            channels = self.num_classes + 4 * (self.reg_max + 1)
+            self.outputs.append(nn.Conv2d(self.feat_channels, channels, 1))
 
     def init_weights(self) -> None:
-        for predictor in self.predictors:
-            nn.init.normal_(predictor.weight, std=0.01)
-            nn.init.zeros_(predictor.bias)
-            nn.init.constant_(predictor.bias[: self.num_classes], bias_init_with_prob(0.01))
+        for output in self.outputs:
+            nn.init.normal_(output.weight, std=0.01)
+            nn.init.zeros_(output.bias)
+            nn.init.constant_(output.bias[: self.num_classes], bias_init_with_prob(0.01))
 
     def forward(self, levels: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         both = [
-            predictor(tower(x)).split([self.num_classes, 4 * (self.reg_max + 1)], dim=1)
-            for x, tower, predictor in zip(levels, self.towers, self.predictors, strict=True)
+            output(tower(x)).split([self.num_classes, 4 * (self.reg_max + 1)], dim=1)
+            for x, tower, output in zip(levels, self.towers, self.outputs, strict=True)
         ]
         scores, boxes = zip(*both, strict=True)
         return list(scores), list(boxes)

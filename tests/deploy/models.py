@@ -105,8 +105,8 @@ def tiny(config_name: str) -> nn.Module:
             nn.init.normal_(module.weight, std=0.02)
             nn.init.constant_(module.bias, 1.0 if 'rtm' in name else 0.0)
     if config_name.startswith('light'):
-        for predictor in model.bbox_head.predictors:
-            nn.init.normal_(predictor.weight, std=3.0)
+        for output in model.bbox_head.outputs:
+            nn.init.normal_(output.weight, std=3.0)
     if hasattr(model, 'decode_head'):
         balance(model)
     return model

@@ -29,8 +29,8 @@ def make_head() -> LightHead:
     cfgs = dict(train_cfg=model.train_cfg, test_cfg=model.test_cfg)
     torch.manual_seed(0)
     head = randomized(MODELS.build(ConfigDict({**model.bbox_head, **sizes, **cfgs})))
-    for predictor in head.predictors:
-        torch.nn.init.normal_(predictor.weight)
+    for output in head.outputs:
+        torch.nn.init.normal_(output.weight)
     return head
 
 
