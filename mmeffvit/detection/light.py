@@ -113,8 +113,10 @@ class LightHead(RTMDetHead):
     def init_weights(self) -> None:
         for output in self.outputs:
             nn.init.normal_(output.weight, std=0.01)
-            nn.init.zeros_(output.bias)
             nn.init.constant_(output.bias[: self.num_classes], bias_init_with_prob(0.01))
+            # boxes of about three strides at first: uniform distributions would give seven
+            with torch.no_grad():
+                output.bias[self.num_classes :] = -self.steps.repeat(4) / 2
 
     def forward(self, levels: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         both = [

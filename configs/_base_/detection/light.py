@@ -37,7 +37,7 @@ model = dict(
         debug=False,
     ),
     test_cfg=dict(
-        nms_pre=1000,  # per level
+        nms_pre=300,  # per level
         min_bbox_size=0,
         score_thr=0.025,
         nms=dict(type='nms', iou_threshold=0.6),

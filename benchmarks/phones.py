@@ -1,0 +1,268 @@
+"""Whole detectors for phones, ours and others, with NMS inside the file.
+
+Every model ends in the same steps: the 300 best pairs of box and class of a level are decoded,
+then NMS keeps 100 objects. With initial weights few boxes pass the threshold, as in an application.
+A process per file, in turns; a run for each runtime. PicoDet and D-FINE are those of ``libreyolo``
+(MIT, ported from the authors' Apache-2.0 code); without it they are left out.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from mmdet.models.task_modules import DistancePointBBoxCoder, MlvlPointGenerator
+from mmengine.config import Config
+from torch import Tensor, nn
+
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.load import load_config
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.base import Graph, Preprocessing
+from mmeffvit.deploy.graphs.dense import DenseGraph, Level, LightGraph, rows
+from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
+from mmeffvit.deploy.profiling.worker import Job
+from mmeffvit.deploy.runtimes.openvino import to_openvino
+from mmeffvit.detection import LightHead
+from mmeffvit.utils.optional import require
+
+from . import ort
+from .detectors import suppress_untrained_scores
+from .files import time_files
+from .machine import ROOT
+from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
+from .store import Row, rounded
+
+TITLE = 'Detectors for phones'
+DEVICES = ('cpu',)
+SECONDS = 4.0  # for each file
+RUNTIMES = {'ONNX Runtime': '.onnx', 'OpenVINO': '.xml'}
+TEST_CFG = dict(
+    nms_pre=300, score_thr=0.025, min_bbox_size=0, max_per_img=100,
+    nms=dict(type='nms', iou_threshold=0.6),
+)  # fmt: skip
+PICODET_SIZES = (320, 416)
+
+
+class YOLOXGraph(DenseGraph):
+    """YOLOX of mmdet: scores times objectness."""
+
+    def __init__(self, model: nn.Module) -> None:
+        model.bbox_head.bbox_coder = SimpleNamespace(clip_border=True)  # it decodes by itself
+        super().__init__(model)
+
+    def levels(self, x: Tensor) -> Iterator[Level]:
+        scores, boxes, objectness = self.head(self.network.extract_feat(x))
+        grids = [tuple(level.shape[2:]) for level in scores]
+        priors = self.head.prior_generator.grid_priors(grids, device=x.device, with_stride=True)
+        for score, box, other, prior in zip(scores, boxes, objectness, priors, strict=True):
+            both = rows(score, self.head.cls_out_channels).sigmoid() * rows(other, 1).sigmoid()
+            yield both, rows(box, 4), prior
+
+    def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:
+        chosen = priors[index.flatten()].view(*index.shape, 4)
+        center = deltas[..., :2] * chosen[..., 2:] + chosen[..., :2]
+        half = deltas[..., 2:].exp() * chosen[..., 2:] / 2
+        return torch.cat([center - half, center + half], dim=-1)
+
+
+class PicoDet(nn.Module):
+    """PicoDet of libreyolo in the form of a detector of mmdet; its head has our head's outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nets = require('libreyolo.models.picodet.nn', 'PicoDet')
+        self.model = nets.LibrePICODETModel('s').eval()
+        self.data_preprocessor = SimpleNamespace(pad_size_divisor=32)
+        head = self.bbox_head = self.model.head
+        head.reg_max, head.cls_out_channels, head.use_sigmoid_cls = 7, 80, True
+        head.steps = torch.arange(8.0)
+        head.distances = partial(LightHead.distances, head)
+        head.prior_generator = MlvlPointGenerator([8, 16, 32, 64])
+        head.bbox_coder = DistancePointBBoxCoder()
+
+    def extract_feat(self, x: Tensor) -> tuple[Tensor, ...]:
+        return self.model.neck(self.model.backbone(x))
+
+
+class DFINEGraph(Graph):
+    """D-FINE of libreyolo, which needs no NMS: the 100 best pairs of query and class."""
+
+    task, output_names = 'detection', ('boxes', 'scores', 'labels')
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        nets = require('libreyolo.models.dfine.nn', 'D-FINE')
+        model = nets.LibreDFINEModel('n', eval_spatial_size=size).deploy()
+        super().__init__(model, Preprocessing(std=(255.0, 255.0, 255.0)))
+
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        found = self.network(x)
+        scores = found['pred_logits'].sigmoid()
+        best, pairs = scores.flatten(1).topk(100, dim=1)
+        index = (pairs // scores.shape[2]).unsqueeze(-1).expand(-1, -1, 4)
+        center, sides = found['pred_boxes'].gather(1, index).split(2, dim=-1)
+        boxes = torch.cat([center - sides / 2, center + sides / 2], dim=-1)
+        scale = boxes.new_tensor([size[1], size[0], size[1], size[0]])
+        return boxes * scale, best, pairs % scores.shape[2]
+
+
+def of_config(path: Path, graph: Callable[[nn.Module], Graph] = make_graph) -> Graph:
+    """The graph of a config of ours or of mmdet, with initial weights."""
+    is_ours = path.is_relative_to(ROOT)
+    config = load_config(path) if is_ours else Config.fromfile(path)
+    with isolated('mmdet'):
+        model = build_model(own_model_config(config))
+        model.init_weights()
+    suppress_untrained_scores(model)
+    if not path.stem.startswith('ssdlite_mobilevit'):  # it selects by class, over all levels
+        for owner in (model, model.bbox_head):
+            owner.test_cfg = Config(TEST_CFG)._cfg_dict
+    return graph(model.eval()).eval()
+
+
+def ours(name: str) -> Callable[[int], Graph]:
+    return lambda side: of_config(ROOT / 'configs' / f'{name}.py')
+
+
+def theirs(name: str, graph: Callable[[nn.Module], Graph] = DenseGraph) -> Callable[[int], Graph]:
+    folder = Path(find_spec('mmdet').origin).parent / '.mim' / 'configs'
+    return lambda side: of_config(folder / f'{name}.py', graph)
+
+
+def picodet(side: int) -> Graph:
+    model = PicoDet()
+    model.bbox_head.test_cfg = Config(TEST_CFG)._cfg_dict
+    return LightGraph(model).eval()
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A detector.
+
+    Args:
+        title: Name in tables.
+        side: Height and width of its images, in pixels.
+        make: Builds its graph for a side.
+        box_ap: Published on COCO, in percent; None for ours that are not trained on it.
+        source: Of the published value.
+        package: Whose it is.
+    """
+
+    title: str
+    side: int
+    make: Callable[[int], Graph]
+    box_ap: float | None = None
+    source: str = ''
+    package: str = 'mmeffvit'
+
+    @property
+    def name(self) -> str:
+        return f'{self.title}, {self.side}'
+
+
+ZOO, PADDLE = 'mmdet model zoo', 'PaddleDetection model zoo'
+DETECTORS = (
+    Detector('light, SHViT-S1', 320, ours('light_shvit_s1')),
+    Detector('light, SHViT-S1', 416, ours('light_shvit_s1_416')),
+    Detector('light, MobileViTv2-0.5', 320, ours('light_mobilevitv2_050')),
+    Detector('light, EfficientFormerV2-S0', 320, ours('light_efficientformerv2_s0')),
+    Detector('light, SwiftFormer-XS', 320, ours('light_swiftformer_xs')),
+    Detector('SSDLite, MobileViTv2-0.5', 320, ours('ssdlite_mobilevitv2_050'), 21.2,
+             'arXiv:2206.02680 table 4'),
+    Detector('RTMDet, SHViT-S1', 640, ours('rtmdet_shvit_s1')),
+    Detector('PicoDet-S', 320, picodet, 27.1, PADDLE, 'libreyolo'),
+    Detector('PicoDet-S', 416, picodet, 30.6, 'arXiv:2111.00902', 'libreyolo'),
+    Detector('SSDLite, MobileNetV2', 320, theirs('ssd/ssdlite_mobilenetv2-scratch_8xb24-600e_coco'),
+             21.3, ZOO, 'mmdet'),
+    Detector('YOLOX-nano', 416, theirs('yolox/yolox_nano_8xb8-300e_coco', YOLOXGraph), 25.8,
+             "authors' model zoo", 'mmdet'),
+    Detector('YOLOX-tiny', 416, theirs('yolox/yolox_tiny_8xb8-300e_coco', YOLOXGraph), 32.0, ZOO,
+             'mmdet'),
+    Detector('RTMDet-tiny', 640, theirs('rtmdet/rtmdet_tiny_8xb32-300e_coco'), 40.9, ZOO, 'mmdet'),
+    Detector('D-FINE-N', 640, lambda side: DFINEGraph((side, side)), 42.8, "authors' model zoo",
+             'libreyolo'),
+)  # fmt: skip
+
+
+def cases(settings: Settings) -> Cases:
+    return {runtime: partial(measure, runtime, settings) for runtime in RUNTIMES}
+
+
+def measure(runtime: str, settings: Settings) -> Row:
+    """Time the files of all detectors in turns."""
+    chosen = [d for d in DETECTORS if find_spec(d.package)]
+    chosen = chosen[:1] if settings.quick else chosen
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        jobs, failed = {}, {}
+        for number, each in enumerate(chosen):
+            try:
+                path = write(each, folder / f'{number}{RUNTIMES[runtime]}')
+            except Exception as error:  # a model that cannot be converted must not stop the others
+                failed[each.name] = f'{type(error).__name__}: {str(error).splitlines()[0][:120]}'
+                continue
+            images = folder / f'{number}.npy'
+            np.save(images, np.random.default_rng(0).random((1, 3, each.side, each.side), 'f4'))
+            jobs[each.name] = Job(path, images, threads=1, clock=settings.clock)
+        samples = time_files(jobs, 0.05 if settings.quick else SECONDS)
+    return dict(
+        seconds=rounded(samples), failed=failed, absent=[d.name for d in DETECTORS
+                                                         if not find_spec(d.package)],
+    )  # fmt: skip
+
+
+def write(detector: Detector, path: Path) -> Path:
+    """The file of a detector for one image of its size."""
+    torch.manual_seed(0)
+    graph, size = detector.make(detector.side).eval(), (detector.side, detector.side)
+    exported = path.with_suffix('.onnx')
+    if isinstance(graph, DFINEGraph):  # its file does not pass the check of ONNX
+        ort.export(graph, (1, 3, *size), exported)
+    else:
+        export_graph(graph, exported, ExportOptions(size, 1))
+    if path.suffix == '.xml':
+        to_openvino(exported, path)
+    return path
+
+
+def render(rows: Rows) -> list[str]:
+    found = measured(rows)
+    heading = ['detector', 'of', *(f'{name}, ms' for name in found), 'box AP on COCO', 'source']
+    lines = []
+    for each in DETECTORS:
+        times = [row['seconds'].get(each.name) for row in found.values()]
+        cells = [milliseconds(t) if t else '' for t in times]
+        accuracy = each.box_ap or 'not trained on COCO'
+        lines.append([each.name, each.package, *cells, accuracy, each.source])
+    notes = [
+        f'- {runtime}: {name} failed: {reason}'
+        for runtime, row in found.items()
+        for name, reason in row['failed'].items()
+    ]
+    text = 'Whole files with NMS inside, initial weights, one thread, batch 1. Side in pixels.'
+    return [text, '', *table(heading, lines), '', *notes]
+
+
+def targets(rows: Rows) -> list[Target]:
+    """Ours with SHViT-S1 below PicoDet-S at the same size, by runtime."""
+    found = []
+    for runtime, row in measured(rows).items():
+        for side in PICODET_SIZES:
+            names = [f'light, SHViT-S1, {side}', f'PicoDet-S, {side}']
+            if all(name in row['seconds'] for name in names):
+                own, other = (statistics.median(row['seconds'][name]) for name in names)
+                found.append(
+                    Target(
+                        f'time of PicoDet-S : light detector with SHViT-S1 at {side}, {runtime}, '
+                        'above 1',
+                        f'{other / own:.2f}',
+                        own < other,
+                    )
+                )
+    return found
