@@ -139,9 +139,12 @@ class TeacherHook(Hook):
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         """Train the adapters."""
         self.total, self.steps = self.total + perf_counter() - self.start, self.steps + 1
-        if self.optimizer is not None:
+        if self.optimizer is None:
+            return
+        gradients = [p.grad for p in self.pair.adapters.parameters() if p.grad is not None]
+        if all(bool(gradient.isfinite().all()) for gradient in gradients):  # float16 may overflow
             self.optimizer.step()
-            self.optimizer.zero_grad()
+        self.optimizer.zero_grad()
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Save the adapters beside the weights of the student, to resume."""

@@ -197,24 +197,24 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
     Raises:
         UserError: If teacher and student are of different tasks.
     """
-    predictor: BasePredictor | None = None
+    opened: list[BasePredictor] = []  # until its predictions are made
     if is_file_of_predictions(teacher):
         is_detector = Path(teacher).suffix == '.json'
     else:
-        predictor = open_teacher(teacher, options.checkpoint)
-        is_detector = predictor.is_detector
+        opened.append(open_teacher(teacher, options.checkpoint))
+        is_detector = opened[0].is_detector
     check_tasks(teacher, base, is_detector)
 
     def read_taught(images: Path, reading: PrepareOptions) -> DataSet:
         labeled = read_labeled(options.labeled, reading) if options.labeled else None
         classes = options.classes or (labeled.classes if labeled else None)
         wanted = Wanted(classes, options.min_score, options.sure_score, options.ids)
-        if predictor is None:
+        if not opened:
             data = read_predictions(Path(teacher).absolute(), images, wanted)
         else:
             described = describe_teacher(teacher, options.checkpoint)
             data = predict_data_set(
-                predictor, described, images, folder, wanted, keep_masks=reading.needs_masks
+                opened.pop(), described, images, folder, wanted, keep_masks=reading.needs_masks
             )
         logger.info(describe_labels(data, teacher))
         if labeled is not None:
