@@ -5,7 +5,7 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
-from . import alternatives, scaling
+from . import alternatives, scaling, step
 from .part import Rows, Target, table
 from .parts import PARTS
 from .plot import draw
@@ -35,6 +35,7 @@ def write_report(folder: Path) -> Path:
     plot = draw(rows.get('deployed', {}), folder)
     alternatives.draw(rows.get('alternatives', {}), folder)
     scaling.draw(rows.get('scaling', {}), folder)
+    step.draw(rows.get('step', {}), folder)
     path = folder / 'README.md'
     write_file(path, markdown(machine, rows, plot))
     return path

@@ -3,7 +3,17 @@
 import pytest
 import torch
 
-from benchmarks import ablation, attention, backbones, mixers, process, throughput, units
+from benchmarks import (
+    ablation,
+    attention,
+    backbones,
+    mixers,
+    operators,
+    process,
+    step,
+    throughput,
+    units,
+)
 from benchmarks.__main__ import choose
 from benchmarks.part import Settings
 from benchmarks.parts import PARTS
@@ -51,9 +61,9 @@ def test_a_special_form_is_timed_against_a_file_without_it(form):
 
 def test_units_of_the_figure_have_five_operators_with_their_memory():
     row = units.measure(16, QUICK)
-    for operators in row['operators'].values():
-        assert len(operators) == 5
-        assert all(ms > 0 and mb >= 0 for ms, mb in operators.values())
+    for five in row['operators'].values():
+        assert len(five) == 5
+        assert all(ms > 0 and mb >= 0 for ms, mb in five.values())
     assert set(row['operators']) == set(units.PUBLISHED)
     text = '\n'.join(units.render({'256 tokens': row}))
     assert '12.3 ms' in text
@@ -95,6 +105,27 @@ def test_layers_that_need_too_much_memory_are_skipped_with_a_reason():
     assert reasons[attention.DOT_PRODUCT] == 'it takes 2.2 T operations'
     assert all(reasons[n] is None for n, layer in attention.LAYERS.items() if layer.linear)
     assert attention.LAYERS[attention.DOT_PRODUCT].skip_reason(256**2, 'cuda') is None
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_step_of_both_kinds_add_up_to_it(tmp_path):
+    row = step.measure('ssdlite_mobilevitv2_100', 96, QUICK)
+    for kind in step.KINDS:
+        parts = dict(row['parts'][kind])
+        assert parts.pop('step') == pytest.approx(sum(parts.values()), rel=0.2)  # medians of two
+        assert all(parts[part] > 0 for part in ('forward', 'backward', 'optimizer', 'EMA'))
+        assert 0 < step.overhead(row, kind) < 1
+    assert row['losses']['ours'] == pytest.approx(row['losses']['stock'], rel=1e-2)
+    step.draw({'ssdlite': row}, tmp_path)
+    assert (tmp_path / step.PICTURE).stat().st_size > 10_000
+
+
+def test_operators_of_no_group_are_counted_as_others():
+    shares = dict(Conv=0.5, TopK=0.25, MatMul=0.125, QuickGelu=0.0625, Add=0.0625)
+    row = dict(size=(64, 96), seconds={'run': [0.01]}, shares=shares)
+    assert operators.others(row) == dict(TopK=0.25, Add=0.0625)
+    text = operators.render({'model': row})[-1]
+    assert text == '| model | 64 x 96 | 10.0 | 50% | 12% | 6% | 31% | TopK 25.0%, Add 6.2% |'
 
 
 @pytest.mark.parametrize('mode', ['eager', 'eager AMP'])
