@@ -117,7 +117,7 @@ def check_detections(
         unknown = {detection[key] for detection in found} - set(known)
         if unknown:
             raise UserError(
-                f'{path} has {key} {min(unknown, key=str)}, which is not in the annotation file '
+                f'{path} has {key} {min(map(str, unknown)):.80}, which is not in the annotation file '
                 f'({len(unknown)} in total): give the annotation file of these results'
             )
     for detection in found:

@@ -119,11 +119,13 @@ def samples_of(
     """COCO results as one sample per image for a metric; images without detections are missing.
 
     Raises:
-        UserError: If a category is not one of the classes.
+        UserError: If a detection has no box, or its category is not one of the classes.
     """
     labels = {category: label for label, category in enumerate(category_ids)}
     by_image = defaultdict(list)
     for row in rows:
+        if row.get('bbox') is None:
+            raise UserError(f'{path} has a detection without bbox: {row!r:.80}')
         if row['category_id'] not in labels:
             raise UserError(
                 f'{path} has category_id {row["category_id"]}, which is not one of the classes'

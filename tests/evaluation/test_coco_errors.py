@@ -19,6 +19,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import analyze_errors, encode_masks, load_detections
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth, select
+from mmeffvit.evaluation.per_class import samples_of
 
 CATEGORIES = [
     dict(id=3, name='cat', supercategory='animal'),
@@ -254,6 +255,11 @@ class Malicious:
         ('truth.json', b'{"images": []}', 'list of detections'),
         ('image.json', json.dumps([thing(CAT, LEFT, 0.5, 7)]).encode(), 'image_id 7'),
         ('class.json', json.dumps([thing(4, LEFT, 0.5)]).encode(), 'category_id 4'),
+        (
+            'long.json',
+            json.dumps([thing('a' * 999, LEFT, 0.5)]).encode(),
+            'category_id a{80}, which',
+        ),
         ('score.json', json.dumps([thing(CAT, LEFT)]).encode(), 'without score'),
         ('deep.json', b'[' * 100_000, 'nested too deeply'),
         ('nan.json', json.dumps([thing(CAT, LEFT, math.nan)]).encode(), 'score nan'),
@@ -309,3 +315,9 @@ def test_annotations_are_numbered_from_one(tmp_path):
     truth = read_ground_truth(write_truth(tmp_path, SCENE))  # ids in the file start at 0
     assert isinstance(truth, COCO)
     assert sorted(truth.anns) == [1, 2, 3]
+
+
+def test_measures_per_class_need_boxes():
+    rows = [dict(image_id=0, category_id=CAT, score=0.5)]
+    with pytest.raises(UserError, match=r'found\.json has a detection without bbox: '):
+        samples_of(rows, [CAT], {0: dict(height=9, width=9)}, Path('found.json'))
