@@ -116,8 +116,9 @@ def check_detections(
     for key, known in (('image_id', images), ('category_id', categories)):
         unknown = {detection[key] for detection in found} - set(known)
         if unknown:
+            first = min(map(str, unknown))
             raise UserError(
-                f'{path} has {key} {min(map(str, unknown)):.80}, which is not in the annotation file '
+                f'{path} has {key} {first:.80}, which is not in the annotation file '
                 f'({len(unknown)} in total): give the annotation file of these results'
             )
     for detection in found:
