@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 from onnx_ir.passes import common
-from onnxscript import FLOAT, INT64, script
+from onnxscript import BOOL, FLOAT, INT64, script
 from onnxscript import opset18 as op  # the operators here are the same in later ones
 
 if TYPE_CHECKING:
@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 
 MIN_CLASSES = 32  # with fewer classes, resizing all logits is about as fast
 HALF_PIXEL = ('half_pixel', 'pytorch_half_pixel')  # they differ for a side of one pixel only
+ALIGNED = 'align_corners'
 
 
 @script(default_opset=op)
-def cells_of_pixels(side: INT64[...], pixels: INT64[...]):
+def cells_of_pixels(side: INT64[...], pixels: INT64[...], aligned: BOOL):
     """The cell at or before every pixel, and the distances to it and to the next cell."""
     cells = op.Cast(side, to=1)
     numbers = op.Range(op.Constant(value_int=0), op.Squeeze(pixels), op.Constant(value_int=1))
     scale = op.Cast(pixels, to=1) / cells
     half = op.Constant(value_float=0.5)
     last = cells - op.Constant(value_float=1.0)
-    place = (op.Cast(numbers, to=1) + half) / scale - half
+    one = op.Constant(value_float=1.0)
+    gaps = op.Max(op.Cast(pixels, to=1) - one, one)
+    from_corners = op.Cast(numbers, to=1) * last / gaps
+    place = op.Where(aligned, from_corners, (op.Cast(numbers, to=1) + half) / scale - half)
     place = op.Min(op.Max(place, op.Constant(value_float=0.0)), last)
     first = op.Floor(place)
     second = op.Min(first + op.Constant(value_float=1.0), last)
@@ -78,8 +82,13 @@ def of_pixels(values: FLOAT[...], classes: INT64[...], y: INT64[...], x: INT64[.
 
 
 @script(default_opset=op)
-def resized_argmax(logits: FLOAT[...], shape: INT64[...]) -> INT64[...]:
-    """``ArgMax(Resize(logits, shape))``: (B, C, h, w) -> (B, H, W)."""
+def resized_argmax(
+    logits: FLOAT[...], shape: INT64[...], transformation: str, align_corners: int
+) -> INT64[...]:
+    """``ArgMax(Resize(logits, shape))``: (B, C, h, w) -> (B, H, W).
+
+    ``transformation`` is that of the coordinates, and ``align_corners`` says if it is of this name.
+    """
     one = op.Constant(value_ints=[1])
     all_axes = op.Constant(value_ints=[0, 1, 2, 3])
     cells = op.Transpose(logits, perm=[0, 2, 3, 1])
@@ -103,8 +112,11 @@ def resized_argmax(logits: FLOAT[...], shape: INT64[...]) -> INT64[...]:
         classes, _unused = op.TopK(classes, k, axis=3, largest=0)  # the first one wins a tie
         height = op.Shape(logits, start=2, end=3)
         width = op.Shape(logits, start=3, end=4)
-        y, up, down = cells_of_pixels(height, op.Gather(shape, op.Constant(value_ints=[2])))
-        x, left, across = cells_of_pixels(width, op.Gather(shape, op.Constant(value_ints=[3])))
+        aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
+        rows = op.Gather(shape, op.Constant(value_ints=[2]))
+        columns = op.Gather(shape, op.Constant(value_ints=[3]))
+        y, up, down = cells_of_pixels(height, rows, aligned)
+        x, left, across = cells_of_pixels(width, columns, aligned)
         up = op.Unsqueeze(up, one)
         down = op.Unsqueeze(down, one)
         # (B, k, H, W), summed in the order of ONNX Runtime
@@ -120,7 +132,12 @@ def resized_argmax(logits: FLOAT[...], shape: INT64[...]) -> INT64[...]:
         result = op.Reshape(labels, op.Gather(shape, op.Constant(value_ints=[0, 2, 3])))
     else:
         resized = op.Resize(
-            logits, None, None, shape, mode='linear', coordinate_transformation_mode='half_pixel'
+            logits,
+            None,
+            None,
+            shape,
+            mode='linear',
+            coordinate_transformation_mode=transformation,
         )
         result = op.ArgMax(resized, axis=1, keepdims=0)
     return result
@@ -147,7 +164,12 @@ def shrink_argmax(model: ir.Model) -> None:
                 model.graph.insert_before(node, barrier := ir.Node('', 'Neg', [logits]))
                 logits = barrier.outputs[0]
         function = resized_argmax.function_ir
-        shrunk = ir.Node(function.domain, function.name, [logits, resize.inputs[3]])
+        mode = transformation_of(resize)
+        attributes = [
+            ir.AttrString('transformation', mode),
+            ir.AttrInt64('align_corners', int(mode == ALIGNED)),
+        ]
+        shrunk = ir.Node(function.domain, function.name, [logits, resize.inputs[3]], attributes)
         shrunk.metadata_props.update(node.metadata_props)
         (old,), (new,) = node.outputs, shrunk.outputs
         new.name, new.shape, new.type = old.name, old.shape, old.type
@@ -191,20 +213,22 @@ def changed(model: 'onnx.ModelProto', change: Callable[[ir.Model], None]) -> 'on
     return ir.serde.serialize_model(copy)
 
 
+def transformation_of(resize: ir.Node) -> str:
+    return resize.attributes.get_string('coordinate_transformation_mode', 'half_pixel')
+
+
 def is_argmax_of_resized(node: ir.Node) -> bool:
-    """Whether a node finds the best of many classes in logits resized by half-pixel centers."""
+    """Whether a node finds the best of many classes in logits that were resized linearly."""
     if node.op_type != 'ArgMax' or node.attributes.get_int('keepdims', 1):
         return False
     resize = node.inputs[0].producer()
     if node.attributes.get_int('axis', 0) != 1 or resize is None or resize.op_type != 'Resize':
         return False
-    text = resize.attributes.get_string
-    half_pixel = text('coordinate_transformation_mode', 'half_pixel') in HALF_PIXEL
     shape = resize.inputs[0].shape
     classes = shape[1] if shape is not None and len(shape) > 1 else None
     return (
-        half_pixel
-        and text('mode', 'nearest') == 'linear'
+        transformation_of(resize) in (*HALF_PIXEL, ALIGNED)
+        and resize.attributes.get_string('mode', 'nearest') == 'linear'
         and len(resize.inputs) == 4
         and isinstance(classes, int)
         and classes >= MIN_CLASSES

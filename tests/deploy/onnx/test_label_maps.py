@@ -29,19 +29,26 @@ SIZES = [(64, 96, 16, 24), (61, 90, 16, 23), (17, 200, 3, 1), (40, 40, 40, 40), 
 class LabelMap(nn.Module):
     """(B, C, h, w) and an image (H, W) -> (B, H, W)."""
 
+    def __init__(self, align_corners: bool) -> None:
+        super().__init__()
+        self.align_corners = align_corners
+
     def forward(self, logits: Tensor, image: Tensor) -> Tensor:
         size = (image.shape[0], image.shape[1])
-        return F.interpolate(logits, size, mode='bilinear').argmax(dim=1)
+        how = dict(mode='bilinear', align_corners=self.align_corners)
+        return F.interpolate(logits, size, **how).argmax(dim=1)
 
 
-def sessions(classes: int, options: onnxruntime.SessionOptions) -> list:
+def sessions(
+    classes: int, options: onnxruntime.SessionOptions, *, align_corners: bool = False
+) -> list:
     """The shrunk graph, and the plain one."""
     example = (torch.randn(2, classes, 16, 24), torch.zeros(64, 96))
     dynamic = torch.export.Dim.DYNAMIC
     axes = ({0: dynamic, 2: dynamic, 3: dynamic}, {0: dynamic, 1: dynamic})
     found = []
     for change in (shrink_argmax, lambda model: None):
-        program = torch.export.export(LabelMap(), example, dynamic_shapes=axes)
+        program = torch.export.export(LabelMap(align_corners), example, dynamic_shapes=axes)
         exported = torch.onnx.export(program, (), dynamo=True, opset_version=20, verbose=False,
                                      input_names=['logits', 'image'], optimize=False)  # fmt: skip
         change(exported.model)
@@ -78,9 +85,9 @@ def ties(shape: tuple[int, ...]) -> NDArray:
     return np.round(like_trained(shape) / 2).astype(np.float32)
 
 
-@pytest.fixture(scope='module')
-def pair() -> list:
-    return sessions(40, onnxruntime.SessionOptions())
+@pytest.fixture(scope='module', params=[False, True], ids=['centers', 'corners'])
+def pair(request) -> list:
+    return sessions(40, onnxruntime.SessionOptions(), align_corners=request.param)
 
 
 @pytest.mark.parametrize('size', SIZES)
