@@ -124,8 +124,9 @@ def test_operators_of_no_group_are_counted_as_others():
     shares = dict(Conv=0.5, TopK=0.25, MatMul=0.125, QuickGelu=0.0625, Add=0.0625)
     row = dict(size=(64, 96), seconds={'run': [0.01]}, shares=shares)
     assert operators.others(row) == dict(TopK=0.25, Add=0.0625)
-    text = operators.render({'model': row})[-1]
-    assert text == '| model | 64 x 96 | 10.0 | 50% | 12% | 6% | 31% | TopK 25.0%, Add 6.2% |'
+    text = operators.render({'model': row})
+    expected = '| model | 64 x 96 | 10.0 | 50% | 12% | 6% | 31% | TopK 25.0%, Add 6.2% |'
+    assert expected in text
 
 
 @pytest.mark.parametrize('mode', ['eager', 'eager AMP'])
