@@ -6,6 +6,7 @@ A process per file, in turns; a run for each runtime. PicoDet and D-FINE are tho
 (MIT, ported from the authors' Apache-2.0 code); without it they are left out.
 """
 
+import io
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,8 +16,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib
+
+matplotlib.use('Agg')
 import numpy as np
 import torch
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FormatStrFormatter
 from mmdet.models.task_modules import DistancePointBBoxCoder, MlvlPointGenerator
 from mmengine.config import Config
 from torch import Tensor, nn
@@ -30,6 +36,7 @@ from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.detection import LightHead
+from mmeffvit.utils.files import write_file
 from mmeffvit.utils.optional import require
 
 from . import ort
@@ -48,6 +55,7 @@ TEST_CFG = dict(
     nms=dict(type='nms', iou_threshold=0.6),
 )  # fmt: skip
 PICODET_SIZES = (320, 416)
+PICTURE = 'phones.png'
 
 
 class YOLOXGraph(DenseGraph):
@@ -246,7 +254,8 @@ def render(rows: Rows) -> list[str]:
         for name, reason in row['failed'].items()
     ]
     text = 'Whole files with NMS inside, initial weights, one thread, batch 1. Side in pixels.'
-    return [text, '', *table(heading, lines), '', *notes]
+    picture = f'![Published box AP over latency]({PICTURE})'
+    return [text, '', *table(heading, lines), '', *notes, picture]
 
 
 def targets(rows: Rows) -> list[Target]:
@@ -266,3 +275,35 @@ def targets(rows: Rows) -> list[Target]:
                     )
                 )
     return found
+
+
+def draw(rows: Rows, folder: Path) -> None:
+    """Write a plot per runtime to ``folder``; ours without a published AP stand at the bottom."""
+    found = measured(rows)
+    if not found:
+        return
+    figure, places = plt.subplots(1, len(found), figsize=(7 * len(found), 5), squeeze=False)
+    floor = min(each.box_ap for each in DETECTORS if each.box_ap) - 9
+    for axes, (runtime, row) in zip(places[0], found.items(), strict=True):
+        for each in DETECTORS:
+            if each.name not in row['seconds']:
+                continue
+            milli = 1e3 * statistics.median(row['seconds'][each.name])
+            color = 'tab:blue' if each.package == 'mmeffvit' else 'tab:gray'
+            axes.plot(milli, each.box_ap or floor, 'o' if each.box_ap else '^', color=color)
+            shift = dict(xytext=(0, 6), textcoords='offset points', fontsize=7, color=color)
+            rotation = 0 if each.box_ap else 60
+            axes.annotate(each.name, (milli, each.box_ap or floor), rotation=rotation, **shift)
+        axes.set(xscale='log', ylabel='published box AP on COCO, %')
+        axes.set_ylim(floor - 1, 46)
+        axes.set_xlabel(f'{runtime}: milliseconds per image, one thread, NMS included')
+        axes.set_title('triangles: not trained on COCO', fontsize=8)
+        for axis_format in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+            axis_format(FormatStrFormatter('%g'))
+        axes.tick_params(axis='x', which='minor', labelsize=7)
+        axes.grid(alpha=0.3, which='both')
+    figure.tight_layout()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format='png', dpi=100)
+    plt.close(figure)
+    write_file(folder / PICTURE, buffer.getvalue())

@@ -5,7 +5,7 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
-from . import alternatives, scaling, step
+from . import alternatives, phones, scaling, step
 from .part import Rows, Target, table
 from .parts import PARTS
 from .plot import draw
@@ -34,6 +34,7 @@ def write_report(folder: Path) -> Path:
     rows = {name: content['rows'] for name, content in contents.items()}
     plot = draw(rows.get('deployed', {}), folder)
     alternatives.draw(rows.get('alternatives', {}), folder)
+    phones.draw(rows.get('phones', {}), folder)
     scaling.draw(rows.get('scaling', {}), folder)
     step.draw(rows.get('step', {}), folder)
     path = folder / 'README.md'
