@@ -34,6 +34,7 @@ def test_every_module_of_the_room_is_a_command():
         'arguments',
         'exits',
         'console',
+        'output',
         'spellings',
     }
     assert set(COMMANDS) <= names
