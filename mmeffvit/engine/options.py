@@ -57,6 +57,10 @@ def prepare(config: Config, options: RunOptions) -> None:
     if options.deterministic:
         randomness['deterministic'] = True
     config.randomness = randomness
+    for split in ('train', 'val', 'test'):
+        loader = config.get(f'{split}_dataloader')
+        if loader and not loader.get('num_workers'):
+            loader.persistent_workers = False  # torch rejects it
     if options.launcher != 'none':
         prepare_launcher(config, options.launcher)
 

@@ -83,8 +83,6 @@ def train(
     if start is not None and (start.release or start is source.own):
         # it replaces all but a teacher's: none of them is fetched
         without_weights(config.model, teachers=False)
-    if not config.train_dataloader.get('num_workers'):
-        config.train_dataloader.persistent_workers = False  # torch rejects it
     with owned(work_dir), options.output(config.work_dir):
         with handed_over(*teachers_of(config)):
             runner = build_runner(config)

@@ -172,7 +172,7 @@ def test_label_maps_that_cannot_be_read_are_named(ade_shapes, tmp_path):
     done = run_command_here(
         'train', ROOT / 'configs/semfpn_swiftformer_l1_ade20k.py', '--no-check', '--work-dir',
         tmp_path / 'run', '--cfg-options', f'data_root={tmp_path}/ade/',
-        'train_dataloader.num_workers=0', 'train_dataloader.persistent_workers=False',
+        'train_dataloader.num_workers=0',
         'train_dataloader.batch_size=2', 'model.backbone.init_cfg=None',
     )  # fmt: skip
     assert_one_line(done, 'annotations/training/ADE_train_0000000', '.png', 'cannot be read')

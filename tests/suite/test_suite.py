@@ -287,8 +287,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     files.save_cvnets(files.with_random_weights(release.network()), place)
     command = ['suite', '--released', name, '--work-dir', tmp_path / 'suite',
                '--cfg-options', f'data_root={files.as_coco(shapes, tmp_path / "coco")}',
-               'test_dataloader.num_workers=0',
-               'test_dataloader.persistent_workers=False']  # fmt: skip
+               'test_dataloader.num_workers=0']  # fmt: skip
     done = run_command_here(*command)
     assert done.returncode == 0, done.stdout
     row = json.loads((tmp_path / 'suite' / 'suite.json').read_text())[name]

@@ -108,8 +108,7 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     model = mmeffvit.get_model(SSD, cfg_options={'model.bbox_head.num_classes': len(CLASSES)})
     model.dataset_meta = dict(classes=CLASSES)
     folder = mmeffvit.save_pretrained(files.with_random_weights(model), tmp_path / SSD)
-    data = ['--cfg-options', f'data_root={shapes}', 'test_dataloader.num_workers=0',
-            'test_dataloader.persistent_workers=False']  # fmt: skip
+    data = ['--cfg-options', f'data_root={shapes}', 'test_dataloader.num_workers=0']
     out = tmp_path / 'found.pkl'
     done = run_command_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
     assert done.returncode == 0, done.stdout
