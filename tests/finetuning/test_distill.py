@@ -7,16 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from mmeffvit import ExportedPredictor
 from mmeffvit.data.predictions import Wanted
+from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import pseudo_labels
-from mmeffvit.finetuning.distill import describe_teacher, open_student
+from mmeffvit.finetuning.base import Base
+from mmeffvit.finetuning.distill import (
+    DistillOptions,
+    describe_teacher,
+    make_reader,
+    open_student,
+)
 from mmeffvit.finetuning.pseudo_labels import predict_data_set
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.inference.predictor import Predictor
 from tests.conftest import run_command_here
 from tests.data.sets import write_maps
+from tests.deploy import models
 from tests.inference.untrained import save_untrained
 from tests.learning.cases import CASES
 
@@ -140,6 +149,21 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     assert [p.objects for p in again.splits['train']] == [p.objects for p in pictures]
     with pytest.raises(UserError, match='has predictions of another teacher'):
         predict_data_set(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)
+
+
+def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
+    path = models.file_for_any_size('retinanet_swiftformer_l1')
+    read = make_reader(str(path), Base.of(STUDENT), tmp_path, DistillOptions(min_score=0.0))
+    data = read(shapes / 'val2017', PrepareOptions())
+    teacher = ExportedPredictor(path)
+    assert data.classes == list(teacher.classes)
+    pictures = {picture.path: picture for split in data.splits.values() for picture in split}
+    found = teacher(shapes / 'val2017')
+    assert pictures.keys() == {result.path for result in found}
+    for result in found:
+        objects = pictures[result.path].objects
+        assert 0 < len(objects) <= len(result)  # boxes without a pixel in the image are left out
+        assert {item.score for item in objects} <= set(result.scores.tolist())
 
 
 @pytest.mark.parametrize(
