@@ -193,6 +193,7 @@ def test_a_traced_backbone_gives_the_same_maps(family, arch, training):
                 torch.testing.assert_close(feature, other)
 
 
+@pytest.mark.variant
 def test_two_sharded_processes_train_like_one(tmp_path):
     run = run_python(
         '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',

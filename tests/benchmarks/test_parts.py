@@ -70,6 +70,7 @@ def test_units_of_the_figure_have_five_operators_with_their_memory():
     assert 'addmm' in text or 'conv' in text
 
 
+@pytest.mark.variant
 def test_memory_is_that_of_a_process_of_its_own():
     small, large = (process.measure('shvit_s3', batch, QUICK) for batch in (1, 32))
     assert 5e7 < small['peak'] < large['peak']

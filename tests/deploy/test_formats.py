@@ -91,6 +91,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_candidates_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
     pytest.importorskip('executorch')
     options = ToolOptions(shape=(96, 128), image=picture)

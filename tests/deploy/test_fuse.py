@@ -115,6 +115,7 @@ def test_a_bias_is_not_folded_into_a_padded_convolution():
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_the_compiled_model_of_the_documentation_gives_the_same_maps():
     code = next(c for c in code_blocks(ROOT / 'docs' / 'deploy.md', 'python') if 'compile' in c)
     model = randomize(build('SHViT', TINY['SHViT']))

@@ -129,6 +129,7 @@ def assert_curves_of_tensorboard(work_dir: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_the_page_on_segmentors_runs_unchanged(workplace, capsys):
     write_label_maps(workplace.folder / 'data' / 'parts')
     run_page(SEGMENTOR, workplace, {'iter_3000.pth': 'iter_2.pth'})

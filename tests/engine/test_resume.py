@@ -15,6 +15,9 @@ import torch
 from mmeffvit.checkpoints.read import read_content
 from mmeffvit.zoo.runs import latest_checkpoint
 from tests.conftest import ROOT, run_command, run_command_here
+from tests.variants import sampled
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 TINY = """
 _base_ = BASE
@@ -120,7 +123,7 @@ def test_naming_a_truncated_checkpoint_ends_in_one_message(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('number', 'code'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(('number', 'code'), sampled(SIGNALS, SIGNALS[:1]))
 def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
     config, shapes, tmp_path, number, code
 ):

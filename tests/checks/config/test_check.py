@@ -359,6 +359,7 @@ def test_training_starts_with_the_same_loss_with_and_without_the_check(shapes, t
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_every_process_stops_at_a_fault_that_the_first_reports(shapes, tmp_path):
     run = run_python(
         '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
