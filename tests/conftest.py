@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import MMLogger
+from mmengine.registry import DefaultScope
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from yapf.yapflib.yapf_api import FormatCode
 
@@ -180,8 +182,10 @@ def run_script(command: list[str]) -> int:
     with (
         mock.patch.object(sys, 'argv', command),
         mock.patch.object(sys, 'path', path),
-        # a run is named after its config and second: the next would log where this one did
+        # a run is named after its config and second: the next would log where this one did, and
+        # have no scope of its own
         mock.patch.dict(MMLogger._instance_dict),
+        mock.patch.object(DefaultScope, '_instance_dict', OrderedDict()),
     ):
         try:
             runpy.run_path(command[0], run_name='__main__')

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch import nn
 
@@ -216,7 +217,8 @@ def batches_of(config: Config, max_images: int | None) -> Any:
     config = deepcopy(config)
     for dataset in datasets_of(config, 'test') if max_images is not None else ():
         dataset['indices'] = max_images
-    return Runner.build_dataloader(config.test_dataloader, seed=0)
+    with DefaultScope.overwrite_default_scope(config.default_scope):
+        return Runner.build_dataloader(config.test_dataloader, seed=0)
 
 
 def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
