@@ -78,11 +78,11 @@ def test_a_build_is_taken_only_if_the_index_has_it(set_up, monkeypatch, tmp_path
 @pytest.mark.parametrize(
     ('environment', 'arguments'),
     [
-        ({}, ['torch==2.14.1', 'torchvision==0.29.2']),
+        ({}, ['torch==2.14.1', 'torchvision==0.29.1']),
         ({'TORCH': '2.6.0'}, ['torch==2.6.0', 'torchvision']),
         (
             {'TORCH_INDEX': 'https://torch.example/cpu'},
-            ['--index-url', 'https://torch.example/cpu', 'torch==2.14.1', 'torchvision==0.29.2'],
+            ['--index-url', 'https://torch.example/cpu', 'torch==2.14.1', 'torchvision==0.29.1'],
         ),
     ],
 )

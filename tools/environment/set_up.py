@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 LAYOUT = '2'  # contents of MARK; a .venv of another layout is recreated. The first one built mmcv
-TORCH = ('torch==2.14.1', 'torchvision==0.29.2')
+TORCH = ('torch==2.14.1', 'torchvision==0.29.1')
 CPU_INDEX = 'https://download.pytorch.org/whl/cpu'
 SUPPORTED = ((3, 10), (3, 14))
 
