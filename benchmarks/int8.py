@@ -95,7 +95,7 @@ def to_int8(model: Path, folder: Path, suffix: str) -> Quantization:
 
 
 def write_images(folder: Path, size: tuple[int, int]) -> list[Path]:
-    """Smooth noise: neighboring values are correlated, as in photographs."""
+    """Smooth noise: neighboring values are correlated, as in real images."""
     folder.mkdir()
     generator = np.random.default_rng(0)
     paths = [folder / f'{index:02d}.png' for index in range(IMAGES)]

@@ -1,4 +1,4 @@
-"""What exported files of whole models spend their time on, in ONNX Runtime: one model per head."""
+"""What exported files of full models spend their time on, in ONNX Runtime: one model per head."""
 
 import tempfile
 from functools import partial
@@ -26,7 +26,7 @@ from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded
 from .timing import speed_up
 
-TITLE = 'Operators of whole models'
+TITLE = 'Operators of full models'
 DEVICES = ('cpu',)
 SECONDS = 3.0
 SHOWN = 4  # other operators

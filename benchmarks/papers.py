@@ -1,4 +1,4 @@
-"""Whole models of the papers' tables on speed, up to the outputs of their heads.
+"""Full models of the papers' tables on speed, up to the outputs of their heads.
 
 Eager models with their initial weights, fused. Published frames per second are of GPUs, so only the
 ratio of two models can be compared.
@@ -22,7 +22,7 @@ from .machine import ROOT
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, ratio, table
 from .store import Row, rounded
 
-TITLE = "The papers' whole models"
+TITLE = "The papers' full models"
 DEVICES = ('cpu',)
 SECONDS = 30.0
 DETR = 'arXiv:2401.16456, table 9'

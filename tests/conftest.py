@@ -117,10 +117,10 @@ def messages() -> Iterator[None]:
 
 @pytest.fixture(scope='session')
 def coco_mini() -> Path:
-    """Photographs of COCO, for tests that need real images."""
+    """Images of COCO, for tests that need real images."""
     folder = SHARED / 'coco_mini'
     if not folder.is_dir():
-        pytest.skip(f'photographs are not at {folder}')
+        pytest.skip(f'the images are not at {folder}')
     return folder
 
 

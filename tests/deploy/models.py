@@ -126,7 +126,7 @@ def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any)
 
 
 def smooth_image(size: tuple[int, int], batch: int = 1) -> NDArray:
-    """Smooth noise in integers, (B, 3, H, W): neighbors differ little, as in photographs."""
+    """Smooth noise in integers, (B, 3, H, W): neighbors differ little, as in real images."""
     generator = torch.Generator().manual_seed(0)
     coarse = torch.rand(batch, 3, *(side // 8 + 1 for side in size), generator=generator)
     image = torch.nn.functional.interpolate(coarse, size, mode='bilinear') * 255

@@ -32,7 +32,7 @@ SHORT = dict(samples=4, size=tiny.SIZE, allow_slower=True)
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Six images of smooth noise: neighboring values are correlated, as in photographs."""
+    """Six images of smooth noise: neighboring values are correlated, as in real images."""
     folder = tmp_path_factory.mktemp('images')
     generator = np.random.default_rng(0)
     for index in range(6):

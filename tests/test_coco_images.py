@@ -1,4 +1,4 @@
-"""The COCO config on real photographs: trains, evaluates, resumes, learns."""
+"""The COCO config on real images: trains, evaluates, resumes, learns."""
 
 import json
 from importlib.util import find_spec
@@ -65,7 +65,7 @@ def test_a_config_of_mmdet_works_with_our_backbone(coco_mini, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_coco_config_learns_on_photographs(coco_mini, tmp_path):
+def test_the_coco_config_learns_on_real_images(coco_mini, tmp_path):
     said = train(coco_mini, tmp_path, 1)
     assert 'coco/bbox_mAP' in said
     assert 'coco/segm_mAP' in said
