@@ -31,7 +31,8 @@ class EMAHook(StockEMAHook):
         model = self.ema_model
         names = model.avg_parameters if is_linear(model) else {}
         self.groups = [
-            (places(model.module, group), places(self.src_model, group)) for group in grouped(names)
+            (places(model.module, group), places(self.src_model, group))
+            for group in grouped(model.module, names)
         ]
         found = sum(len(averaged) for averaged, _ in self.groups)
         self.is_known = found == sum(is_averaged(value) for value in names.values()) > 0
@@ -64,15 +65,18 @@ def is_averaged(value: object) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
-def grouped(tensors: Mapping[str, object]) -> list[list[str]]:
+def grouped(model: nn.Module, names: Mapping[str, object]) -> list[list[str]]:
     """Names of the averaged tensors of one type and device; a shared one is in several groups."""
+    tensors = dict(model.named_parameters(remove_duplicate=False))
+    tensors |= model.named_buffers(remove_duplicate=False)
     seen: Counter[int] = Counter()
     groups = defaultdict(list)
-    for name, tensor in tensors.items():
-        if is_averaged(tensor):
+    for name, value in names.items():
+        if is_averaged(value) and name in tensors:
             # mmengine updates it once under each of its names
-            seen[tensor.data_ptr()] += 1
-            groups[seen[tensor.data_ptr()], tensor.dtype, tensor.device].append(name)
+            tensor = tensors[name]
+            seen[id(tensor)] += 1
+            groups[seen[id(tensor)], tensor.dtype, tensor.device].append(name)
     return list(groups.values())
 
 

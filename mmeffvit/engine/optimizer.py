@@ -12,6 +12,8 @@ from torch.optim import Optimizer
 
 from mmeffvit.registry import OPTIM_WRAPPER_CONSTRUCTORS
 
+from .scalars import log_scalar
+
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
 class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
@@ -63,7 +65,7 @@ def without_waiting(wrapper: OptimWrapper) -> Callable[..., None]:
     def clip_and_log(parameters: Sequence[nn.Parameter], **settings: Any) -> None:
         norm = clip(parameters, **settings)
         if norm is not None:
-            wrapper.message_hub.update_scalar(f'train/{wrapper.grad_name}', norm)
+            log_scalar(wrapper.message_hub, f'train/{wrapper.grad_name}', norm)
 
     return clip_and_log
 

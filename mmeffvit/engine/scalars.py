@@ -1,7 +1,7 @@
 """Logged scalars that stay on their device until they are read."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,62 +16,95 @@ from mmeffvit.registry import HOOKS
 Scalar = int | float | Tensor
 
 
-class DeferredMessageHub(MessageHub):
-    """mmengine's message hub with the same scalars, which are not waited for in every step.
+class DeferredHistory(HistoryBuffer):
+    """mmengine's history of a scalar, which keeps new values as they are until it is read.
 
     mmengine converts each loss of each step to a number, for which a GPU has to finish, and copies
-    all earlier numbers to append one. Here, scalars are kept until one of them is read, as by the
-    logger every 50 steps, and transferred together.
+    all earlier numbers to append one. Here, when a history of a hub is read, as by the logger every
+    50 steps, the values of all its histories are transferred together.
+
+    Args:
+        hub: The hub that it belongs to.
+        history: What was logged before.
     """
 
-    pending: dict[str, list[tuple[Scalar, int]]]
+    def __init__(self, hub: MessageHub, history: HistoryBuffer) -> None:
+        super().__init__(*history.data, max_length=history.max_length)
+        self.hub = hub
+        self.pending: list[tuple[Scalar, int]] = []
 
-    def update_scalar(
-        self, key: str, value: Scalar | np.ndarray | np.number, count: int = 1, resumed: bool = True
-    ) -> None:
-        self._set_resumed_keys(key, resumed)
-        assert isinstance(count, int), f'count of {key} is {count!r}; it must be an integer'
-        if isinstance(value, Tensor):
-            assert value.numel() == 1, f'{key} has {value.numel()} values; it must have one'
-            value = value.detach().reshape(()).clone()  # the model may change it later
-        else:
-            value = self._get_valid_value(value)
-        self._log_scalars.setdefault(key, HistoryBuffer())  # the logger keeps the order
-        self.pending[key].append((value, count))
+    def update(self, log_val: Scalar, count: int = 1) -> None:
+        self.pending.append((log_val, count))
 
     @property
-    def log_scalars(self) -> dict[str, HistoryBuffer]:
-        self.transfer(list(self.pending))
-        return self._log_scalars
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        self.transfer()
+        return super().data
 
-    def get_scalar(self, key: str) -> HistoryBuffer:
-        self.transfer([key])
-        if key not in self._log_scalars:
-            raise KeyError(f'{key!r} has not been logged')
-        return self._log_scalars[key]
+    def mean(self, window_size: int | None = None) -> np.ndarray:
+        self.transfer()
+        return super().mean(window_size)
 
-    def state_dict(self) -> dict[str, Any]:
-        self.transfer(list(self.pending))
-        return super().state_dict()
+    def max(self, window_size: int | None = None) -> np.ndarray:
+        self.transfer()
+        return super().max(window_size)
 
-    def load_state_dict(self, state_dict: dict[str, Any] | MessageHub) -> None:
-        self.transfer(list(self.pending))
-        super().load_state_dict(state_dict)
+    def min(self, window_size: int | None = None) -> np.ndarray:
+        self.transfer()
+        return super().min(window_size)
 
-    def transfer(self, keys: Iterable[str]) -> None:
-        """Append the pending values of ``keys`` to their histories."""
-        found = {key: self.pending.pop(key) for key in keys if key in self.pending}
-        numbers = in_python([value for entries in found.values() for value, _ in entries])
-        for key, entries in found.items():
-            values = [next(numbers) for _ in entries]
-            append(self._log_scalars[key], values, [count for _, count in entries])
+    def current(self) -> np.ndarray:
+        self.transfer()
+        return super().current()
+
+    def statistics(self, method_name: str, *args: Any, **options: Any) -> Any:
+        self.transfer()
+        return super().statistics(method_name, *args, **options)
+
+    def __reduce__(self) -> tuple[type[HistoryBuffer], tuple]:
+        """Copies, as in checkpoints, are mmengine's."""
+        return HistoryBuffer, (*self.data, self.max_length)
+
+    def transfer(self) -> None:
+        """Append what is pending; of all histories of the hub if there are tensors."""
+        histories = [self]
+        if any(isinstance(value, Tensor) for value, _ in self.pending):
+            histories = [h for h in self.hub.log_scalars.values() if isinstance(h, DeferredHistory)]
+        numbers = in_python([value for history in histories for value, _ in history.pending])
+        for history in histories:
+            history.append([(next(numbers), count) for _, count in history.pending])
+            history.pending = []
+
+    def append(self, entries: list[tuple[int | float, int]]) -> None:
+        """``HistoryBuffer.update`` for several values, without a copy of the history for each."""
+        if not entries:
+            return
+        columns = zip(super().data, zip(*entries, strict=True), strict=True)
+        # a history of whole numbers stays one
+        joined = [np.append(old, new) if len(old) else new for old, new in columns]
+        kept = (column[-self.max_length :] for column in joined)
+        super().__init__(*kept, max_length=self.max_length)
 
 
-def defer(hub: MessageHub) -> None:
-    """Make a hub a deferred one, in place: the optimizer wrapper and others hold it already."""
-    if type(hub) is MessageHub:
-        hub.pending = defaultdict(list)
-        hub.__class__ = DeferredMessageHub
+def log_scalar(hub: MessageHub, key: str, value: Scalar) -> None:
+    """``hub.update_scalar`` that does not wait for a tensor."""
+    if not isinstance(value, Tensor):
+        hub.update_scalar(key, value)
+        return
+    assert value.numel() == 1, f'{key} has {value.numel()} values; it must have one'
+    if key not in hub.log_scalars:
+        hub.update_scalar(key, 0)  # mmengine notes that checkpoints have it
+        hub.log_scalars[key] = HistoryBuffer()
+    defer(hub, [key])
+    hub.log_scalars[key].update(value.detach().reshape(()).clone())  # the model may change it
+
+
+def defer(hub: MessageHub, keys: Iterable[str]) -> None:
+    """Make histories of a hub deferred ones."""
+    for key in keys:
+        history = hub.log_scalars[key]
+        if type(history) is HistoryBuffer:
+            hub.log_scalars[key] = DeferredHistory(hub, history)
 
 
 def in_python(values: list[Scalar]) -> Iterator[int | float]:
@@ -87,15 +120,6 @@ def in_python(values: list[Scalar]) -> Iterator[int | float]:
     return iter(numbers.values())
 
 
-def append(history: HistoryBuffer, values: list[int | float], counts: list[int]) -> None:
-    """``history.update`` for several values, without a copy of the history for each."""
-    old = history.data
-    if len(old[0]):
-        values, counts = np.append(old[0], values), np.append(old[1], counts)
-    history._log_history = np.asarray(values)[-history.max_length :]
-    history._count_history = np.asarray(counts)[-history.max_length :]
-
-
 @HOOKS.register_module()
 class RuntimeInfoHook(StockRuntimeInfoHook):
     """mmengine's hook that logs losses and learning rates, without waiting for a GPU in every step.
@@ -104,6 +128,13 @@ class RuntimeInfoHook(StockRuntimeInfoHook):
     ``default_hooks = dict(runtime_info=dict(type='mmeffvit.RuntimeInfoHook'))``.
     """
 
-    def before_run(self, runner: Runner) -> None:
-        defer(runner.message_hub)
-        super().before_run(runner)
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: Any = None,
+        outputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        for key, value in (outputs or {}).items():
+            log_scalar(runner.message_hub, f'train/{key}', value)
+        defer(runner.message_hub, runner.message_hub.log_scalars)  # also those that others log

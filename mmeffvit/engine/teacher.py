@@ -23,6 +23,7 @@ from mmeffvit.distillation.losses import moments_of, resize_to
 from mmeffvit.errors import UserError
 from mmeffvit.registry import HOOKS
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.normalization import normalization
 from mmeffvit.utils.text import listed
 from mmeffvit.zoo.opener import find_source, open_model
 
@@ -346,13 +347,3 @@ def predictions(head: nn.Module, maps: Maps) -> tuple[Tensor, Tensor]:
         logits.append(score.permute(0, 2, 3, 1).reshape(-1, head.cls_out_channels))
         boxes.append(head.bbox_coder.decode(prior.repeat(batch, 1), flat))
     return torch.cat(logits), torch.cat(boxes)
-
-
-def normalization(preprocessor: nn.Module) -> tuple[Tensor, Tensor, bool]:
-    """Mean and deviation, (3, 1, 1), of a data preprocessor, and whether it returns RGB."""
-    mean = getattr(preprocessor, 'mean', None)
-    std = getattr(preprocessor, 'std', None)
-    names = ('_channel_conversion', 'channel_conversion')  # of mmengine, of mmseg
-    is_rgb = any(getattr(preprocessor, name, False) for name in names)
-    zero = torch.zeros(3, 1, 1)
-    return zero if mean is None else mean, zero + 1 if std is None else std, is_rgb

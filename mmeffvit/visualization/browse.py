@@ -27,6 +27,7 @@ from mmeffvit.engine.hooks import seed_all
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.normalization import normalization
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import without_formulas
 
@@ -144,13 +145,9 @@ def model_inputs(
 
 def to_picture(image: Tensor, preprocessor: nn.Module) -> np.ndarray:
     """Undo normalization: (3, H, W) float -> (H, W, 3) uint8 RGB."""
-    if getattr(preprocessor, '_enable_normalize', False):
-        image = image * preprocessor.std + preprocessor.mean
-    # mmdet and mmseg name the flag with and without an underscore
-    to_rgb = getattr(preprocessor, '_channel_conversion', None)
-    to_rgb = getattr(preprocessor, 'channel_conversion', False) if to_rgb is None else to_rgb
-    pixels = image.round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
-    return np.ascontiguousarray(pixels if to_rgb else pixels[..., ::-1])
+    mean, std, is_rgb = normalization(preprocessor)
+    pixels = (image * std + mean).round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
+    return np.ascontiguousarray(pixels if is_rgb else pixels[..., ::-1])
 
 
 def picture_of(

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.fuse import fuse
+from mmeffvit.utils.normalization import normalization
 
 from .any_size import any_size
 
@@ -47,23 +48,15 @@ class Preprocessing:
                 f'the data preprocessor pads tests to {test_cfg["size"]}; export needs '
                 'test_cfg=dict(size_divisor=...) or none'
             )
-        converts = any(
-            getattr(preprocessor, name, False)
-            for name in ('_channel_conversion', 'channel_conversion')  # mmdet, mmseg
-        )
-        values = {}
-        if getattr(preprocessor, '_enable_normalize', False):
-            values = dict(
-                mean=tuple(preprocessor.mean.flatten().tolist()),
-                std=tuple(preprocessor.std.flatten().tolist()),
-            )
+        mean, std, is_rgb = normalization(preprocessor)
         divisor = getattr(preprocessor, 'pad_size_divisor', None) or test_cfg.get('size_divisor')
         pad_value = getattr(preprocessor, 'pad_value', getattr(preprocessor, 'pad_val', 0))
         return cls(
-            swap_channels=not converts,
+            mean=tuple(mean.flatten().tolist()),
+            std=tuple(std.flatten().tolist()),
+            swap_channels=not is_rgb,
             size_divisor=int(divisor or 1),
             pad_value=float(pad_value),
-            **values,
         )
 
     def padded(self, size: tuple[int, int]) -> tuple[int, int]:
