@@ -37,7 +37,7 @@ def row(model: Model) -> tuple[str, ...]:
     return (
         config_link(model, PAGE) if model.config else model.name,
         model.dataset,
-        numbers(metrics).replace('Top 1 Accuracy', 'top-1'),
+        numbers(metrics),
         source,
         millions(model.parameters),
         f'[{model.weights_layout}]({web_address(model.weights)}), '

@@ -63,7 +63,7 @@ def rows(found: Iterable[tuple[Model, Mapping[str, float]]]) -> Iterator[tuple[s
         height, width = model.input_size
         yield (
             ', '.join(model.architecture),
-            numbers(metrics).replace('Top 1 Accuracy', 'top-1'),
+            numbers(metrics),
             f'`mmeffvit {verb} {model.name}`',
             millions(model.parameters),
             billions(model.macs),

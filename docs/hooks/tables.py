@@ -90,10 +90,11 @@ def numbers(metrics: Mapping[str, float]) -> str:
             shown[name] = []
         else:
             shown[main].append(f'{name.removeprefix(main[:-2])} {value}')
-    return ', '.join(
+    text = ', '.join(
         f'{metrics[name]} {name}' + (f' ({", ".join(more)})' if more else '')
         for name, more in shown.items()
     )
+    return re.sub(r'Top (\d) Accuracy', r'top-\1', text)
 
 
 if __name__ == '__main__':

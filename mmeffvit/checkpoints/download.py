@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -21,15 +22,18 @@ TIMEOUT = 60  # seconds without an answer
 OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
-def offline(address: str) -> str:
-    """Instructions for a host without a network."""
+def offline(address: str, otherwise: str) -> str:
+    """Instructions for a host without a network, in lines that follow a message."""
     return (
-        f'On a machine with a network: `mmeffvit download {address} --to DIR`; on this one: '
-        f'{FOLDER}=DIR, with a copy of DIR. Otherwise'
+        f'\n  on a machine with a network: mmeffvit download {address} --to DIR'
+        f'\n  on this one: {FOLDER}=DIR before the command, with a copy of DIR'
+        f'\n  otherwise: {otherwise}, or give the path of your copy as the checkpoint'
     )
 
 
-def download(address: str, path: Path, sha256: str = '') -> None:
+def download(
+    address: str, path: Path, sha256: str = '', begin: Callable[[], object] = lambda: None
+) -> None:
     """Fetch ``address`` into ``path``, unless it is there.
 
     What an interrupted download left in ``PATH.part`` is resumed, if the server still has the same
@@ -39,6 +43,7 @@ def download(address: str, path: Path, sha256: str = '') -> None:
         address: http(s).
         path: Where the file goes; the folders above it are created.
         sha256: Hexadecimal digest that the file must have, or its first digits.
+        begin: Called when the server has answered, before the first byte is written.
 
     Raises:
         CheckpointError: If the server cannot be reached, sends less than it announced, or another
@@ -49,12 +54,12 @@ def download(address: str, path: Path, sha256: str = '') -> None:
             return
         part, note = (path.with_name(path.name + end) for end in ('.part', '.part.json'))
         try:
-            total = _fetch(address, part, note)
+            total = _fetch(address, part, note, begin)
         except (URLError, http.client.HTTPException, OSError, ValueError) as error:
+            cause = getattr(error, 'reason', error)  # of a URLError
             raise CheckpointError(
-                f'cannot download {address} ({error}). {offline(address)} copy it to {path}, or '
-                'give the path of your copy as the checkpoint.'
-            ) from error
+                f'cannot download {address} ({cause}){offline(address, f"copy it to {path}")}'
+            ) from None  # the frames of urllib tell nothing more
         size = part.stat().st_size
         if total not in (None, size):
             raise CheckpointError(
@@ -66,7 +71,7 @@ def download(address: str, path: Path, sha256: str = '') -> None:
         note.unlink()
 
 
-def _fetch(address: str, part: Path, note: Path) -> int | None:
+def _fetch(address: str, part: Path, note: Path, begin: Callable[[], object]) -> int | None:
     """Append to ``part`` what is missing of it; returns the size that the server announces."""
     start = part.stat().st_size if part.is_file() and note.is_file() else 0
     headers = {'User-Agent': 'mmeffvit', 'Accept-Encoding': 'identity'}
@@ -79,8 +84,9 @@ def _fetch(address: str, part: Path, note: Path) -> int | None:
         if not validator or error.code != OUT_OF_RANGE:
             raise
         note.unlink()  # nothing is missing, or it is of another file: start again
-        return _fetch(address, part, note)
+        return _fetch(address, part, note, begin)
     with response:
+        begin()
         resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
         start = start if resumed else 0
         announced = response.headers.get('Content-Length')

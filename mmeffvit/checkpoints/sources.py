@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -45,7 +46,7 @@ def register(find: Find, resolve: Callable[[str], str]) -> None:
 def fetch(checkpoint: str | os.PathLike) -> Path:
     """Return the local file behind ``checkpoint``, downloading it into a cache if need be.
 
-    The license of a release is printed before its download.
+    The license of a release is printed when its download begins, or has come from the hub.
 
     Args:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
@@ -124,17 +125,19 @@ def copy_into(folder: Path, address: str) -> Path:
         place = Path(*place_of(address).parts[-2:])
     target = folder / place
     if not (target.is_file() and target.samefile(path)):
-        with atomic_output(target) as partial:
-            shutil.copyfile(path, partial)
+        with atomic_output(target) as copy:
+            shutil.copyfile(path, copy)
     return target
 
 
-def _announce(address: str) -> Release:
-    """Print the license of a release before its download, and return its entry."""
-    release = next(filter(None, (find(address) for find, _ in _known)), Release(''))
+def _release_of(address: str) -> Release:
+    return next(filter(None, (find(address) for find, _ in _known)), Release(''))
+
+
+def _announce(release: Release) -> None:
+    """Print the license of a release."""
     if release.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
         logger.warning(release.notice)
-    return release
 
 
 def _fetch_from_web(address: str) -> Path:
@@ -145,7 +148,9 @@ def _fetch_from_web(address: str) -> Path:
         return path
     # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
     promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', path.name)
-    download(address, path, _announce(address).sha256 or (promised[1] if promised else ''))
+    release = _release_of(address)
+    digest = release.sha256 or (promised[1] if promised else '')
+    download(address, path, digest, partial(_announce, release))
     return path
 
 
@@ -174,19 +179,23 @@ def _fetch_from_hub(name: str) -> Path:
     if found := carried(*(f'{whole}/{item}' for item in files)):
         return found
     cached = (try_to_load_from_cache(repository, item, revision=revision) for item in files)
-    if not any(isinstance(path, str) for path in cached):  # else a marker that it does not exist
-        _announce(name)
+    is_cached = any(isinstance(path, str) for path in cached)  # else a marker of absence
     for candidate in files:
         try:
-            return Path(hf_hub_download(repository, candidate, revision=revision))
+            path = Path(hf_hub_download(repository, candidate, revision=revision))
         except (NotCachedError, EntryNotFoundError) as error:
             cause: Exception = error  # without a network another name may be in the cache
         except (HfHubHTTPError, OSError) as error:
             cause = error
             break
+        else:
+            if not is_cached:
+                _announce(_release_of(name))
+            return path
+    why = 'no connection' if isinstance(cause, NotCachedError) else type(cause).__name__
+    page = f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]}'
+    otherwise = f'copy your hub cache (HF_HOME) to this machine, or download {page}'
     raise CheckpointError(
-        f'cannot get {" or ".join(files)} of {repository} from the Hugging Face hub '
-        f'({type(cause).__name__}). {offline(name)} copy your hub cache (HF_HOME) to this machine, '
-        f'or download https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]} '
-        'and give the path of your copy as the checkpoint.'
-    ) from cause
+        f'cannot get {" or ".join(files)} of {repository} from the Hugging Face hub ({why})'
+        f'{offline(name, otherwise)}'
+    ) from None  # the frames of the hub's client tell nothing more

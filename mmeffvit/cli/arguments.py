@@ -3,8 +3,9 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction, is_config
@@ -16,19 +17,57 @@ from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.zoo.opener import is_model
 
-from .exits import exit_with_message
+from .exits import EXIT_CODE, exit_with_message
 from .output import shown
 from .spellings import check_spelling
 
 
-def new_parser(description: str, example: str) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Has a usage of one line; an invalid call ends in a message that fits on a screen."""
+
+    def format_usage(self) -> str:
+        return f'usage: {self.short_usage()}\n'
+
+    def format_help(self) -> str:
+        self.usage = self.short_usage()
+        return super().format_help()
+
+    def short_usage(self) -> str:
+        """The positional arguments and what is required besides; the help lists the options."""
+        words = []
+        for action in self._actions:
+            name = str(action.metavar or action.dest)
+            if action.option_strings:
+                words += [f'{action.option_strings[-1]} {name}'] if action.required else []
+            else:
+                shown = name if name.startswith('[') else name.upper()
+                form = {'?': f'[{shown}]', '*': f'[{shown} ...]', '+': f'{shown} ...'}
+                words.append(form.get(action.nargs, shown))
+        return ' '.join([self.prog, *words, '[options]']).replace('%', '%%')
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> argparse.Namespace:
+        values, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            near = get_close_matches(unknown[0].partition('=')[0], self._option_string_actions, 1)
+            hint = f'; did you mean {near[0]}?' if near else ''
+            self.error(f'unrecognized arguments: {" ".join(unknown)}{hint}')
+        return values
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(
+            EXIT_CODE,
+            f'error: {message}\n{self.format_usage()}(`{self.prog} --help` lists the options)\n',
+        )
+
+
+def new_parser(description: str, example: str) -> Parser:
     """A parser with ``--debug``.
 
     Args:
         description: What the command does; its lines are kept.
         example: A call, without the name of the program.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=description,
         epilog=f'example:\n  mmeffvit {example}',
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,9 +83,15 @@ MODEL = (
 )
 
 
-def add_config(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
-    """A config file and overrides of its values."""
-    parser.add_argument('config', help=what)
+def add_config(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
+    """A config file and overrides of its values.
+
+    Args:
+        parser: The parser.
+        what: What may be given.
+        name: The name of anything else than a config alone.
+    """
+    parser.add_argument('config', metavar='CONFIG' if what == CONFIG else name, help=what)
     add_cfg_options(parser)
 
 
@@ -66,6 +111,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'checkpoint',
         nargs='?',
+        metavar='CHECKPOINT',
         help='checkpoint file or URL (default: the best one of the run, the saved model, or the '
         'released weights of the config)',
     )
@@ -109,9 +155,9 @@ def _output(text: str, *, folder: bool = False) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def add_run(parser: argparse.ArgumentParser, what: str = CONFIG) -> None:
+def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
     """A config and the options of a run, see :func:`take_run_options`."""
-    add_config(parser, what)
+    add_config(parser, what, name)
     parser.add_argument(
         '--work-dir', type=output_folder, metavar='FOLDER', help='folder for logs and checkpoints'
     )

@@ -47,30 +47,39 @@ def make_parser() -> ArgumentParser:
     )
     add('--all', action='store_true', help='open every image')
     add('--seed', type=int, default=0, help='random seed of the choice of images')
+    add('--verbose', action='store_true', help='list all classes, also where there are many')
     add('--format', choices=FORMATS, help='format of the data set (default: detected)')
     return parser
 
 
-def run(target: str, format: str | None, **values: Any) -> int:
+def run(target: str, format: str | None, verbose: bool, **values: Any) -> int:
     if is_data(target):
         reject(values, OF_CONFIG, f'{target} is a data set', 'all of its images are checked')
-        return check_data_set(Path(target), format)
+        return check_data_set(Path(target), format, verbose)
     reject(dict(format=format), dict(format=None), f'{target} is a config', 'it names its formats')
     if values['num_images'] < 0:
         raise UserError(f'--num-images is {values["num_images"]}; give 0 or more')
     sample = Sample(None if values['all'] else values['num_images'], values['seed'])
     config = open_config(target, values['cfg_options'], DENSE if values['no_model'] else ALL)
-    code = 0 if values['no_model'] else check_model(target, config)
+    faults = '' if values['no_model'] else check_model(target, config)
     if values['no_data']:
-        return code
+        return 1 if faults else 0
     if config.default_scope in DENSE:
-        return code | check_data_of(target, config, values['splits'], sample)
+        what = (
+            f'{target}: {faults}, see above; its data sets' if faults else f'data sets of {target}'
+        )
+        code = check_data_of(what, config, values['splits'], sample, verbose)
+        return 1 if faults else code
     print(f'not checked: the data sets, which are of {config.default_scope}')
-    return code
+    return 1 if faults else 0
 
 
-def check_model(name: str, config: Config) -> int:
-    """Print the findings in a config, faults last."""
+def check_model(name: str, config: Config) -> str:
+    """Print the findings in a config, faults last.
+
+    Returns:
+        The number of faults in words; empty without.
+    """
     start = time.monotonic()
     findings = check_config(config)
     order = list(Kind)
@@ -78,26 +87,28 @@ def check_model(name: str, config: Config) -> int:
         print(finding)
     faults = faults_in(findings)
     print(f'{name}: {count_faults(faults)}, checked in {time.monotonic() - start:.1f} s\n')
-    return 1 if faults else 0
+    return count_faults(faults) if faults else ''
 
 
-def check_data_of(name: str, config: Config, splits: Sequence[str], sample: Sample) -> int:
+def check_data_of(
+    name: str, config: Config, splits: Sequence[str], sample: Sample, verbose: bool
+) -> int:
     """Print the findings in the data sets of a config."""
     reports = check_dataset(config, tuple(splits), sample)
-    print(*reports, sep='\n\n')
+    print(*(report.text(all_classes=verbose) for report in reports), sep='\n\n')
     broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
-    print(f'\ndata sets of {name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
+    print(f'\n{name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
     return 1 if broken else 0
 
 
-def check_data_set(path: Path, format: str | None) -> int:
+def check_data_set(path: Path, format: str | None, verbose: bool) -> int:
     """Print the findings in a data set that `mmeffvit train` would be given."""
     data = read(path, PrepareOptions(format=format))
     check_images(data)
     print(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     if data.findings.counts:
         print(data.findings.describe())
-    print(*summary(data), sep='\n')
+    print(*summary(data, all_classes=verbose), sep='\n')
     faults = data.findings.faults
     print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
     return 1 if faults else 0

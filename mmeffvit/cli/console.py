@@ -16,7 +16,7 @@ from rich.status import Status
 
 from mmeffvit.engine.hooks import rates
 from mmeffvit.engine.launcher import unwrap
-from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.metrics import LOW, in_percent
 from mmeffvit.utils.messages import live
 from mmeffvit.utils.text import counted, duration
 
@@ -25,11 +25,12 @@ RATED = 100  # steps, before the rates of loading and of the model are shown
 REFRESH = 0.5  # seconds between updates of the live line
 WINDOW = 20  # steps that the shown loss is averaged over
 NO_METRICS = 'no metrics: nothing was detected'  # COCO's metric has no values then
+RANDOM = 'random weights'
 MAX_LINES = 20  # lines of a run that counts iterations and does not validate
 
 
 @contextmanager
-def run_console(verbose: bool) -> Iterator[list[Hook]]:
+def run_console(verbose: bool) -> Iterator[list['RunConsole']]:
     """The hooks that show a run; none if mmengine's log is shown or in another process."""
     if verbose or int(os.environ.get('RANK', 0)):
         yield []
@@ -85,11 +86,16 @@ def describe_run(runner: Runner) -> str:
     data = counted(len(runner.train_dataloader.dataset), 'training image')
     if runner.val_loop is not None:
         data += f', {counted(len(runner.val_dataloader.dataset), "validation image")}'
-    pretrained = (runner.cfg.get('model') or {}).get('backbone') or {}
-    weights = (pretrained.get('init_cfg') or {}).get('checkpoint')
-    start = runner._load_from or (f'{weights} (backbone)' if weights else 'random weights')
     how = 'resumed' if runner._resume else 'from'
+    start = start_of(runner) or RANDOM
     return f'{name}, {millions:.1f} M parameters; {data}; {how} {start}'
+
+
+def start_of(runner: Runner) -> str:
+    """The weights that a run starts from; empty for random ones."""
+    backbone = (runner.cfg.get('model') or {}).get('backbone') or {}
+    weights = (backbone.get('init_cfg') or {}).get('checkpoint')
+    return runner._load_from or (f'{weights} (backbone)' if weights else '')
 
 
 def describe_rates(loading: float, model: float, workers: int) -> str:
@@ -124,13 +130,14 @@ class RunConsole(Hook):
         self.live: Status | None = None
         self.row = ''
         self.best: dict[str, float] = {}
+        self.was_empty = False  # no validation has found anything
 
     def before_train(self, runner: Runner) -> None:
         self.by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         self.first, self.row_images = runner.iter, 0
         self.started = self.row_started = self.shown = time.monotonic()
         self.validated = 0.0  # seconds
-        self.best = {}  # of this run: a command may train twice
+        self.best, self.was_empty = {}, False  # of this run: a command may train twice
         self.print(describe_run(runner))
         self.print(f'log: {runner.log_dir}')
         if self.console.is_terminal:
@@ -189,6 +196,7 @@ class RunConsole(Hook):
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         self.validated += time.monotonic() - self.val_started
+        self.was_empty = not metrics and not self.best
         if not metrics:
             self.row += f'  {NO_METRICS}'
         for name, value in in_percent(metrics or {}).items():
@@ -199,6 +207,22 @@ class RunConsole(Hook):
     def after_train(self, runner: Runner) -> None:
         self.flush()
         self.hide()
+
+    def advice(self, runner: Runner) -> Iterator[str]:
+        """What helps a run that has ended without finding anything."""
+        if not self.was_empty and max(self.best.values(), default=LOW) >= LOW:
+            return
+        steps = counted(runner.iter - self.first, 'step')
+        name, value = next(iter(self.best.items()), ('', 0))
+        found = f'{name} is {value} %' if name else 'nothing was detected'
+        text = f'WARNING: {found} after {steps}'
+        if start_of(runner):
+            yield f'{text}: train longer'
+        else:
+            yield (
+                f'{text} from {RANDOM}: train longer, or start from pretrained ones, with '
+                'load_from or the init_cfg of the backbone'
+            )
 
     def finish_row(self, runner: Runner, done: int) -> None:
         """Complete the line, which waits for a validation."""

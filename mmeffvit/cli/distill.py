@@ -38,8 +38,12 @@ def make_parser() -> ArgumentParser:
         __doc__, 'distill rtmdet_swiftformer_xs teacher.onnx photos --labeled data/bolts'
     )
     add = parser.add_argument
-    add('student', help='name of one of our configs; or its run or saved model')
-    add('teacher', help='config, run or saved model; .onnx or .xml file; .json file; or folder')
+    add('student', metavar='STUDENT', help='name of one of our configs; or its run or saved model')
+    add(
+        'teacher',
+        metavar='TEACHER',
+        help='config, run or saved model; .onnx or .xml file; .json file; or folder',
+    )
     add(
         'images',
         nargs='+',

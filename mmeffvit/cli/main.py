@@ -70,7 +70,7 @@ def dispatch(arguments: list[str]) -> None:
         raise SystemExit(EXIT_CODE)
     name, *rest = arguments
     if name not in COMMANDS:
-        other = spellings.COMMANDS.get(name)
+        other = spellings.command_of(name, rest)
         hint = f'here: `mmeffvit {other}`' if other else did_you_mean(name, COMMANDS)
         hint = hint or f'choose one of {", ".join(COMMANDS)}'
         parser.error(f'there is no command {name!r}; {hint}')

@@ -5,7 +5,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-COMMANDS = {'val': 'test', 'checks': 'doctor', 'benchmark': 'profile', 'detect': 'predict'}
+COMMANDS = {'val': 'test', 'checks': 'doctor', 'benchmark': 'profile'}
+TASKS = ('detect', 'segment', 'classify', 'pose', 'obb', 'yolo')
 FIRST = 'the model is the first argument, without a name'
 TEST_DATA = '--cfg-options data_root=FOLDER'
 ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is any other
@@ -32,6 +33,14 @@ ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is an
     'save_json': {'predict': '--out FILE.json', '': '--out FILE'},
     'lr0': {'': '--cfg-options optim_wrapper.optimizer.lr=RATE'},
 }
+
+
+def command_of(name: str, rest: Sequence[str]) -> str | None:
+    """Our command for one of Ultralytics, which may begin with a task: `detect train`."""
+    if name in TASKS:
+        name = next((each for each in rest if each not in TASKS), 'predict')
+        return COMMANDS.get(name, name if name in ('train', 'predict', 'export') else 'predict')
+    return COMMANDS.get(name)
 
 
 def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:

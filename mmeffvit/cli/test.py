@@ -4,9 +4,8 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from mmengine.dist import is_main_process
-
 from mmeffvit.engine.evaluate import evaluate
+from mmeffvit.utils.interrupts import reports
 
 from .arguments import (
     MODEL,
@@ -41,7 +40,7 @@ def run(config: str, checkpoint: str | None, **values: Any) -> None:
     options = take_run_options(values)
     with run_console(options.verbose) as options.hooks:
         runner, metrics = evaluate(config, checkpoint, options, **values)
-    if is_main_process() and not options.verbose:
+    if reports() and not options.verbose:
         print(summary(metrics, config))
         print(f'log: {runner.log_dir}')
 

@@ -11,14 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmengine.dist import is_main_process
-
-from mmeffvit.config.load import find_config
+from mmeffvit.config.load import find_config, load_config, resolve_work_dir
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.engine.options import check_accelerator
 from mmeffvit.engine.processes import train_in_processes
 from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
+from mmeffvit.utils.interrupts import reports
 from mmeffvit.zoo.opener import is_model
 
 from .arguments import (
@@ -46,7 +45,7 @@ OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
     add = parser.add_argument
-    add_run(parser, f'{MODEL}; or a data set: folder, data.yaml or JSON file')
+    add_run(parser, f'data set: folder, data.yaml or JSON file; or {MODEL}', 'DATA|CONFIG')
     add_training(parser)
     add(
         '--auto-scale-lr',
@@ -179,8 +178,10 @@ def train_config(config: str, values: dict[str, Any]) -> None:
     if processes in (None, 1):
         with run_console(options.verbose) as options.hooks:
             runner = train(config, options, **{**values, 'amp': bool(values['amp'])})
-        if is_main_process():
-            print(f'evaluate the best checkpoint: mmeffvit test {shlex.quote(runner.work_dir)}')
+        if reports():
+            for line in (text for hook in options.hooks for text in hook.advice(runner)):
+                print(line)
+            print(how_to_test(runner.work_dir))
         return
     if options.launcher != 'none':
         raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')
@@ -188,6 +189,11 @@ def train_config(config: str, values: dict[str, Any]) -> None:
     flags += [] if values['check'] else ['--no-check']
     flags += ['--resume', values['resume']] if values['resume'] else []
     train_in_processes(processes, config, options, flags=flags)
+    print(how_to_test(resolve_work_dir(load_config(config), options.work_dir)))
+
+
+def how_to_test(work_dir: str | Path) -> str:
+    return f'evaluate the best checkpoint: mmeffvit test {shlex.quote(str(work_dir))}'
 
 
 def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -18,12 +18,16 @@ def parse_backbone(target: str) -> dict[str, Any]:
     """The config of a backbone from ``TYPE[:ARCH][:KEY=VALUE...]``.
 
     ``ARCH`` is a name, or a number with a decimal point: a multiple of MobileViTv2's base width.
+    The name of one of our models, such as 'shvit_s4', stands for 'SHViT:s4'.
     Types of mmdet or mmseg are prefixed with their scope: 'mmdet.ResNet:depth=50'.
 
     Raises:
         UserError: If the type is unknown, or a part has another form.
     """
     name, *rest = target.split(':')
+    family, _, arch = name.partition('_')
+    if arch and (own := next((own for own in families() if own.lower() == family), None)):
+        name, rest = own, [arch, *rest]  # as `mmeffvit models` and get_model name it
     settings: dict[str, Any] = dict(type=backbone_class(name, target))
     for index, part in enumerate(rest):
         key, equals, value = part.partition('=')

@@ -10,9 +10,6 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS
 
-from mmeffvit.data.files import images_below
-from mmeffvit.errors import UserError
-
 from .build import isolated
 from .values import dicts_in
 
@@ -106,24 +103,14 @@ def without_reduction(pipeline: Any) -> Any:
     return pipeline
 
 
-def find_image(config: Config) -> Path:
-    """An image of the config's test data, else of its validation data.
-
-    Raises:
-        UserError: If there is none.
-    """
-    tried = []
+def image_folders(config: Config) -> list[Path]:
+    """The folders of the config's test data, then of its validation data."""
+    folders = []
     for settings in (*datasets_of(config, 'test'), *datasets_of(config, 'val')):
         prefix = settings.get('data_prefix') or {}
         folder = prefix.get('img') or prefix.get('img_path') or ''
-        tried.append(Path(settings.get('data_root') or '', folder))
-    for folder in filter(Path.is_dir, tried):
-        if found := images_below(folder):
-            return found[0]
-    places = ', '.join(sorted({str(folder) for folder in tried})) or 'no folder'
-    raise UserError(
-        f'no image found to compare the export on (looked in {places}): give one with --image FILE'
-    )
+        folders.append(Path(settings.get('data_root') or '', folder))
+    return folders
 
 
 def settings_of(value: Any, type_name: str) -> Iterator[dict]:

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import walk_tb
@@ -50,8 +51,14 @@ def find_config(target: str | Path) -> Path:
     own = own_configs()
     if str(target) in own:
         return own[str(target)]
-    hint = did_you_mean(Path(target).stem, own) or '`mmeffvit models` lists all'
-    raise UserError(f'config {str(target)!r} does not exist; {hint}')
+    path = Path(target)
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    near = get_close_matches(str(path), [str(each) for each in beside], 1, 0.8)
+    hint = did_you_mean(path.stem, own) or (f'did you mean {near[0]}?' if near else '')
+    what = 'config ' if path.suffix == '.py' else ''
+    raise UserError(
+        f'{what}{str(target)!r} does not exist; {hint or "`mmeffvit models` lists our configs"}'
+    )
 
 
 def open_config(

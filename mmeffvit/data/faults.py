@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import align, counted
+from mmeffvit.utils.text import align, counted, most_frequent
 
 EXAMPLES = 3  # kept of every fault in the data sets of a config, which can be large
 SHOWN = 5  # findings printed per fault of a user's data set; a file has all
@@ -326,5 +326,13 @@ class Report(Findings):
                 )
 
     def __str__(self) -> str:
-        lines = [f'{self.name}: {self.source}', *self.facts, *align(self.table)]
-        return '\n  '.join([*lines, *self.describe().splitlines()])
+        return self.text()
+
+    def text(self, *, all_classes: bool = False) -> str:
+        """The facts, the counts of the classes, unless there are many of the most frequent ones,
+        and the findings.
+        """
+        rows, rest = (self.table[1:], []) if all_classes else most_frequent(self.table[1:])
+        table = [*align([*self.table[:1], *rows]), *rest]
+        lines = [f'{self.name}: {self.source}', *self.facts, *table, *self.describe().splitlines()]
+        return '\n  '.join(lines)

@@ -9,7 +9,7 @@ from types import ModuleType
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.text import align, check_names, counted, listed
+from mmeffvit.utils.text import align, check_names, counted, listed, most_frequent
 
 from . import coco, masks, voc, yolo
 from .check import check
@@ -144,14 +144,16 @@ def check_classes(data: DataSet) -> None:
         raise UserError(f'{data.root}: duplicate class names: {listed(map(repr, twice))}')
 
 
-def summary(data: DataSet) -> Sequence[str]:
-    """Images and objects of every split and class."""
+def summary(data: DataSet, *, all_classes: bool = False) -> Sequence[str]:
+    """Images and objects of every split and class, unless there are many of the most frequent."""
     made = data.made_split
     note = f' (made with seed {made["seed"]}, {made["fraction"]:.0%})' if made else ''
     names = {name: name + (note if name == 'val' else '') for name in data.splits}
-    rows = [('images', *(f'{len(part):,}' for part in data.splits.values()))]
+    images = ('images', *(f'{len(part):,}' for part in data.splits.values()))
+    rows: list[Sequence[str]] = []
     counts = {name: data.count(name) for name in data.splits}
     if not data.has_label_maps:
         for label, name in enumerate(data.classes):
             rows.append((name, *(f'{counts[split][label]:,}' for split in data.splits)))
-    return align([('', *names.values()), *rows])
+    shown, rest = (rows, []) if all_classes else most_frequent(rows)
+    return [*align([('', *names.values()), images, *shown]), *rest]

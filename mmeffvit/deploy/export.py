@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import get_data_path
+from mmengine.config import Config
 
-from mmeffvit.config.datasets import find_image
+from mmeffvit.config.datasets import image_folders
+from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import find_ids
 from mmeffvit.inference.model import LoadedModel, load_predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
+from mmeffvit.utils.messages import logger
 
 from .compare import Expect, expect_maps, expect_model
 from .formats import Written, check_companions, format_of, write
@@ -22,6 +26,8 @@ from .graphs.backbone import BackboneGraph
 from .onnx.export import ExportOptions
 from .onnx.metadata import config_metadata
 
+PHOTOGRAPH = 'grace_hopper.jpg'  # of a person, 512 x 600 pixels
+
 
 @dataclass(frozen=True)
 class ToolOptions(ExportOptions):
@@ -29,7 +35,7 @@ class ToolOptions(ExportOptions):
 
     Args:
         backbone_only: Export only the backbone's maps.
-        image: Image for the comparison; by default one of the config's data.
+        image: Image for the comparison; by default one of the config's data, else a photograph.
         half: Half precision, for formats that support it.
         cfg_options: Dotted keys and values that override the config's.
     """
@@ -117,6 +123,27 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
         ),
         (str(image), np.ascontiguousarray(pixels)),
     )
+
+
+def find_image(config: Config) -> Path:
+    """An image of the config's data, else a photograph, which is reported.
+
+    Raises:
+        UserError: If there is none.
+    """
+    folders = image_folders(config)
+    for folder in filter(Path.is_dir, folders):
+        if found := images_below(folder):
+            return found[0]
+    places = ', '.join(sorted({str(folder) for folder in folders})) or 'no folder'
+    photograph = Path(get_data_path(), 'sample_data', PHOTOGRAPH)
+    if not photograph.is_file():  # some distributions leave it out
+        raise UserError(f'no image to compare on (looked in {places}): give one with --image FILE')
+    logger.info(
+        f'no test images in {places}: compared on a photograph that comes with matplotlib; '
+        '--image FILE takes one of yours'
+    )
+    return photograph
 
 
 def check_options(out: Path, options: ToolOptions) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from mmengine.dist import all_reduce_params
 from mmengine.hooks import EMAHook as StockEMAHook
 from mmengine.model import BaseAveragedModel
 from mmengine.runner import Runner
@@ -23,6 +24,7 @@ class EMAHook(StockEMAHook):
     In every step, mmengine collects the state of the model and starts a kernel per tensor. Here,
     the tensors are found once per epoch and updated together, ``EMA += momentum * (weights - EMA)``
     with the momentum of the averaged model. A model that averages otherwise updates itself.
+    Processes share the running statistics of norms before a validation and a checkpoint.
 
     Use it in any config of mmengine: ``custom_hooks = [dict(type='mmeffvit.EMAHook', ...)]``.
     """
@@ -59,6 +61,22 @@ class EMAHook(StockEMAHook):
             for buffer, source in pairs:
                 buffer.copy_(source)
         model.steps += 1
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        self.share_statistics()  # before a checkpoint is written
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        self.share_statistics()
+        super().before_val_epoch(runner)
+
+    def share_statistics(self) -> None:
+        """Average the running statistics of norms over the processes.
+
+        Without SyncBN, each process has those of its own images, and would validate another model
+        than the one that is saved.
+        """
+        for model in (self.ema_model.module, self.src_model):
+            all_reduce_params([each for each in model.buffers() if is_averaged(each)], op='mean')
 
 
 def is_averaged(value: object) -> bool:

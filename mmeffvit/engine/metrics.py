@@ -14,6 +14,7 @@ MEASURED = {
     'accuracy/top1': ('Top 1 Accuracy', 1, 2),
     'accuracy/top5': ('Top 5 Accuracy', 1, 2),
 }
+LOW = 1.0  # percent: such a model has not learned to find anything
 
 
 def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:

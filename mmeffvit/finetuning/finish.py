@@ -14,7 +14,7 @@ from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.engine.evaluate import evaluate
-from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.metrics import LOW, in_percent
 from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
 from mmeffvit.utils.messages import logger
@@ -24,8 +24,6 @@ from mmeffvit.visualization.curves import plot_curves
 from mmeffvit.visualization.error_curves import analyze
 from mmeffvit.visualization.per_class import report_per_class
 from mmeffvit.zoo.runs import best_checkpoint
-
-LOW = 1.0  # percent: such a model has not learned to find anything
 
 
 def finish(

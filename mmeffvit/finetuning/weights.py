@@ -61,7 +61,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
             failures.append(str(error))
     logger.warning(
         f'WARNING: no pretrained weights for {base.name}; training from scratch needs many more '
-        f'images and epochs: {"; ".join(failures) or "none are known"}'
+        'images and epochs\n' + '\n'.join(failures or ['none are known'])
     )
     return Start('random weights: no pretrained ones were found')
 

@@ -12,6 +12,7 @@ UNPRINTABLE = ('Cc', 'Cs', 'Zl', 'Zp')  # control characters, surrogates, line s
 MIN_PART = 3  # characters of a part of a name that suggests the whole
 NEAREST = 5  # similar names that a message suggests
 MAX_REASON = 300  # characters of an error message of another package
+MAX_CLASSES, SHOWN_CLASSES = 20, 12  # rows of a table, and of one that would have more
 
 
 def listed(values: Iterable[object], limit: int = 8) -> str:
@@ -101,6 +102,23 @@ def align(rows: Sequence[Sequence[str]], *, numbers: bool = True) -> list[str]:
     sides = ['<', *('>' if numbers else '<' for _ in widths[1:])]
     layout = '  '.join(f'{{:{side}{width}}}' for side, width in zip(sides, widths, strict=True))
     return [layout.format(*row).rstrip() for row in rows]
+
+
+def most_frequent(rows: Sequence[Sequence[str]]) -> tuple[list[Sequence[str]], list[str]]:
+    """Shorten a long table of classes.
+
+    Args:
+        rows: Name and counts of every class; a row without a first count is kept.
+
+    Returns:
+        The rows with the largest first counts, in their order; a line on the others, if any.
+    """
+    if len(rows) <= MAX_CLASSES:
+        return list(rows), []
+    counts = [float(row[1].replace(',', '') or 'inf') for row in rows]
+    kept = set(sorted(range(len(rows)), key=lambda i: -counts[i])[:SHOWN_CLASSES])
+    rest = f'and {len(rows) - len(kept)} rarer classes (`mmeffvit check --verbose` lists all)'
+    return [row for i, row in enumerate(rows) if i in kept], [rest]
 
 
 def markdown(

@@ -231,7 +231,8 @@ def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, ser
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
     _, address = server
     with pytest.raises(
-        CheckpointError, match=r'--to DIR`.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth'
+        CheckpointError,
+        match=r'(?s)--to DIR.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth',
     ):
         SwiftFormer(ARCH).load_pretrained(f'{address}/absent.pth')
 

@@ -93,7 +93,7 @@ def run(
     model: Model | None = None,
     images: int = 24,
     data: Dataset | None = None,
-) -> None:
+) -> Runner:
     data = data or [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(images)]
     loader = dict(dataset=data, sampler=dict(type='DefaultSampler'), batch_size=4, num_workers=0)
     runner = Runner(
@@ -110,6 +110,7 @@ def run(
     )
     runner.register_hook(console)
     runner.train()
+    return runner
 
 
 @pytest.mark.parametrize(
@@ -235,3 +236,17 @@ def test_an_export_prints_one_summary_with_the_size_that_was_given(tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) < 12, done.stdout
     assert re.match(rf'{out}: \S+ MiB, ONNX, images of 64 x 96; opset 20', lines[0])
+
+
+@pytest.mark.parametrize(
+    ('values', 'advice'),
+    [
+        ((0.001, 0.004, 0.002), ['WARNING: box AP is 0.4 % after 18 steps from random weights']),
+        ((0.1, 0.3, 0.2), []),
+    ],
+)
+def test_a_run_that_has_learned_nothing_says_so(values, advice, tmp_path, monkeypatch):
+    monkeypatch.setattr(RisingAndFalling, 'values', values)
+    console = RunConsole(io.StringIO())
+    runner = run(tmp_path, console, dict(by_epoch=True, max_epochs=3))
+    assert [line.partition(': train longer')[0] for line in console.advice(runner)] == advice

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from mmeffvit.checkpoints.read import read_content
 from mmeffvit.engine.launcher import build_runner
 from mmeffvit.engine.scalars import log_scalar
+from tests.conftest import run_python
 
 STEPS, INTERVAL = 12, 5
 
@@ -194,3 +195,34 @@ def test_deterministic_runs_fill_no_memory(runs, tmp_path, monkeypatch):
         torch.use_deterministic_algorithms(False)
         torch.backends.cudnn.deterministic = False
     assert log_of(tmp_path) == log_of(runs[True])
+
+
+STATISTICS = """
+import os
+from types import SimpleNamespace
+import torch
+from mmeffvit.engine.ema import EMAHook
+
+child = os.fork()
+rank = int(not child)
+address = 'file://{file}'
+torch.distributed.init_process_group('gloo', init_method=address, rank=rank, world_size=2)
+norm = torch.nn.BatchNorm1d(1)
+norm.running_mean.fill_(rank)
+runner = SimpleNamespace(model=norm)
+hook = EMAHook(update_buffers=True)
+hook.before_run(runner)
+hook.after_train_epoch(runner)
+saved = float(hook.ema_model.module.running_mean)
+norm.running_mean.fill_(-rank)  # swapped with that of the EMA weights
+hook.before_val_epoch(runner)
+print(rank, saved, float(norm.running_mean), float(hook.ema_model.module.running_mean), flush=True)
+torch.distributed.barrier()
+os._exit(0) if rank else os.waitpid(child, 0)
+"""
+
+
+def test_processes_validate_and_save_the_same_statistics_of_norms(tmp_path):
+    done = run_python('-c', STATISTICS.format(file=tmp_path / 'store'))
+    lines = sorted(line for line in done.stdout.splitlines() if line[:2] in ('0 ', '1 '))
+    assert lines == [f'{rank} 0.5 0.5 -0.5' for rank in range(2)], done.stdout

@@ -114,12 +114,17 @@ def test_a_download_is_compared_with_the_recorded_hash(released, monkeypatch):
         mmeffvit.get_model(NAME, pretrained=True)
 
 
-def test_without_a_network_the_message_says_which_file_goes_where(released, monkeypatch, tmp_path):
+def test_without_a_network_the_message_says_which_file_goes_where(
+    released, monkeypatch, tmp_path, capsys
+):
     address = 'http://127.0.0.1:9/coco-ssd-mobilevitv2-0.5.pt'
     change(monkeypatch, NAME, weights=address)
-    message = rf'cannot download {address} .*copy it to {tmp_path}.*/coco-ssd-mobilevitv2-0\.5\.pt'
+    message = (
+        rf'(?s)cannot download {address} .*copy it to {tmp_path}.*/coco-ssd-mobilevitv2-0\.5\.pt'
+    )
     with pytest.raises(UserError, match=message):
         mmeffvit.get_model(NAME, pretrained=True)
+    assert 'license' not in ''.join(capsys.readouterr())  # nothing was downloaded under it
 
 
 def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
@@ -132,7 +137,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     (copy,) = (path for path in (tmp_path / 'weights').rglob('*') if path.is_file())
     assert copy.suffix == '.pt'
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'empty'))
-    with pytest.raises(UserError, match=r'mmeffvit download http.* MMEFFVIT_WEIGHTS=DIR'):
+    with pytest.raises(UserError, match=r'(?s)mmeffvit download http.* MMEFFVIT_WEIGHTS=DIR'):
         mmeffvit.get_model(NAME, pretrained=True)
     monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path / 'weights'))
     assert mmeffvit.get_model(NAME, pretrained=True) is not None
