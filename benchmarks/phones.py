@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FormatStrFormatter
+from mmdet.models.data_preprocessors import DetDataPreprocessor
 from mmdet.models.task_modules import DistancePointBBoxCoder, MlvlPointGenerator
 from mmengine.config import Config
 from torch import Tensor, nn
@@ -73,10 +74,9 @@ class YOLOXGraph(DenseGraph):
             both = rows(score, self.head.cls_out_channels).sigmoid() * rows(other, 1).sigmoid()
             yield both, rows(box, 4), prior
 
-    def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:
-        chosen = priors[index.flatten()].view(*index.shape, 4)
-        center = deltas[..., :2] * chosen[..., 2:] + chosen[..., :2]
-        half = deltas[..., 2:].exp() * chosen[..., 2:] / 2
+    def decode(self, priors: Tensor, deltas: Tensor) -> Tensor:
+        center = deltas[..., :2] * priors[..., 2:] + priors[..., :2]
+        half = deltas[..., 2:].exp() * priors[..., 2:] / 2
         return torch.cat([center - half, center + half], dim=-1)
 
 
@@ -87,7 +87,10 @@ class PicoDet(nn.Module):
         super().__init__()
         nets = require('libreyolo.models.picodet.nn', 'PicoDet')
         self.model = nets.LibrePICODETModel('s').eval()
-        self.data_preprocessor = SimpleNamespace(pad_size_divisor=32)
+        self.data_preprocessor = DetDataPreprocessor(
+            mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375], bgr_to_rgb=True,
+            pad_size_divisor=32,
+        )  # fmt: skip
         head = self.bbox_head = self.model.head
         head.reg_max, head.cls_out_channels, head.use_sigmoid_cls = 7, 80, True
         head.steps = torch.arange(8.0)

@@ -101,7 +101,7 @@ class Graph(nn.Module):
     """A model from the image to its results, which can be traced by ``torch.export``.
 
     Subclasses implement :meth:`results` with operators whose output shapes depend on input shapes
-    only.
+    only, apart from :func:`.ops.places`.
 
     Args:
         network: A model of mmdet or mmseg, or a backbone of ours; a fused copy of it is exported.

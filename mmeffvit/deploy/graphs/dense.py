@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import ops
@@ -10,6 +11,7 @@ from .base import DetectionGraph, Preprocessing
 
 Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, D), priors (N, ...)
 Candidates = tuple[Tensor, Tensor, Tensor]  # boxes (B, K, 4), scores (B, K), labels (B, K)
+FEW = 1000  # of at most so many candidates, the priors are found before the classes
 
 
 class DenseGraph(DetectionGraph):
@@ -34,12 +36,14 @@ class DenseGraph(DetectionGraph):
         return self.suppress(*self.candidates(x, size), size)
 
     def candidates(self, x: Tensor, size: tuple[int, int]) -> Candidates:
-        """Pre-NMS objects of all levels."""
-        levels = []
+        """Pre-NMS objects of all levels, decoded together."""
+        chosen = []
         for scores, deltas, priors in self.levels(x):
             best, index, labels = self.select(scores)
-            levels.append((self.decode(priors, ops.gather(deltas, index), index), best, labels))
-        boxes, best, labels = (torch.cat(part, dim=1) for part in zip(*levels, strict=True))
+            chosen.append((best, labels, ops.gather(deltas, index), F.embedding(index, priors)))
+        joined = (torch.cat(part, dim=1) for part in zip(*chosen, strict=True))
+        best, labels, deltas, priors = joined
+        boxes = self.decode(priors, deltas)
         return ops.clip(boxes, size) if self.clips_candidates else boxes, best, labels
 
     def levels(self, x: Tensor) -> Iterator[Level]:
@@ -57,16 +61,24 @@ class DenseGraph(DetectionGraph):
 
     def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Scores, indices of priors, and labels, (B, K) each, of the best pairs of both."""
-        best, pairs = ops.topk(scores.flatten(1), self.test_cfg.nms_pre)
-        best = above(best, self.test_cfg.get('score_thr', 0))
+        count, threshold = self.test_cfg.nms_pre, self.test_cfg.get('score_thr', 0)
+        num_priors, classes = scores.shape[1:]
+        likely = None
+        if count <= FEW and not (isinstance(num_priors, int) and num_priors <= count):
+            # the best pairs are among the priors with the best scores
+            highest, likely = ops.topk(scores.amax(dim=2), count)
+            scores = ops.gather(scores, likely)
+            scores = torch.where(highest.unsqueeze(2) > threshold, scores, ops.EMPTY)
+        best, pairs = ops.topk(scores.flatten(1), count)
         # coremltools divides integers as floats, which it does not take as an index
-        index = (pairs // scores.shape[2]).int().long()
-        return best, index, pairs % scores.shape[2]
+        index = (pairs // classes).int().long()
+        labels = pairs % classes
+        return above(best, threshold), index if likely is None else likely.gather(1, index), labels
 
-    def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:
-        """Boxes (B, K, 4) of the priors at ``index`` (B, K)."""
-        chosen = priors[index.flatten()]
-        return self.head.bbox_coder.decode(chosen, deltas.flatten(0, 1)).view_as(deltas)
+    def decode(self, priors: Tensor, deltas: Tensor) -> Tensor:
+        """Boxes (B, K, 4) of priors (B, K, ...) and their deltas (B, K, D)."""
+        coder = self.head.bbox_coder
+        return coder.decode(priors.flatten(0, 1), deltas.flatten(0, 1)).view_as(deltas)
 
     def suppress(
         self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
@@ -95,14 +107,17 @@ class LightGraph(DenseGraph):
             # (N, 3): x, y and the stride
             yield scores, deltas, torch.cat([points, torch.full_like(points[:, :1], stride)], dim=1)
 
-    def decode(self, priors: Tensor, deltas: Tensor, index: Tensor) -> Tensor:
-        chosen = priors[index.flatten()].view(*index.shape, 3)
-        distances = self.head.distances(deltas) * chosen[..., 2:]
-        return self.head.bbox_coder.decode(chosen[..., :2], distances)
+    def decode(self, priors: Tensor, deltas: Tensor) -> Tensor:
+        distances = self.head.distances(deltas) * priors[..., 2:]
+        return self.head.bbox_coder.decode(priors[..., :2], distances)
 
 
 class SSDLiteGraph(DenseGraph):
     """SSDLite: the best ``nms_pre`` boxes of every class over all levels, clipped at the end.
+
+    That would be thousands of pairs of anchor and class. Anchors and pairs below ``score_thr`` are
+    dropped before the selection and before NMS, except by :meth:`candidates`, for runtimes that
+    need fixed shapes.
 
     Args:
         model: A detector with :class:`mmeffvit.detection.SSDLiteHead`.
@@ -125,10 +140,32 @@ class SSDLiteGraph(DenseGraph):
         joined = torch.cat([rows(level, 4) for level in deltas], dim=1)
         yield logits.softmax(-1)[..., :-1], joined, priors
 
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        boxes, scores = self.boxes(x)
+        likely = ops.places(scores.amax(dim=(0, 2)) > self.test_cfg.score_thr)
+        pairs = self.pairs(boxes.index_select(1, likely), scores.index_select(1, likely))
+        found = ops.places(pairs[1].amax(dim=0) > ops.EMPTY)
+        return self.suppress(*(part.index_select(1, found) for part in pairs), size)
+
+    def candidates(self, x: Tensor, size: tuple[int, int]) -> Candidates:
+        return self.pairs(*self.boxes(x))
+
+    def boxes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Boxes (B, N, 4) and scores (B, N, classes) of all anchors: fewer than pairs."""
+        ((scores, deltas, priors),) = self.levels(x)
+        return self.decode(priors.expand(deltas.shape[0], -1, -1), deltas), scores
+
+    def pairs(self, boxes: Tensor, scores: Tensor) -> Candidates:
+        """The best pairs of anchor and class."""
+        best, index, labels = self.select(scores)
+        return ops.gather(boxes, index), best, labels
+
     def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        best, anchors = ops.topk(scores, self.test_cfg.nms_pre)
-        best = above(best, self.test_cfg.score_thr)  # (B, K, classes)
-        labels = torch.arange(scores.shape[2], device=best.device).expand_as(best)
+        # ONNX Runtime is faster along the last axis
+        count = torch.sym_min(self.test_cfg.nms_pre, scores.shape[1])
+        best, anchors = scores.mT.topk(count, dim=2)
+        best = above(best, self.test_cfg.score_thr)  # (B, classes, K)
+        labels = torch.arange(scores.shape[2], device=best.device)[:, None].expand_as(best)
         return best.flatten(1), anchors.flatten(1), labels.flatten(1)
 
     def suppress(
@@ -148,4 +185,4 @@ def rows(level: Tensor, channels: int) -> Tensor:
 
 def above(scores: Tensor, threshold: float) -> Tensor:
     """The scores above a threshold; the others become :data:`.ops.EMPTY`."""
-    return torch.where(scores > threshold, scores, torch.full_like(scores, ops.EMPTY))
+    return torch.where(scores > threshold, scores, ops.EMPTY)

@@ -1,7 +1,8 @@
 """Post-processing operators of detectors whose shapes do not depend on values.
 
 ``torch.export`` tracks shapes, not values: dropped objects are marked instead of removed, and
-selections have a fixed length.
+selections have a fixed length. Only :func:`places` is as long as there are true entries; runtimes
+for phones lack it.
 """
 
 from collections.abc import Mapping
@@ -77,6 +78,12 @@ def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     fill = scores.new_full((scores.shape[0], k, *scores.shape[2:]), EMPTY)
     best, index = torch.cat([scores, fill], dim=1).topk(k, dim=1)
     return best, torch.where(index < length, index, torch.zeros_like(index))
+
+
+def places(mask: Tensor) -> Tensor:
+    """Indices of the true entries of a mask (N,), and 0 anyway: not all operators take none."""
+    others = mask[1:].nonzero().squeeze(1) + 1
+    return torch.cat([others.new_zeros(1), others])
 
 
 def gather(values: Tensor, index: Tensor) -> Tensor:

@@ -65,9 +65,7 @@ class RawBoxes(RawGraph):
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         scores, deltas, priors = zip(*self.whole.levels(self.whole.normalize(images)), strict=True)
-        joined = torch.cat(priors)
-        every = torch.arange(len(joined), device=images.device)
-        boxes = self.whole.decode(joined, torch.cat(deltas, dim=1), every[None])
+        boxes = self.whole.decode(torch.cat(priors)[None], torch.cat(deltas, dim=1))
         if self.whole.clips_candidates:
             size = (images.shape[2], images.shape[3])
             boxes = torch.minimum(boxes.relu(), sides_of(boxes, size))

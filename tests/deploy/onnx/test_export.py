@@ -80,7 +80,10 @@ def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('config_name', [DETECTOR, SEGMENTOR])
+@pytest.mark.parametrize(
+    'config_name',
+    [DETECTOR, SEGMENTOR, pytest.param('ssdlite_mobilevitv2_050', marks=pytest.mark.variant)],
+)
 def test_a_file_for_any_size_gives_the_results_of_the_original(config_name):
     model = models.tiny(config_name)
     batches = [
