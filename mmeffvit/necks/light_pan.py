@@ -30,6 +30,38 @@ class Fusion(nn.Module):
         return self.project(self.depthwise(self.reduce(torch.cat([x, y], dim=1))))
 
 
+class TopDownFusion(Fusion):
+    """A :class:`Fusion` that resizes the first map, of a coarser level, to the second one."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return super().forward(F.interpolate(x, y.shape[2:]), y)
+
+    def folded(self) -> 'FoldedFusion':
+        return FoldedFusion(self)
+
+
+class FoldedFusion(nn.Module):
+    """A fused :class:`TopDownFusion` that convolves the coarse map before the resize.
+
+    ``W [resize(x), y] + b = resize(W_x x) + W_y y + b``.
+    """
+
+    def __init__(self, fusion: TopDownFusion) -> None:
+        super().__init__()
+        conv, self.act = fusion.reduce
+        coarse, fine = conv.weight.detach().chunk(2, dim=1)
+        channels = conv.out_channels
+        self.coarse = nn.Conv2d(channels, channels, 1, bias=False).to(coarse)
+        self.coarse.load_state_dict(dict(weight=coarse))
+        self.fine: nn.Module = nn.Conv2d(channels, channels, 1).to(fine)
+        self.fine.load_state_dict(dict(weight=fine, bias=conv.bias))
+        self.depthwise, self.project = fusion.depthwise, fusion.project
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        joined = F.interpolate(self.coarse(x), y.shape[2:]) + self.fine(y)
+        return self.project(self.depthwise(self.act(joined)))
+
+
 @MODELS.register_module()
 class LightPAN(BaseModule):
     """Path aggregation (arXiv:1803.01534) with depth-wise 5x5 convolutions and one width.
@@ -82,7 +114,7 @@ class LightPAN(BaseModule):
             if coarser
             else None
         )
-        self.top_down = nn.ModuleList(Fusion(out_channels) for _ in range(num_steps))
+        self.top_down = nn.ModuleList(TopDownFusion(out_channels) for _ in range(num_steps))
         self.downsample = nn.ModuleList(
             ConvNorm(out_channels, out_channels, KERNEL_SIZE, **down) for _ in range(num_steps)
         )
@@ -97,8 +129,18 @@ class LightPAN(BaseModule):
         if self.coarser is not None:
             levels.append(self.coarser(levels[-1]))
         for i in range(len(levels) - 2, -1, -1):
-            coarse = F.interpolate(levels[i + 1], levels[i].shape[2:])
-            levels[i] = self.top_down[i](coarse, levels[i])
+            levels[i] = self.top_down[i](levels[i + 1], levels[i])
         for i, (downsample, fuse) in enumerate(zip(self.downsample, self.bottom_up, strict=True)):
             levels[i + 1] = fuse(downsample(levels[i]), levels[i + 1])
         return tuple(levels)
+
+    @torch.no_grad()
+    def folded(self) -> 'LightPAN':
+        """Let the transposed convolution include the 1x1 convolution after it."""
+        if self.finer is not None:
+            conv, fusion = self.finer, self.top_down[0]
+            weight = fusion.fine.weight.flatten(1)  # (C, C)
+            conv.bias.copy_(weight @ conv.bias + fusion.fine.bias)
+            conv.weight.copy_(torch.einsum('ichw,oc->iohw', conv.weight, weight))
+            fusion.fine = nn.Identity()
+        return self

@@ -45,10 +45,13 @@ def test_every_parameter_is_trained():
     assert [name for name, p in neck.named_parameters() if p.grad is None] == []
 
 
-def test_without_its_batch_norms_it_gives_the_same():
-    neck = randomized(LightPAN(CHANNELS, 6, finer=True, coarser=True)).double()
+@pytest.mark.parametrize('added', [True, False])
+def test_fused_it_convolves_coarse_maps_before_their_resize_and_gives_the_same(added):
+    neck = randomized(LightPAN(CHANNELS, 6, finer=added, coarser=added)).double()
     fused, inputs = fuse(neck), [x.double() for x in maps()]
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
+    assert 12 not in {getattr(module, 'in_channels', 0) for module in fused.top_down.modules()}
+    assert isinstance(fused.top_down[0].fine, torch.nn.Identity) == added
     with torch.no_grad():
         for level, expected in zip(fused(inputs), neck(inputs), strict=True):
             torch.testing.assert_close(level, expected)
