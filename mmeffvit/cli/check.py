@@ -21,6 +21,8 @@ from mmeffvit.data.check import check as check_images
 from mmeffvit.data.files import Sample
 from mmeffvit.data.prepare import FORMATS, PrepareOptions, read, summary
 from mmeffvit.errors import UserError
+from mmeffvit.finetuning.classify import is_classification
+from mmeffvit.finetuning.classify import read as read_classes
 from mmeffvit.utils.text import counted
 
 from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject, run_command
@@ -103,7 +105,8 @@ def check_data_of(
 
 def check_data_set(path: Path, format: str | None, verbose: bool) -> int:
     """Print the findings in a data set that `mmeffvit train` would be given."""
-    data = read(path, PrepareOptions(format=format))
+    is_classes = format is None and is_classification(path)
+    data = read_classes(path) if is_classes else read(path, PrepareOptions(format=format))
     check_images(data)
     print(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     if data.findings.counts:

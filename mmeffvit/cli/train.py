@@ -167,8 +167,12 @@ def run(config: str, **values: Any) -> None:
         verbose=values['verbose'],
         **rest,
     )
+    from mmeffvit.finetuning.classify import classify, is_classification
+
+    is_classes = reading.format is None and is_classification(Path(config))
+    job = classify if is_classes else finetune
     with run_console(values['verbose']) as hooks:
-        finetune(Path(config), replace(options, hooks=hooks))
+        job(Path(config), replace(options, hooks=hooks))
 
 
 def train_config(config: str, values: dict[str, Any]) -> None:

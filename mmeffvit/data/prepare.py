@@ -24,7 +24,8 @@ ORDER = {False: ('coco', 'yolo', 'voc', 'masks'), True: ('masks', 'coco', 'yolo'
 LAYOUTS = (
     'a folder in COCO format (annotations/*.json with images/, or _annotations.coco.json next to '
     'them), YOLO format (data.yaml with names, train and val, images/ and labels/), Pascal VOC '
-    'format (.xml files with their images), or for segmentors images/ and masks/'
+    'format (.xml files with their images), for segmentors images/ and masks/, or for classifiers '
+    'a folder of images per class'
 )
 
 

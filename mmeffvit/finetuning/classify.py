@@ -1,0 +1,235 @@
+"""A classifier from a folder of images per class: a config is written, trained and tested."""
+
+import json
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from mmeffvit.config.load import find_config, load_config
+from mmeffvit.data import class_folders
+from mmeffvit.data.prepare import FORMATS, prepare
+from mmeffvit.data.records import DataSet
+from mmeffvit.engine.evaluate import evaluate
+from mmeffvit.engine.metrics import in_percent
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.train import train
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output, locked, write_file
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.text import counted
+from mmeffvit.zoo.runs import best_checkpoint
+
+from .base import Base
+from .finish import advice
+from .recipe import Overrides
+from .run import FinetuneOptions, uses_amp
+from .weights import Start, find_start, known_weights
+from .write_config import DATA
+
+CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
+TAKEN = ('epochs', 'batch')  # of the overrides
+STEPS = 600  # at least, in EPOCHS to MAX_EPOCHS
+EPOCHS, MAX_EPOCHS = 30, 300
+BATCH, ITERATIONS = 32, 4  # at most, and at least of an epoch
+RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
+WARM_UP = 0.1  # of the epochs
+AVERAGED = 0.05  # of the steps, by the EMA weights
+
+CONFIG = '''"""{name}: {classes}, {images} to train."""
+
+_base_ = ['{{{{$MMEFFVIT_CONFIGS:{configs}}}}}/{name}.py']
+
+from mmeffvit.config.beside import read_beside
+
+data_root, index, classes, work_dir = read_beside(
+    'data.json', 'data_root', 'index', 'classes', 'work_dir'
+)
+data = dict(
+    type='CustomDataset',
+    data_root=data_root,
+    data_prefix=dict(img_path=''),
+    metainfo=dict(classes=classes),
+)
+loading = dict(batch_size={batch}, num_workers={workers}, persistent_workers={persistent})
+train_dataloader = dict(
+    sampler=dict(_delete_=True, type='DefaultSampler', shuffle=True),
+    dataset=dict(ann_file=index + 'train.txt', **data),
+    **loading,
+)
+val_dataloader = dict(dataset=dict(ann_file=index + 'val.txt', **data), **loading)
+test_dataloader = val_dataloader
+val_evaluator = dict(topk=1)
+test_evaluator = val_evaluator
+
+# from {what}
+load_from = {load_from!r}
+model = dict(
+    data_preprocessor=dict(num_classes=len(classes)), head=dict(num_classes=len(classes))
+)
+
+epochs = {epochs}
+iterations = {iterations}  # of an epoch
+train_cfg = dict(max_epochs=epochs, val_interval={interval})
+optim_wrapper = dict(optimizer=dict(lr={rate:g}))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.01, by_epoch=True, begin=0, end={warm_up}),
+    dict(
+        type='CosineAnnealingLR',
+        by_epoch=True,
+        begin={warm_up},
+        end=epochs,
+        T_max={cosine},
+        eta_min={minimum:g},
+    ),
+]
+custom_hooks = [dict(type='mmeffvit.EMAHook', momentum={momentum:.1g}, update_buffers=True)]
+default_hooks = dict(
+    checkpoint=dict(
+        interval={interval}, max_keep_ckpts=2, save_best='accuracy/top1', rule='greater'
+    )
+)
+'''
+
+
+def is_classification(path: Path) -> bool:
+    """Whether a data set has a folder per class."""
+    return class_folders.find(path) is not None and not any(
+        module.find(path.absolute()) for module in FORMATS.values()
+    )
+
+
+def read(path: Path) -> DataSet:
+    """Read the data set of a classifier."""
+    root = path.absolute()
+    return class_folders.read(root, class_folders.find(root) or {})
+
+
+def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
+    """Train and test a classifier.
+
+    Args:
+        path: The folder.
+        options: Those of the exported files and of a teacher do not apply.
+
+    Returns:
+        The metrics of the best checkpoint.
+
+    Raises:
+        UserError: If the data set, an option or the environment cannot work.
+    """
+    require('mmpretrain')
+    options.overrides.check()
+    check_options(options)
+    name = options.model or CLASSIFIER
+    config = load_config(find_config(name))
+    if config.get('default_scope') != 'mmpretrain' or config.model.type != 'ImageClassifier':
+        raise UserError(
+            f'{path} has a folder of images per class, and {name} is no classifier without a '
+            f'teacher: choose one such as {CLASSIFIER}'
+        )
+    folder = options.work_dir or Path('work_dirs', f'{path.resolve().name}_{name}')
+    check_output(folder, folder=True)
+    with locked(folder, 'a training run'):
+        return run(path, Base(name, config), folder, options)
+
+
+def check_options(options: FinetuneOptions) -> None:
+    """Reject options that would have no effect.
+
+    Raises:
+        UserError: If one is given.
+    """
+    given = {name: v for name, v in asdict(options.overrides).items() if name not in TAKEN}
+    given |= dict(export=options.export)
+    unset = {**asdict(Overrides()), 'export': None}
+    wrong = [name.replace('_', '-') for name, value in given.items() if value != unset[name]]
+    if wrong or not isinstance(options.overrides.batch or 1, int):
+        option = wrong[0] if wrong else 'batch auto'
+        raise UserError(f'--{option} is not for classifiers: change the config that is written')
+
+
+def run(path: Path, base: Base, folder: Path, options: FinetuneOptions) -> dict[str, float]:
+    config = folder / f'{base.name}.py'
+    has_run = any(folder.glob('run/*.pth'))
+    if has_run != bool(options.resume):
+        fix = 'continue it with --resume' if has_run else 'leave out --resume'
+        state = 'has a run already' if has_run else 'has no run'
+        raise UserError(f'{folder} {state}: {fix}, or choose another --work-dir')
+    if not options.resume:
+        write_run(path, base, config, options)
+    settings = RunOptions(
+        folder / 'run',
+        options.cfg_options,
+        seed=options.seed,
+        verbose=options.verbose,
+        hooks=options.hooks,
+    )
+    train(str(config), settings, amp=uses_amp(options), resume=options.resume)
+    best = best_checkpoint(folder / 'run').path
+    test = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
+    _, metrics = evaluate(str(config), str(best), test)
+    found = ', '.join(f'{key} {value} %' for key, value in in_percent(metrics).items())
+    lines = [f'\n{base.name} on {path.resolve().name}: {found}', f'  best  {best}']
+    lines += advice(load_config(config), in_percent(metrics), known_weights(base))
+    logger.info('\n'.join(lines))
+    logger.info(
+        f'\nto test again:\n  mmeffvit test {shlex.quote(str(folder))}\n'
+        'to train again, after changes of the config:\n'
+        f'  mmeffvit train {shlex.join([str(config), "--work-dir", str(folder / "run2")])}'
+    )
+    return metrics
+
+
+def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
+    """Write the lists of images and the config."""
+    index = config.parent / 'index'
+    reading = replace(options.reading, seed=options.seed)
+    data, _ = prepare(path, index, reading, lambda root, _: read(root))
+    for split, pictures in data.splits.items():
+        rows = (f'./{p.path.relative_to(data.root)} {p.objects[0].label}\n' for p in pictures)
+        write_file(index / f'{split}.txt', ''.join(rows))
+    values = dict(
+        data_root=f'{data.root}/',
+        index=f'{index.absolute()}/',
+        classes=data.classes,
+        work_dir=f'{config.parent.absolute()}/run/',
+    )
+    write_file(config.with_name(DATA), json.dumps(values, indent=1))
+    start = find_start(base, options.weights)
+    write_file(config, config_text(base, data, options.overrides, start))
+    made = load_config(config)
+    logger.info(
+        f'{base.name} from {start.what}\n{counted(made.train_cfg.max_epochs, "epoch")}, batch size '
+        f'{made.train_dataloader.batch_size}, learning rate '
+        f'{made.optim_wrapper.optimizer.lr:g}\nconfig: {config}'
+    )
+
+
+def config_text(base: Base, data: DataSet, overrides: Overrides, start: Start) -> str:
+    number = len(data.splits['train'])
+    batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
+    iterations = number // batch
+    epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
+    rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
+    warm_up = max(1, round(WARM_UP * epochs))
+    workers = 2 if number > 1000 else 0
+    return CONFIG.format(
+        name=base.name,
+        configs=find_config(base.name).parent,
+        classes=counted(len(data.classes), 'class'),
+        images=counted(number, 'image'),
+        batch=batch,
+        workers=workers,
+        persistent=workers > 0,
+        what=start.what,
+        load_from=start.checkpoint,
+        epochs=epochs,
+        iterations=iterations,
+        interval=max(1, epochs // EPOCHS),
+        rate=float(f'{rate:.2g}'),
+        warm_up=warm_up,
+        cosine=max(1, epochs - warm_up),
+        minimum=float(f'{rate / 100:.2g}'),
+        momentum=min(0.1, 1 / max(1.0, AVERAGED * epochs * iterations)),
+    )
