@@ -29,8 +29,8 @@ from .train import add_overrides, add_training, taken
 OVERRIDES = ('image_size', 'batch', 'processes', 'epochs', 'patience', 'accumulate', 'freeze',
              'balance')  # fmt: skip
 READING = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
-TRAINING = ('weights', 'export', 'work_dir', 'cfg_options', 'seed', 'amp', 'compile', 'resume',
-            'verbose')  # fmt: skip
+TRAINING = ('weights', 'export', 'int8', 'work_dir', 'cfg_options', 'seed', 'amp', 'compile',
+            'resume', 'verbose')  # fmt: skip
 
 
 def make_parser() -> ArgumentParser:

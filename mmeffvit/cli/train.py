@@ -36,8 +36,8 @@ from .convert_dataset import add_reading
 # of the arguments, those that are a data set's or a config's alone, with their defaults
 OF_DATA = dict(
     model=None, image_size=None, batch=None, epochs=None, patience=None, freeze=None,
-    accumulate=None, balance=False, weights=None, export=None, format=None, skip_broken=False,
-    keep_partly_broken=False, fraction=None,
+    accumulate=None, balance=False, weights=None, export=None, int8=False, format=None,
+    skip_broken=False, keep_partly_broken=False, fraction=None,
 )  # fmt: skip
 OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
 
@@ -122,6 +122,11 @@ def add_overrides(group: Any) -> None:
         help='formats to export after training: .onnx (default), .xml, .pte, .mlpackage, .tflite, '
         '.param, or none',
     )
+    add(
+        '--int8',
+        action='store_true',
+        help='also export an int8 ONNX file, fine-tuned on the training images',
+    )
     add_reading(group)
 
 
@@ -154,7 +159,7 @@ def run(config: str, **values: Any) -> None:
     given = {name: value for name, value in of_data.items() if value is not None}
     names = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
     reading = PrepareOptions(**taken(given, *names))
-    rest = taken(given, 'model', 'weights', 'export')
+    rest = taken(given, 'model', 'weights', 'export', 'int8')
     options = FinetuneOptions(
         reading=reading,
         overrides=Overrides(**given, processes=values['processes']),

@@ -325,6 +325,7 @@ def compare(
         overrides=overrides,
         reader=read_labeled,
         export=[NO_EXPORT],
+        int8=False,
         resume=own.resume if has_config else None,
     )
     alone = finetune(labeled, options)

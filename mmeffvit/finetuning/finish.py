@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.registry import DATASETS
 from mmengine.runner import Runner
 
 from mmeffvit.checkpoints.download import FOLDER
+from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
+from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import LOW, in_percent
 from mmeffvit.engine.options import RunOptions
@@ -25,6 +28,9 @@ from mmeffvit.visualization.error_curves import analyze
 from mmeffvit.visualization.per_class import report_per_class
 from mmeffvit.zoo.runs import best_checkpoint
 
+INT8_STEPS = 300
+INT8_IMAGES = 256  # at most, in memory
+
 
 def finish(
     config_path: Path,
@@ -32,6 +38,7 @@ def finish(
     export: Sequence[str],
     cfg_options: Mapping[str, Any],
     *,
+    int8: bool = False,
     weights: str | None = None,
     verbose: bool = True,
 ) -> dict[str, float]:
@@ -42,6 +49,7 @@ def finish(
         folder: With ``run/``; gets ``result/``.
         export: Suffixes of the files to export.
         cfg_options: Dotted keys and values that replace the config's.
+        int8: Also fine-tune the ``.onnx`` file in int8.
         weights: The address of pretrained weights that a run from random ones could start from.
         verbose: See :class:`RunOptions`.
 
@@ -60,6 +68,8 @@ def finish(
     rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
     jobs = dict(jobs_of(config_path, config, runner, folder, checkpoint, export, cfg_options))
+    if int8:
+        jobs['int8'] = partial(quantized, config, result)
     for name, job in jobs.items():
         try:
             with options.output(options.work_dir):
@@ -145,6 +155,22 @@ def jobs_of(
         yield 'errors', errors
     for suffix in export:
         yield suffix, partial(exported, suffix)
+
+
+def quantized(config: Config, result: Path) -> str:
+    """Fine-tune the exported file in int8 on the training images."""
+    (first, *_) = datasets_of(config, 'train')
+    dataset = DATASETS.build({**first, 'pipeline': []})
+    images = [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
+    found = quantize(
+        result / 'model.onnx',
+        images,
+        result / 'int8.onnx',
+        samples=INT8_IMAGES,
+        finetune=INT8_STEPS,
+        allow_slower=True,  # the file may be for another machine
+    )
+    return f'{found.out}: {found.chosen}'
 
 
 def image_of(runner: Runner) -> Path:

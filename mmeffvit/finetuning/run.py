@@ -19,6 +19,7 @@ from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, locked
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
 
 from .base import Base
@@ -56,6 +57,7 @@ class FinetuneOptions:
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
         export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
+        int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
         seed: Of a validation split, and of training.
         cfg_options: Dotted keys and values that replace the config's.
         verbose: See :class:`mmeffvit.engine.options.RunOptions`.
@@ -73,6 +75,7 @@ class FinetuneOptions:
     compile: bool = False
     resume: str | None = None
     export: Sequence[str] | None = None
+    int8: bool = False
     seed: int = 0
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = False
@@ -96,6 +99,8 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     """
     options.overrides.check()
     export = exportable(options.export)
+    if options.int8:
+        check_int8(export)
     name = options.model or default_model(path)
     base = Base.of(name)
     stem = path.resolve().stem if path.is_file() else path.resolve().name
@@ -138,6 +143,7 @@ def run_all(
         folder,
         export,
         options.cfg_options,
+        int8=options.int8,
         weights=known_weights(base),
         verbose=options.verbose,
     )
@@ -164,6 +170,20 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
         logger.info(f'nothing will be exported: {error}')
         return []
     return list(suffixes or DEFAULT_EXPORT)
+
+
+def check_int8(export: Sequence[str]) -> None:
+    """Check that there will be a file to quantize, and the packages to do so.
+
+    Raises:
+        UserError: If there is none.
+    """
+    if '.onnx' not in export:
+        raise UserError(
+            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
+            'add .onnx to --export, or leave --int8 out'
+        )
+    require('onnxruntime.quantization', '--int8')
 
 
 def default_model(path: Path) -> str:

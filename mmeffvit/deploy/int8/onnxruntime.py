@@ -96,14 +96,29 @@ class OnnxQuantizer:
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]
-        model = changed(self.quantized(chosen), shrink_argmax)
+        return self.attempt_of(self.quantized(chosen), excluded)
+
+    def attempt_of(self, model: Any, excluded: Sequence[str] = (), trained: str = '') -> Attempt:
+        model = changed(model, shrink_argmax)
         return Attempt(
-            f'{self.weight_bits}-bit weights',
+            f'{self.weight_bits}-bit weights{trained}',
             tuple(excluded),
-            len(chosen),
+            len(self.nodes) - len(excluded),
             lambda threads: open_onnx(model.SerializeToString(), threads),
             lambda path, metadata: save(model, path, metadata),
         )
+
+    def finetuned(self, steps: int) -> Any:
+        """A model with all nodes in int8 that was trained, see :mod:`.finetune`."""
+        from .finetune import finetune, write_into  # needs torch, unlike the rest
+
+        model = self.quantized(self.nodes)
+        targets = compared_values(self.float_model)
+        write_into(
+            model,
+            finetune(model, self.float_model, targets, self.weight_bits, self.images, steps),
+        )
+        return model
 
     def noise_meter(self) -> Callable[[Sequence[str]], float]:
         """A function that measures the noise of a model with only some nodes in int8."""
@@ -220,10 +235,7 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 def last_values(model: Any) -> list[str]:
     """Tensors at the end of the network: outputs that are maps, else those of the last layers."""
     onnx = require('onnx', PURPOSE)
-    weighted = {node.name for node in weighted_nodes(model)}
-    ends, selected = last_layers(
-        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
-    )
+    ends, selected, _ = _last_layers(model)
     maps = [
         output.name
         for output in model.graph.output
@@ -231,3 +243,18 @@ def last_values(model: Any) -> list[str]:
         and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
     ]
     return maps or ends
+
+
+def compared_values(model: Any) -> list[str]:
+    """Tensors that a trained model is compared by: the last values, and what objects are read from.
+
+    The maps of a neck are both: convolutions follow, and features of objects are cut from them.
+    """
+    return list(dict.fromkeys([*last_values(model), *_last_layers(model)[2]]))
+
+
+def _last_layers(model: Any) -> tuple[list[str], set[str], list[str]]:
+    weighted = {node.name for node in weighted_nodes(model)}
+    return last_layers(
+        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
+    )

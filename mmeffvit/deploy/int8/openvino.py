@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from numpy.typing import NDArray
@@ -111,6 +113,28 @@ class OpenVINOQuantizer:
         return lambda nodes: max(0.0, total - mean_noise(expected, run(without(model, nodes))))
 
 
+def attempt_of(model: Any, count: int, trained: str) -> Attempt:
+    """An attempt of a QDQ model of onnxruntime, whose roundings OpenVINO takes over.
+
+    Args:
+        model: The ONNX model.
+        count: Number of layers in int8.
+        trained: How it was trained, in words.
+    """
+    onnx = require('onnx', PURPOSE)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, 'int8.onnx')
+        onnx.save(model, path)
+        converted = convert_onnx(path)
+    return Attempt(
+        f'asymmetric activations{trained}',
+        (),
+        count,
+        lambda threads: open_openvino(converted, threads),
+        lambda path, metadata: save_openvino(converted, path, metadata),
+    )
+
+
 def is_layer(op: Any) -> bool:
     """Whether an operator is a convolution or a matrix product with a weight."""
     return op.get_type_name() in LAYERS and any(
@@ -169,7 +193,7 @@ def _near_coordinates(neighbors: Sequence[Any], known: Collection[str]) -> bool:
 
 def last_names(model: Any) -> list[str]:
     """Names of the last layers, see :func:`.sensitivity.last_layers`."""
-    ends, _ = last_layers(
+    ends, _, _ = last_layers(
         (
             [op.get_friendly_name()],
             {value.get_node().get_friendly_name() for value in op.input_values()},

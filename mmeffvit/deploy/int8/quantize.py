@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from numpy.typing import NDArray
 
@@ -24,15 +25,19 @@ from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted, listed
 
+from . import openvino
 from .litert import LiteRTQuantizer
 from .onnxruntime import OnnxQuantizer
 from .openvino import OpenVINOQuantizer
 from .route import Attempt, Route
 
+Compare = Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]]
+R = TypeVar('R', bound=Route)
+
 HELD_OUT = 32  # maximum number of images for the comparison
 ROUNDS = 10  # of the timing
 NOTE = 'quantization'  # key of the metadata
-ROUTES: dict[str, Callable[[Path, Sequence[NDArray]], Route]] = {
+ROUTES: dict[str, type[OnnxQuantizer | OpenVINOQuantizer | LiteRTQuantizer]] = {
     '.onnx': OnnxQuantizer,
     '.xml': OpenVINOQuantizer,
     '.tflite': LiteRTQuantizer,
@@ -120,7 +125,7 @@ class Quantization:
 
 def quantize(
     model: str | os.PathLike,
-    folder: str | os.PathLike,
+    folder: str | os.PathLike | Sequence[Path],
     out: str | os.PathLike,
     *,
     samples: int = 64,
@@ -129,12 +134,13 @@ def quantize(
     size: tuple[int, int] | None = None,
     min_agreement: float | None = None,
     allow_slower: bool = False,
+    finetune: int = 0,
 ) -> Quantization:
     """Quantize an ONNX file to int8, and write it if it agrees with the float file and is faster.
 
     Args:
         model: An ONNX or LiteRT file of the export.
-        folder: Images for calibration and for the comparison.
+        folder: Images for calibration and for the comparison: a folder, or their paths.
         out: The file, written atomically. Of an ONNX file: ``.onnx`` for ONNX Runtime, ``.xml``
             for OpenVINO, or without a suffix the faster of the two; of a LiteRT file: ``.tflite``.
         samples: Maximum number of calibration images; a third of the folder is always held out.
@@ -145,6 +151,8 @@ def quantize(
         min_agreement: Lowest agreement, by default that of :data:`MINIMA`: the fraction of matched
             objects or of equal pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
+        finetune: Steps of quantization-aware fine-tuning on the calibration images, with the float
+            file as teacher and all layers in int8; only of ONNX files.
 
     Raises:
         UserError: If an argument or the file is invalid, there are too few images, no layer can be
@@ -154,9 +162,11 @@ def quantize(
     if not 0 <= score_thr <= 1:
         raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
     check_size(size, '--shape')
+    check_finetune(finetune, model, exclude)
     out, suffixes = targets(model, Path(out))
     reference = open_model(model)
-    calibration, held_out = divide(find_images(folder), samples)
+    paths = find_images(folder) if isinstance(folder, str | os.PathLike) else list(folder)
+    calibration, held_out = divide(paths, samples)
     read = reader_of(reference.shape, reference.metadata, size)
     images = [read(path) for path in held_out]
     finish = partial(with_objects, metadata=reference.metadata)
@@ -171,18 +181,14 @@ def quantize(
         times = milliseconds([single, attempt.open(1)], images[0])
         return agreement(expected, found, score_thr), times
 
-    trials: list[Trial] = []
-    for suffix in suffixes:
-        try:
-            for trial in trials_of(suffix, model, inputs, exclude, compare):
-                trials.append(trial)
-                step(str(trial))
-                if agrees(trial.measures, min_agreement):
-                    break
-        except UserError as error:
-            if suffix == suffixes[-1] and not trials:
-                raise
-            step(str(error))
+    if finetune:
+        trials = finetuned_trials(suffixes, model, inputs, finetune, compare)
+    else:
+        trials = first_agreeing(
+            suffixes,
+            lambda suffix: trials_of(suffix, model, inputs, exclude, compare),
+            min_agreement,
+        )
     chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
     target = out.with_suffix(chosen.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
@@ -193,12 +199,60 @@ def quantize(
     return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
 
 
+def first_agreeing(
+    suffixes: Sequence[str], made: Callable[[str], Iterator[Trial]], minimum: float | None
+) -> list[Trial]:
+    """The trials of every suffix up to the first that agrees.
+
+    Raises:
+        UserError: If the last suffix has none, and no other has one.
+    """
+    trials: list[Trial] = []
+    for suffix in suffixes:
+        try:
+            for trial in made(suffix):
+                trials.append(trial)
+                step(str(trial))
+                if agrees(trial.measures, minimum):
+                    break
+        except UserError as error:
+            if suffix == suffixes[-1] and not trials:
+                raise
+            step(str(error))
+    return trials
+
+
+def finetuned_trials(
+    suffixes: Sequence[str], model: Path, inputs: Sequence[NDArray], steps: int, compare: Compare
+) -> list[Trial]:
+    """One model that was fine-tuned, as a file of every suffix.
+
+    Raises:
+        UserError: As :func:`trials_of`, or if an operator cannot be trained.
+    """
+    quantizer = opened(OnnxQuantizer, model, inputs)
+    attempt = quantizer.attempt(())
+    step(str(Trial('.onnx', quantizer.runtime, attempt, *compare(attempt))))
+    trained = quantizer.finetuned(steps)
+    words = f', fine-tuned for {counted(steps, "step")}'
+    trials = []
+    for suffix in suffixes:
+        attempt = (
+            quantizer.attempt_of(trained, trained=words)
+            if suffix == '.onnx'
+            else openvino.attempt_of(trained, len(quantizer.nodes), words)
+        )
+        trials.append(Trial(suffix, ROUTES[suffix].runtime, attempt, *compare(attempt)))
+        step(str(trials[-1]))
+    return trials
+
+
 def trials_of(
     suffix: str,
     model: Path,
     inputs: Sequence[NDArray],
     exclude: Sequence[str],
-    compare: Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]],
+    compare: Compare,
 ) -> Iterator[Trial]:
     """Models of a runtime, each made on first use.
 
@@ -212,12 +266,38 @@ def trials_of(
     Raises:
         UserError: If the file is invalid or has nothing to quantize, or a name is unknown.
     """
-    with readable(model):  # user errors of images pass through
-        route = ROUTES[suffix](model, inputs)
-    if not route.nodes:
-        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
+    route = opened(ROUTES[suffix], model, inputs)
     for attempt in attempts(route, exclude):
         yield Trial(suffix, route.runtime, attempt, *compare(attempt))
+
+
+def opened(route: type[R], model: Path, inputs: Sequence[NDArray]) -> R:
+    """A quantizer of a file.
+
+    Raises:
+        UserError: If the file is invalid or has nothing to quantize.
+    """
+    with readable(model):  # user errors of images pass through
+        quantizer = route(model, inputs)
+    if not quantizer.nodes:
+        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
+    return quantizer
+
+
+def check_finetune(steps: int, model: Path, exclude: Sequence[str]) -> None:
+    """Check the options of fine-tuning.
+
+    Raises:
+        UserError: If the number of steps is negative, or the file or other options do not fit.
+    """
+    if steps < 0:
+        raise UserError(f'--finetune is {steps}; give the number of steps, such as 300')
+    if steps and model.suffix != '.onnx':
+        raise UserError(f'--finetune trains .onnx files, not {str(model)!r}')
+    if steps and list(exclude) not in (['auto'], ['none']):
+        raise UserError(
+            f'--exclude {" ".join(exclude)} keeps layers in float, --finetune none; give one'
+        )
 
 
 def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:

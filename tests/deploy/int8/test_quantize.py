@@ -31,18 +31,6 @@ SHORT = dict(samples=4, size=tiny.SIZE, allow_slower=True)
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    """Six images of smooth noise: neighboring values are correlated, as in real images."""
-    folder = tmp_path_factory.mktemp('images')
-    generator = np.random.default_rng(0)
-    for index in range(6):
-        coarse = generator.integers(0, 256, (6, 8, 3), dtype=np.uint8)
-        picture = cv2.resize(coarse, (96, 64), interpolation=cv2.INTER_CUBIC)
-        cv2.imwrite(str(folder / f'{index}.png'), picture)
-    return folder
-
-
-@pytest.fixture(scope='module')
 def quantizer():
     return OnnxQuantizer(tiny.onnx_file(), [image[None] for image in tiny.images(4).numpy()])
 

@@ -1,0 +1,119 @@
+"""Fine-tuning in int8 writes what it trained, and lessens the noise."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from mmeffvit.deploy.agreement import signal_to_noise
+from mmeffvit.deploy.int8.finetune import FakeQuantized, finetune, float_weights, write_into
+from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer, compared_values
+from mmeffvit.deploy.int8.quantize import NOTE, quantize
+from mmeffvit.deploy.predictor.sessions import open_model, open_onnx
+from mmeffvit.errors import UserError
+from tests.deploy import tiny
+from tests.deploy.models import file_for_any_size, smooth_image
+
+onnx = pytest.importorskip('onnx')
+pytest.importorskip('onnxruntime')
+
+
+@pytest.fixture(scope='module')
+def quantizer():
+    images = [smooth_image((64, 96), 6)[index : index + 1] for index in range(6)]
+    return OnnxQuantizer(file_for_any_size('ssdlite_mobilevitv2_050'), images)
+
+
+def outputs(model, names, images):
+    """What ONNX Runtime computes."""
+    session = open_onnx(with_outputs(model, names).SerializeToString())
+    return [session.run(image) for image in images]
+
+
+def with_outputs(model, names):
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    del model.graph.output[:]
+    model.graph.output.extend(
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names
+    )
+    return model
+
+
+def noise(expected, found):
+    """The lowest signal-to-noise ratio of several values, in decibels."""
+    return min(
+        signal_to_noise([each[name] for each in expected], [each[name] for each in found])
+        for name in expected[0]
+    )
+
+
+def test_the_file_computes_what_was_trained_with_less_noise(quantizer):
+    names = compared_values(quantizer.float_model)
+    expected = outputs(quantizer.float_model, names, quantizer.images)
+    model = quantizer.quantized(quantizer.nodes)
+    before = noise(expected, outputs(model, names, quantizer.images))
+    student = FakeQuantized(
+        model, names, float_weights(model, quantizer.float_model), quantizer.weight_bits
+    )
+    optimizer = torch.optim.Adam(student.parameter_groups())
+    for _ in range(3):  # values, scales and zero points leave their start
+        found = student(torch.from_numpy(quantizer.images[0]))
+        sum(value.square().mean() for value in found.values()).backward()
+        optimizer.step()
+    write_into(model, student.trained())
+    with torch.no_grad():
+        found = [student(torch.from_numpy(image)) for image in quantizer.images]
+    found = [{name: value.numpy() for name, value in each.items()} for each in found]
+    # where a value is between two levels, the runtimes round to either
+    assert noise(outputs(model, names, quantizer.images), found) > 30
+
+    model = quantizer.finetuned(40)
+    assert noise(expected, outputs(model, names, quantizer.images)) > before + 1
+
+
+def test_every_quantized_constant_is_trained(quantizer):
+    names = compared_values(quantizer.float_model)
+    model = quantizer.quantized(quantizer.nodes)
+    values = finetune(
+        model, quantizer.float_model, names, quantizer.weight_bits, quantizer.images, steps=2
+    )
+    old = {
+        each.name: onnx.numpy_helper.to_array(each)
+        for each in model.graph.initializer
+        if each.name.endswith(('_quantized', '_scale', '_zero_point'))
+    }
+    write_into(model, values)
+    new = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    scales = [name for name in old if name.endswith('_scale')]
+    changed = [name for name in scales if not np.array_equal(old[name], new[name])]
+    assert len(changed) == len(scales)
+    assert all(new[name].dtype == value.dtype for name, value in old.items())
+
+
+@pytest.mark.parametrize('suffix', ['.onnx', pytest.param('.xml', marks=pytest.mark.variant)])
+def test_a_file_is_fine_tuned_with_all_layers_in_int8(suffix, tmp_path, folder):
+    pytest.importorskip('openvino' if suffix == '.xml' else 'onnxruntime')
+    out = tmp_path / f'int8{suffix}'
+    options = dict(samples=4, size=tiny.SIZE, allow_slower=True)
+    result = quantize(tiny.onnx_file(), folder, out, finetune=3, **options)
+    assert result.chosen.attempt.excluded == ()
+    note = json.loads(open_model(out).metadata[NOTE])
+    assert note['settings'].endswith('fine-tuned for 3 steps')
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(finetune=-1), '--finetune is -1; give the number of steps'),
+        (dict(finetune=5, exclude=['conv2d_3']), '--exclude conv2d_3 keeps layers in float'),
+    ],
+)
+def test_options_that_do_not_fit_are_named(options, message, tmp_path, folder):
+    with pytest.raises(UserError, match=message):
+        quantize(tiny.onnx_file(), folder, tmp_path / 'int8.onnx', **options)
+
+
+def test_only_onnx_files_are_fine_tuned(tmp_path, folder):
+    with pytest.raises(UserError, match=r"--finetune trains \.onnx files, not 'model\.tflite'"):
+        quantize('model.tflite', folder, tmp_path / 'int8.tflite', finetune=5)
