@@ -19,8 +19,8 @@ from mmeffvit.utils.messages import step
 from mmeffvit.utils.optional import require
 
 PURPOSE = 'Fine-tuning in int8'
-LEARNING_RATE = 1e-3  # of weights and biases, relative to the largest value of each
-SCALE_RATE = 1e-2  # of the logarithms of scales
+LEARNING_RATE = 1e-4  # of weights and biases, relative to the largest value of each
+SCALE_RATE = 2e-3  # of the logarithms of scales
 WARMUP = 0.1  # fraction of the steps
 BATCH = 4  # images, if the file takes several and they have one size
 HIGHEST = 255  # of an activation, uint8
@@ -199,7 +199,8 @@ def finetune(
     Returns:
         Values of the model's initializers by name.
     """
-    student = FakeQuantized(model, targets, float_weights(model, teacher), weight_bits)
+    ends = [rounded_value(model, name) for name in targets]
+    student = FakeQuantized(model, ends, float_weights(model, teacher), weight_bits)
     expected = TorchGraph(teacher, targets)
     optimizer = torch.optim.Adam(student.parameter_groups())
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: rate(done / steps))
@@ -209,7 +210,7 @@ def finetune(
         with torch.no_grad():
             signals = expected(image)
         found = student(image)
-        noises = [noise(found[name], signals[name]) for name in targets]
+        noises = [noise(found[a], signals[b]) for a, b in zip(ends, targets, strict=True)]
         loss = torch.stack(noises).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -218,6 +219,17 @@ def finetune(
         if done % 20 == 19 or done == steps - 1:
             step(f'int8 step {done + 1}/{steps}  noise {10 * math.log10(loss.item()):.1f} dB')
     return student.trained()
+
+
+def rounded_value(model: Any, name: str) -> str:
+    """The value after rounding, if a value is rounded."""
+    for kind in ('QuantizeLinear', 'DequantizeLinear'):
+        users = (
+            node for node in model.graph.node if node.op_type == kind and node.input[0] == name
+        )
+        node = next(users, None)
+        name = node.output[0] if node else name
+    return name
 
 
 def float_weights(model: Any, source: Any) -> dict[str, NDArray]:

@@ -7,10 +7,16 @@ import pytest
 import torch
 
 from mmeffvit.deploy.agreement import signal_to_noise
-from mmeffvit.deploy.int8.finetune import FakeQuantized, finetune, float_weights, write_into
+from mmeffvit.deploy.int8.finetune import (
+    FakeQuantized,
+    finetune,
+    float_weights,
+    rounded_value,
+    write_into,
+)
 from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer, compared_values
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
-from mmeffvit.deploy.predictor.sessions import open_model, open_onnx
+from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 from tests.deploy.models import file_for_any_size, smooth_image
@@ -26,9 +32,15 @@ def quantizer():
 
 
 def outputs(model, names, images):
-    """What ONNX Runtime computes."""
-    session = open_onnx(with_outputs(model, names).SerializeToString())
-    return [session.run(image) for image in images]
+    """What ONNX Runtime computes without its own rewriting, which rounds once more in places."""
+    onnxruntime = pytest.importorskip('onnxruntime')
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        with_outputs(model, names).SerializeToString(), options, ['CPUExecutionProvider']
+    )
+    name = session.get_inputs()[0].name
+    return [dict(zip(names, session.run(names, {name: image}), strict=True)) for image in images]
 
 
 def with_outputs(model, names):
@@ -48,13 +60,12 @@ def noise(expected, found):
     )
 
 
-def test_the_file_computes_what_was_trained_with_less_noise(quantizer):
+def test_the_file_computes_what_was_trained(quantizer):
     names = compared_values(quantizer.float_model)
-    expected = outputs(quantizer.float_model, names, quantizer.images)
     model = quantizer.quantized(quantizer.nodes)
-    before = noise(expected, outputs(model, names, quantizer.images))
+    early = 'conv2d_4'
     student = FakeQuantized(
-        model, names, float_weights(model, quantizer.float_model), quantizer.weight_bits
+        model, [early, *names], float_weights(model, quantizer.float_model), quantizer.weight_bits
     )
     optimizer = torch.optim.Adam(student.parameter_groups())
     for _ in range(3):  # values, scales and zero points leave their start
@@ -65,30 +76,49 @@ def test_the_file_computes_what_was_trained_with_less_noise(quantizer):
     with torch.no_grad():
         found = [student(torch.from_numpy(image)) for image in quantizer.images]
     found = [{name: value.numpy() for name, value in each.items()} for each in found]
-    # where a value is between two levels, the runtimes round to either
-    assert noise(outputs(model, names, quantizer.images), found) > 30
-
-    model = quantizer.finetuned(40)
-    assert noise(expected, outputs(model, names, quantizer.images)) > before + 1
+    assert noise(outputs(model, [early], quantizer.images), found) > 45
+    # ties are rounded either way, depending on the order of sums, and differences grow with depth
+    assert noise(outputs(model, names, quantizer.images), found) > 20
 
 
 def test_every_quantized_constant_is_trained(quantizer):
     names = compared_values(quantizer.float_model)
     model = quantizer.quantized(quantizer.nodes)
-    values = finetune(
-        model, quantizer.float_model, names, quantizer.weight_bits, quantizer.images, steps=2
+    ends = [rounded_value(model, name) for name in names]
+    floats = float_weights(model, quantizer.float_model)
+    student = FakeQuantized(model, ends, floats, quantizer.weight_bits)
+    found = student(torch.from_numpy(quantizer.images[0]))
+    sum(value.square().mean() for value in found.values()).backward()
+    assert all(value.grad is not None for value in student.parameters())
+    values = student.trained()
+    rounded = [
+        each for each in model.graph.initializer if each.name.endswith(('_quantized', '_scale'))
+    ]
+    assert {each.name for each in rounded} <= set(values)
+    for each in rounded:
+        before = onnx.numpy_helper.to_array(each)
+        after = values[each.name]
+        assert after.dtype == before.dtype
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1)
+
+
+def test_training_lessens_the_noise_of_ranges_that_are_too_wide(quantizer, monkeypatch):
+    monkeypatch.setattr('mmeffvit.deploy.int8.finetune.SCALE_RATE', 0.05)  # they are far off
+    names = compared_values(quantizer.float_model)
+    expected = outputs(quantizer.float_model, names, quantizer.images)
+    model = quantizer.quantized(quantizer.nodes)
+    write_into(
+        model,
+        {
+            each.name: 4 * onnx.numpy_helper.to_array(each)
+            for each in model.graph.initializer
+            if each.name.startswith('conv2d') and each.name.endswith('_scale')
+        },
     )
-    old = {
-        each.name: onnx.numpy_helper.to_array(each)
-        for each in model.graph.initializer
-        if each.name.endswith(('_quantized', '_scale', '_zero_point'))
-    }
-    write_into(model, values)
-    new = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
-    scales = [name for name in old if name.endswith('_scale')]
-    changed = [name for name in scales if not np.array_equal(old[name], new[name])]
-    assert len(changed) == len(scales)
-    assert all(new[name].dtype == value.dtype for name, value in old.items())
+    before = noise(expected, outputs(model, names, quantizer.images))
+    arguments = quantizer.weight_bits, quantizer.images
+    write_into(model, finetune(model, quantizer.float_model, names, *arguments, steps=10))
+    assert noise(expected, outputs(model, names, quantizer.images)) > before + 1
 
 
 @pytest.mark.parametrize('suffix', ['.onnx', pytest.param('.xml', marks=pytest.mark.variant)])
