@@ -267,15 +267,6 @@ def rate(share: float) -> float:
     return min(1.0, share / WARMUP) * (1 + math.cos(math.pi * share)) / 2
 
 
-def write_into(model: Any, values: Mapping[str, NDArray]) -> None:
-    """Replace initializers of a model, in place."""
-    onnx = require('onnx', PURPOSE)
-    for each in model.graph.initializer:
-        if each.name in values:
-            value = values[each.name].reshape(tuple(each.dims))
-            each.CopyFrom(onnx.numpy_helper.from_array(value, each.name))
-
-
 def key(name: str) -> str:
     """A name as a key of a parameter dict, which may not have dots."""
     return name.replace('.', '/')

@@ -64,14 +64,20 @@ class OnnxQuantizer:
             self.ranges = calibrate(simplified, images)
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
-    def quantized(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
+    def quantized(
+        self,
+        nodes: Collection[str],
+        outputs: Sequence[str] | None = None,
+        *,
+        silu: bool = True,
+    ) -> Any:
         """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given."""
         quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
         quant = require('onnxruntime.quantization', PURPOSE)
         model = self.with_outputs(outputs)
         if not nodes:  # an empty list would mean all nodes
             return model
-        chosen = [*nodes, *fused_after(model, nodes)]
+        chosen = [*nodes, *fused_after(model, nodes, silu=silu)]
         with quiet():
             work = quantizer.QDQQuantizer(
                 model,
@@ -108,16 +114,21 @@ class OnnxQuantizer:
             lambda path, metadata: save(model, path, metadata),
         )
 
-    def finetuned(self, steps: int) -> Any:
-        """A model with all nodes in int8 that was trained, see :mod:`.finetune`."""
-        from .finetune import finetune, write_into  # needs torch, unlike the rest
+    def finetuned(self, steps: int) -> dict[str, NDArray]:
+        """Constants of a model with all nodes in int8 after training, see :mod:`.finetune`."""
+        from .finetune import finetune  # needs torch, unlike the rest
 
-        model = self.quantized(self.nodes)
-        targets = compared_values(self.float_model)
-        write_into(
-            model,
-            finetune(model, self.float_model, targets, self.weight_bits, self.images, steps),
-        )
+        model, targets = self.quantized(self.nodes), compared_values(self.float_model)
+        return finetune(model, self.float_model, targets, self.weight_bits, self.images, steps)
+
+    def with_constants(self, values: Mapping[str, NDArray], *, silu: bool = True) -> Any:
+        """A model with all nodes in int8, and these constants."""
+        onnx = require('onnx', PURPOSE)
+        model = self.quantized(self.nodes, silu=silu)
+        for each in model.graph.initializer:
+            if each.name in values:
+                value = values[each.name].reshape(tuple(each.dims))
+                each.CopyFrom(onnx.numpy_helper.from_array(value, each.name))
         return model
 
     def noise_meter(self) -> Callable[[Sequence[str]], float]:
@@ -207,7 +218,7 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
             yield node
 
 
-def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
+def fused_after(model: Any, nodes: Collection[str], *, silu: bool = True) -> list[str]:
     """Activations that are the only users of the outputs of ``nodes``: ReLU, clipping and SiLU."""
     users: dict[str, list[Any]] = {}
     for node in model.graph.node:
@@ -219,7 +230,7 @@ def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
         after = users.get(node.output[0], [])
         if node.name not in nodes or node.output[0] in kept:
             continue
-        if (len(after) == 1 and after[0].op_type in FUSED) or is_silu(after, users):
+        if (len(after) == 1 and after[0].op_type in FUSED) or (silu and is_silu(after, users)):
             fused += [each.name for each in after]
     return fused
 

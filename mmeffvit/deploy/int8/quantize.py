@@ -233,15 +233,15 @@ def finetuned_trials(
     quantizer = opened(OnnxQuantizer, model, inputs)
     attempt = quantizer.attempt(())
     step(str(Trial('.onnx', quantizer.runtime, attempt, *compare(attempt))))
-    trained = quantizer.finetuned(steps)
+    constants = quantizer.finetuned(steps)
     words = f', fine-tuned for {counted(steps, "step")}'
     trials = []
     for suffix in suffixes:
-        attempt = (
-            quantizer.attempt_of(trained, trained=words)
-            if suffix == '.onnx'
-            else openvino.attempt_of(trained, len(quantizer.nodes), words)
-        )
+        if suffix == '.onnx':
+            attempt = quantizer.attempt_of(quantizer.with_constants(constants), trained=words)
+        else:  # OpenVINO fuses a SiLU in float into the convolution before it
+            model = quantizer.with_constants(constants, silu=False)
+            attempt = openvino.attempt_of(model, len(quantizer.nodes), words)
         trials.append(Trial(suffix, ROUTES[suffix].runtime, attempt, *compare(attempt)))
         step(str(trials[-1]))
     return trials
