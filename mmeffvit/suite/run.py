@@ -178,7 +178,7 @@ class Job:
     def enter(self, status: str, reason: str = '') -> None:
         self.row.status, self.row.reason = status, reason
         self.table.save()
-        self.say(f'{status} {reason}'.strip())
+        self.say(f'{status}: {reason}' if reason else status)
 
     def run(self) -> None:
         """Train and test the config, unless it is done."""

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
+HUB = "pip install 'mmeffvit[hub]'"
 
 
 def resource_dir(name: str) -> Path:

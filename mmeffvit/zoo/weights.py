@@ -27,6 +27,8 @@ def weights_of(config: str | Path) -> str:
         task = model.tasks[0] if is_ours else None
         names = listed(list_models(task=task, pretrained=True), 6) if task else ''
         hint = f'; models that have: {names}' if names else ''
+        if not is_ours:
+            hint = ', or the work dir of its run in place of the config'
         raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
     return model.weights
 
