@@ -195,9 +195,14 @@ def next_commands(config_path: Path, config: Config, images: Path) -> str:
             f'predict on images, here on those in {images}',
             ['predict', folder, images, '--out-dir', folder / 'predictions'],
         ),
-        ('make the file smaller', ['quantize', onnx, images, small])
-        if onnx.is_file()
-        else ('make a file for other programs', ['export', folder, onnx]),
+        ('make a file for other programs', ['export', folder, onnx])
+        if not onnx.is_file()
+        else ('make the file smaller', ['quantize', onnx, images, small])
+        if not small.is_file()
+        else (
+            f'run {small.name} on them',
+            ['predict', small, images, '--out-dir', folder / 'int8'],
+        ),
         ('train again, after changes of the config', again),
     )
     lines = [f'to {what}:\n  mmeffvit {shlex.join(map(str, words))}' for what, words in rows]

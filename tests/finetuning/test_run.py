@@ -13,7 +13,7 @@ from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import ShapesSpec
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning import fit_batch
+from mmeffvit.finetuning import finish, fit_batch
 from tests.conftest import run_command_here
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled
@@ -98,21 +98,23 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('kind', sampled(['maps', 'polygons'], ['maps']))
-def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path):
+def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(finish, 'INT8_STEPS', 2)
     root = tmp_path / 'parts'
     if kind == 'maps':
         write_maps(root)
     else:
         write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
     model = () if kind == 'maps' else ('--model', 'segformer_swiftformer_xs_ade20k')
+    files = ('--export', 'none') if kind == 'maps' else ('--export', '.onnx', '--int8')
     run = run_command_here(
-        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64,
-        '--export', 'none',
+        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64, *files,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'segformer_swiftformer_xs_ade20k on parts' in run.stdout
     assert '\n  mIoU ' in run.stdout
     assert 'not made' not in run.stdout
+    assert (tmp_path / 'work/result/int8.onnx').is_file() == ('--int8' in files)
     assert '| background |' in (tmp_path / 'work/result/per_class.md').read_text()
 
 
@@ -140,6 +142,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze would keep what the backbone'),
         (('data', '--export', '.engine'), 'model.engine'),
+        (('data', '--export', 'none', '--int8'), '--int8 quantizes the .onnx file'),
         (('data', '--image-size', 100), '--image-size is 100'),
         (('data', '--model', 'maskrcnn_swiftformer_xs'), 'objects without a mask'),
         (('data', '--model', 'segformer_swiftformer_xs_ade20k'), 'a segmentor needs masks'),

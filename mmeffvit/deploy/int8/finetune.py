@@ -216,7 +216,7 @@ def finetune(
         loss.backward()
         optimizer.step()
         schedule.step()
-        if done % 20 == 19 or done == steps - 1:
+        if done % max(steps // 5, 1) == 0 or done == steps - 1:
             step(f'int8 step {done + 1}/{steps}  noise {10 * math.log10(loss.item()):.1f} dB')
     return student.trained()
 
