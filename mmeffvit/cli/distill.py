@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data.prepare import PrepareOptions
-from mmeffvit.engine.options import check_accelerator
 from mmeffvit.errors import UserError
 
 from .arguments import (
@@ -24,13 +23,13 @@ from .arguments import (
     run_command,
 )
 from .console import run_console
-from .train import add_overrides, add_training, taken
+from .train import add_overrides, add_training, set_steps, taken
 
 OVERRIDES = ('image_size', 'batch', 'processes', 'epochs', 'patience', 'accumulate', 'freeze',
              'balance')  # fmt: skip
 READING = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
-TRAINING = ('weights', 'export', 'int8', 'work_dir', 'cfg_options', 'seed', 'amp', 'compile',
-            'resume', 'verbose')  # fmt: skip
+TRAINING = ('weights', 'export', 'int8', 'work_dir', 'cfg_options', 'seed', 'amp', 'resume',
+            'verbose')  # fmt: skip
 
 
 def make_parser() -> ArgumentParser:
@@ -98,9 +97,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
         raise UserError(
             f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
         )
-    for option in ('amp', 'compile'):
-        if values[option]:
-            check_accelerator(f'--{option}')
+    set_steps(values)
     from mmeffvit.finetuning.distill import DistillOptions, distill
     from mmeffvit.finetuning.recipe import Overrides
     from mmeffvit.finetuning.run import FinetuneOptions

@@ -13,8 +13,10 @@ from typing import Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
 from mmeffvit.data.prepare import PrepareOptions
+from mmeffvit.engine.compiled import PARTS
 from mmeffvit.engine.options import check_accelerator
 from mmeffvit.engine.processes import train_in_processes
+from mmeffvit.engine.step_format import AUTO, FORMATS
 from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
 from mmeffvit.utils.interrupts import reports
@@ -73,7 +75,13 @@ def add_training(parser: ArgumentParser) -> None:
     """How steps are run."""
     add = parser.add_argument
     add('--amp', action='store_true', default=None, help='train in mixed precision')
-    add('--compile', action='store_true', help='compile training steps with torch.compile')
+    add('--compile', action='store_true', help='compile backbone and neck with torch.compile')
+    add(
+        '--step-format',
+        choices=(AUTO, *FORMATS),
+        help='memory layout and precision of training steps (default: auto, the faster layout of '
+        'a few measured steps)',
+    )
     add(
         '--processes',
         type=int,
@@ -140,9 +148,7 @@ def batch_size(text: str) -> int | str:
 
 
 def run(config: str, **values: Any) -> None:
-    for option in ('amp', 'compile'):
-        if values[option]:
-            check_accelerator(f'--{option}')
+    set_steps(values)
     of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
         if not is_model(config):
@@ -167,7 +173,6 @@ def run(config: str, **values: Any) -> None:
         cfg_options=values['cfg_options'],
         seed=values['seed'] or 0,
         amp=values['amp'],
-        compile=values['compile'],
         resume=values['resume'],
         verbose=values['verbose'],
         **rest,
@@ -180,9 +185,19 @@ def run(config: str, **values: Any) -> None:
         job(Path(config), replace(options, hooks=hooks))
 
 
-def train_config(config: str, values: dict[str, Any]) -> None:
+def set_steps(values: dict[str, Any]) -> None:
+    """Move the options that are settings of a config to these."""
+    settings = dict(step_format=values.pop('step_format'))
+    if values['amp']:
+        check_accelerator('--amp')
     if values.pop('compile'):
-        values['cfg_options'] = {**values['cfg_options'], 'compile': True}
+        check_accelerator('--compile')
+        settings['compiled'] = list(PARTS)
+    given = {name: value for name, value in settings.items() if value is not None}
+    values['cfg_options'] = {**given, **values['cfg_options']}
+
+
+def train_config(config: str, values: dict[str, Any]) -> None:
     processes, options = values.pop('processes'), take_run_options(values)
     if processes in (None, 1):
         with run_console(options.verbose) as options.hooks:

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -25,6 +26,19 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Leave the random states of this process as they were."""
+    states = random.getstate(), np.random.get_state()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
 
 
 class ResumableRandomnessHook(Hook):
@@ -70,8 +84,9 @@ class WorkerSeeds:
     def __init__(self, start: partial) -> None:
         self.start = start
         self.seed = torch.zeros((), dtype=torch.int64).share_memory_()  # read by the processes
+        count = start.keywords['num_workers'] or 0  # None if the config does not say
         # images and seconds of each process
-        self.loaded = torch.zeros(start.keywords['num_workers'], 2).double().share_memory_()
+        self.loaded = torch.zeros(count, 2).double().share_memory_()
 
     def __call__(self, worker: int) -> None:
         dataset = get_worker_info().dataset  # the copy of this process

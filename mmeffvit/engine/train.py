@@ -29,10 +29,12 @@ from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 
 from .checkpoint_backend import BACKEND
 from .checkpoint_loader import handed_over
+from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
 from .launcher import build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
 from .resume import check_resumable, resumable
+from .step_format import AUTO, StepFormatHook
 from .user_errors import (
     building,
     check_optimizer,
@@ -91,6 +93,9 @@ def train(
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
+        runner.register_hook(StepFormatHook(config.get('step_format', AUTO)))
+        if names := config.get('compiled'):
+            runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)
         check_optimizer(config)
         with building(config):

@@ -25,6 +25,7 @@ EPOCHS = (10, 300)  # fewest and most
 AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
 VALIDATIONS = 20
+MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
 FEWEST_STEPS = 4  # of an epoch, by the default batch size
 MIN_SHARE = 2  # images of a process: batch norms need two
 WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
@@ -101,6 +102,7 @@ class Recipe:
         last_epochs: Epochs without mosaic at the end.
         from_scratch: Nothing is pretrained.
         workers: Processes that read images.
+        shrinks_images: Whether the usual image is at least twice as large as they are trained.
     """
 
     image_size: int
@@ -116,6 +118,7 @@ class Recipe:
     last_epochs: int
     workers: int
     from_scratch: bool = False
+    shrinks_images: bool = False
 
     @property
     def has_mosaic(self) -> bool:
@@ -156,13 +159,17 @@ def make_recipe(
         last_epochs=max(1, round(LAST * epochs)),
         workers=fit_workers(processes),
         from_scratch=from_scratch,
+        shrinks_images=longer_side(pictures) >= MIN_SHRINKAGE * size,
     )
 
 
 def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
     """The usual longer side of the images, up to the size of the model."""
-    longer = median(max(picture.size) for picture in pictures)
-    return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR)))
+    return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer_side(pictures) / DIVISOR)))
+
+
+def longer_side(pictures: Sequence[Picture]) -> float:
+    return median(max(picture.size) for picture in pictures)
 
 
 def fit_epochs(base: Base, size: int, count: int) -> int:

@@ -52,8 +52,8 @@ class FinetuneOptions:
         reading: How the data set is read.
         overrides: Sizes and lengths that the user set.
         weights: See :func:`mmeffvit.finetuning.weights.find_start`.
-        amp: Mixed precision; None where there is an accelerator.
-        compile: Compile training steps with torch.compile.
+        amp: Mixed precision with a loss scale; None where there is an accelerator, unless steps are
+            in bfloat16.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
         export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
@@ -72,7 +72,6 @@ class FinetuneOptions:
     overrides: Overrides = field(default_factory=Overrides)
     weights: str = AUTO
     amp: bool | None = None
-    compile: bool = False
     resume: str | None = None
     export: Sequence[str] | None = None
     int8: bool = False
@@ -123,10 +122,9 @@ def run_all(
         )
     if not options.resume:
         write_run(path, base, folder, config, options)
-    cfg_options = dict(options.cfg_options, **(dict(compile=True) if options.compile else {}))
     run = RunOptions(
         folder / 'run',
-        cfg_options,
+        options.cfg_options,
         seed=options.seed,
         verbose=options.verbose,
         hooks=options.hooks,
@@ -150,7 +148,9 @@ def run_all(
 
 
 def uses_amp(options: FinetuneOptions) -> bool:
-    return get_device() != 'cpu' if options.amp is None else options.amp
+    if options.amp is None:
+        return get_device() != 'cpu' and options.cfg_options.get('step_format') != 'bfloat16'
+    return options.amp
 
 
 def exportable(suffixes: Sequence[str] | None) -> list[str]:

@@ -20,6 +20,7 @@ from mmeffvit.utils.text import counted
 
 from .base import Base, class_counts, scaled
 from .code import Code, assign, comment
+from .loading import with_reduced_loading
 from .recipe import Overrides, Recipe
 from .weights import Start
 
@@ -150,6 +151,8 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
     for pipeline in (train, last) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
         pipeline.insert(place, sample)  # draws predictions by their scores
+    if recipe.shrinks_images:
+        train, last = with_reduced_loading(train), with_reduced_loading(last)
     lines = [
         f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1

@@ -111,6 +111,17 @@ def header_size(path: str | Path) -> tuple[int, int] | None:
         return None
 
 
+def jpeg_size(path: str | Path) -> tuple[int, int] | None:
+    """The result of :func:`header_size` for a JPEG; None for another file."""
+    from PIL import Image  # as below
+
+    try:
+        with Image.open(path) as image:
+            return _size_of(image) if image.format in ('JPEG', 'MPO') else None
+    except Exception:  # it is reported when it is decoded
+        return None
+
+
 def _size_of(image: 'Image.Image') -> tuple[int, int]:
     width, height = image.size
     rotated = image.getexif().get(ORIENTATION) in ROTATED

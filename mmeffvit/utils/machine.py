@@ -44,8 +44,13 @@ def avoid_trapping_amx() -> None:
     Some virtual machines do, and end the process with SIGILL. Sets ``ONEDNN_MAX_CPU_ISA`` for this
     process and its children, unless the user has set it.
     """
-    if ISA not in os.environ and reports_amx() and not amx_works():
+    if not amx_is_safe():
         os.environ[ISA] = BELOW_AMX
+
+
+def amx_is_safe() -> bool:
+    """Whether a product in bfloat16 runs here: AMX works, is not there or is not used."""
+    return ISA in os.environ or not reports_amx() or amx_works()
 
 
 def reports_amx() -> bool:

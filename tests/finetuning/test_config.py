@@ -36,11 +36,12 @@ def write(
     overrides: Overrides | None = None,
     start: Start = SCRATCH,
     count: int = 80,
+    size: tuple[int, int] = (90, 120),
 ) -> Config:
     """The config for a set of three classes, as it is read."""
     base, overrides = Base.of(name), overrides or Overrides(image_size=base_size(name))
     maps = {0: 0, 1: 1, 2: 2} if base.is_segmentor else {}
-    pictures = [Picture(folder / 'set' / f'{i}.jpg', size=(90, 120)) for i in range(count)]
+    pictures = [Picture(folder / 'set' / f'{i}.jpg', size=size) for i in range(count)]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
     split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
     recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
@@ -83,6 +84,23 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
     assert loop.get('max_epochs', config.epochs) == config.epochs
     assert peak_and_end(config) == pytest.approx((config.rate, 0.02 * config.rate), rel=0.05)
     assert config.default_hooks.checkpoint.save_best == base.metric
+
+
+@pytest.mark.parametrize(
+    ('name', 'scales'),
+    [
+        ('rtmdet_swiftformer_xs', [(704, 704)]),  # from scratch, without mosaic
+        ('segformer_shvit_s1_ade20k', [(4096, 1024)]),
+        ('ssdlite_mobilevitv2_050', []),  # crops first
+    ],
+)
+def test_large_photographs_are_decoded_as_small_as_training_needs_them(name, scales, tmp_path):
+    config = write(tmp_path, name, Overrides(), size=(3000, 4000))
+    found = [tuple(s['scale']) for s in settings_of(config.train_dataloader, 'LoadReduced')]
+    assert found == scales
+    assert bool(list(settings_of(config.train_dataloader, 'LoadImageFromFile'))) == (not scales)
+    for other in (config.val_dataloader, write(tmp_path, name, Overrides()).train_dataloader):
+        assert not list(settings_of(other, 'LoadReduced'))
 
 
 def peak_and_end(config: Config) -> tuple[float, float]:

@@ -1,0 +1,89 @@
+"""JPEG images decoded at a fraction of their size."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import cv2
+from mmcv.transforms import BaseTransform, LoadImageFromFile
+
+from mmeffvit.registry import TRANSFORMS
+from mmeffvit.utils.images import jpeg_size
+
+FLAGS = {
+    1: cv2.IMREAD_COLOR,
+    2: cv2.IMREAD_REDUCED_COLOR_2,
+    4: cv2.IMREAD_REDUCED_COLOR_4,
+    8: cv2.IMREAD_REDUCED_COLOR_8,
+}
+
+
+@TRANSFORMS.register_module()
+class LoadReduced(BaseTransform):
+    """Load an image with its annotations, a large JPEG at a half, a quarter or an eighth.
+
+    The decoder averages pixels while it decodes, so the image is like one shrunk by areas. It does
+    so only if a later transform would shrink the image as much or more, and if both sides are
+    multiples. Boxes, polygons and label maps are in pixels of the decoded image, and later
+    transforms set ``scale_factor`` relative to it; ``ori_shape`` is that of the file. Other
+    formats, and images with masks as run lengths or with keypoints, are decoded in full.
+
+    Args:
+        annotations: Settings of the transform that loads them.
+        scale: Long and short side, in pixels, of the largest rectangle that later transforms fit
+            images into, as for ``Resize`` with `keep_ratio`.
+
+    Raises:
+        ValueError: If a side is not positive.
+    """
+
+    def __init__(self, *, annotations: Mapping[str, Any], scale: Sequence[int]) -> None:
+        super().__init__()
+        if len(scale) != 2 or min(scale) < 1:
+            raise ValueError(f'scale is {tuple(scale)}; give two sides of at least one pixel')
+        self.scale = (max(scale), min(scale))
+        self.annotations = TRANSFORMS.build(dict(annotations))
+
+    def transform(self, results: dict) -> dict:
+        size = jpeg_size(results['img_path']) if can_shrink(results) else None
+        reduction = 1 if size is None else self.reduction(size)
+        results = LoadImageFromFile(color_type=FLAGS[reduction]).transform(results)
+        if reduction == 1:
+            return self.annotations.transform(results)
+        if 'instances' in results:
+            results['instances'] = [shrink(each, reduction) for each in results['instances']]
+        results = self.annotations.transform(results)
+        if results.get('gt_seg_map') is not None:
+            middle = slice(reduction // 2, None, reduction)
+            results['gt_seg_map'] = results['gt_seg_map'][middle, middle]
+        results.update(ori_shape=size, scale_factor=(1 / reduction, 1 / reduction))
+        return results
+
+    def reduction(self, size: tuple[int, int]) -> int:
+        """The largest of 1, 2, 4 and 8 by which an image of this size is shrunk later anyway.
+
+        It divides both sides: otherwise the last pixels would stand for parts of squares.
+        """
+        shrinks = max(max(size) / self.scale[0], min(size) / self.scale[1])
+        fits = [by for by in FLAGS if by <= shrinks and not (size[0] % by or size[1] % by)]
+        return max(fits, default=1)
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}(annotations={self.annotations}, scale={self.scale})'
+
+
+def can_shrink(results: Mapping[str, Any]) -> bool:
+    """Whether all annotations are boxes and polygons."""
+    return all(
+        isinstance(instance.get('mask', []), list) and 'keypoints' not in instance
+        for instance in results.get('instances', ())
+    )
+
+
+def shrink(instance: Mapping[str, Any], reduction: int) -> dict[str, Any]:
+    """An instance whose coordinates are divided."""
+    found = dict(instance)
+    if 'bbox' in found:
+        found['bbox'] = [value / reduction for value in found['bbox']]
+    if 'mask' in found:
+        found['mask'] = [[value / reduction for value in polygon] for polygon in found['mask']]
+    return found

@@ -1,0 +1,66 @@
+"""Parts of a model that are compiled while it is trained."""
+
+from collections.abc import Sequence
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from torch import nn
+
+from mmeffvit.errors import UserError
+
+from .launcher import unwrap
+
+PARTS = ('backbone', 'neck')
+
+
+class CompileHook(Hook):
+    """Compile the training forward and backward of parts of a model with torch.compile.
+
+    Heads, losses and assigners, whose shapes follow from the objects of an image, stay as they
+    are. A part is compiled for the first image size, and once more, for any size, when a second one
+    comes; where its code branches by size, a few times more, until torch stops at its limit
+    (``torch._dynamo.config.recompile_limit``, 8) and runs further sizes uncompiled. Validation is
+    not compiled: it has sizes of its own.
+
+    Args:
+        names: Attributes of the model; one that it lacks is left out.
+        backend: Of torch.compile.
+
+    Raises:
+        UserError: When training starts, if the model has none of them.
+    """
+
+    priority = 'LOW'  # after others have copied the model
+
+    def __init__(self, names: Sequence[str] = PARTS, backend: str = 'inductor') -> None:
+        self.names, self.backend = names, backend
+        self.parts: list[nn.Module] = []
+
+    def before_train(self, runner: Runner) -> None:
+        model = unwrap(runner.model)
+        self.parts = [part for name in self.names if (part := getattr(model, name, None))]
+        if not self.parts:
+            raise UserError(
+                f'{type(model).__name__} has no {" and no ".join(self.names)} to compile'
+            )
+        self.forwards = [torch.compile(part.forward, backend=self.backend) for part in self.parts]
+        self.attach()
+
+    def attach(self) -> None:
+        for part, forward in zip(self.parts, self.forwards, strict=True):
+            part.forward = forward
+
+    def detach(self) -> None:
+        for part in self.parts:
+            del part.forward
+
+    def before_val(self, runner: Runner) -> None:
+        self.detach()
+
+    def after_val(self, runner: Runner) -> None:
+        self.attach()
+
+    def after_train(self, runner: Runner) -> None:
+        self.detach()
+        self.parts = []
