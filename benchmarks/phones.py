@@ -3,7 +3,8 @@
 Every model ends in the same steps: the 300 best pairs of box and class of a level are decoded,
 then NMS keeps 100 objects. With initial weights few boxes pass the threshold, as in an application.
 A process per file, in turns; a run for each runtime. PicoDet and D-FINE are those of ``libreyolo``
-(MIT, ported from the authors' Apache-2.0 code); without it they are left out.
+(MIT, ported from the authors' Apache-2.0 code); without it they are left out. Files for LiteRT and
+ncnn end with the boxes and scores of all points.
 """
 
 import io
@@ -30,9 +31,11 @@ from torch import Tensor, nn
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
+from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.dense import DenseGraph, Level, LightGraph, rows
+from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.deploy.runtimes.openvino import to_openvino
@@ -51,6 +54,9 @@ TITLE = 'Detectors for phones'
 DEVICES = ('cpu',)
 SECONDS = 4.0  # for each file
 RUNTIMES = {'ONNX Runtime': '.onnx', 'OpenVINO': '.xml'}
+INT8 = 'ONNX Runtime, int8'
+OTHERS = {INT8: '.onnx', 'LiteRT': '.tflite', 'ncnn': '.param'}  # of PAIR only
+PAIR = ('light, SHViT-S1', 'PicoDet-S')
 TEST_CFG = dict(
     nms_pre=300, score_thr=0.025, min_bbox_size=0, max_per_img=100,
     nms=dict(type='nms', iou_threshold=0.6),
@@ -202,36 +208,40 @@ DETECTORS = (
 
 
 def cases(settings: Settings) -> Cases:
-    return {runtime: partial(measure, runtime, settings) for runtime in RUNTIMES}
+    return {runtime: partial(measure, runtime, settings) for runtime in (*RUNTIMES, *OTHERS)}
 
 
 def measure(runtime: str, settings: Settings) -> Row:
     """Time the files of all detectors in turns."""
-    chosen = [d for d in DETECTORS if find_spec(d.package)]
+    chosen = [d for d in DETECTORS if runtime in RUNTIMES or d.title in PAIR]
+    absent = [d.name for d in chosen if not find_spec(d.package)]
+    chosen = [d for d in chosen if find_spec(d.package)]
     chosen = chosen[:1] if settings.quick else chosen
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         jobs, failed = {}, {}
-        for number, each in enumerate(chosen):
+        for each in chosen:
             try:
-                path = write(each, folder / f'{number}{RUNTIMES[runtime]}')
+                path = write(each, folder, runtime)
             except Exception as error:  # a model that cannot be converted must not stop the others
                 failed[each.name] = f'{type(error).__name__}: {str(error).splitlines()[0][:120]}'
                 continue
-            images = folder / f'{number}.npy'
+            images = path.with_suffix('.npy')
             np.save(images, np.random.default_rng(0).random((1, 3, each.side, each.side), 'f4'))
             jobs[each.name] = Job(path, images, threads=1, clock=settings.clock)
         samples = time_files(jobs, 0.05 if settings.quick else SECONDS)
-    return dict(
-        seconds=rounded(samples), failed=failed, absent=[d.name for d in DETECTORS
-                                                         if not find_spec(d.package)],
-    )  # fmt: skip
+    return dict(seconds=rounded(samples), failed=failed, absent=absent)
 
 
-def write(detector: Detector, path: Path) -> Path:
+def write(detector: Detector, folder: Path, runtime: str) -> Path:
     """The file of a detector for one image of its size."""
     torch.manual_seed(0)
     graph, size = detector.make(detector.side).eval(), (detector.side, detector.side)
+    path = folder / f'{DETECTORS.index(detector)}{(RUNTIMES | OTHERS)[runtime]}'
+    if path.suffix in ('.tflite', '.param'):
+        kind = FORMATS[path.suffix]
+        kind.write(kind.part(graph, size), path, ExportOptions(size, 1), {}, False)
+        return path
     exported = path.with_suffix('.onnx')
     if isinstance(graph, DFINEGraph):  # its file does not pass the check of ONNX
         ort.export(graph, (1, 3, *size), exported)
@@ -239,6 +249,9 @@ def write(detector: Detector, path: Path) -> Path:
         export_graph(graph, exported, ExportOptions(size, 1))
     if path.suffix == '.xml':
         to_openvino(exported, path)
+    if runtime == INT8:  # all layers: random weights say nothing about accuracy
+        image = 255 * np.random.default_rng(0).random((1, 3, *size), 'f4')
+        OnnxQuantizer(exported, [image]).attempt(()).save(path, {})
     return path
 
 
@@ -256,7 +269,10 @@ def render(rows: Rows) -> list[str]:
         for runtime, row in found.items()
         for name, reason in row['failed'].items()
     ]
-    text = 'Whole files with NMS inside, initial weights, one thread, batch 1. Side in pixels.'
+    text = (
+        'Whole files with NMS inside, without it for LiteRT and ncnn, initial weights, one thread, '
+        'batch 1. Side in pixels.'
+    )
     picture = f'![Published box AP over latency]({PICTURE})'
     return [text, '', *table(heading, lines), '', *notes, picture]
 
@@ -282,7 +298,7 @@ def targets(rows: Rows) -> list[Target]:
 
 def draw(rows: Rows, folder: Path) -> None:
     """Write a plot per runtime to ``folder``; ours without a published AP stand at the bottom."""
-    found = measured(rows)
+    found = {name: row for name, row in measured(rows).items() if name in RUNTIMES}
     if not found:
         return
     figure, places = plt.subplots(1, len(found), figsize=(7 * len(found), 5), squeeze=False)

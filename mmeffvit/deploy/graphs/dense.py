@@ -11,7 +11,6 @@ from .base import DetectionGraph, Preprocessing
 
 Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, D), priors (N, ...)
 Candidates = tuple[Tensor, Tensor, Tensor]  # boxes (B, K, 4), scores (B, K), labels (B, K)
-FEW = 1000  # of at most so many candidates, the priors are found before the classes
 
 
 class DenseGraph(DetectionGraph):
@@ -61,19 +60,11 @@ class DenseGraph(DetectionGraph):
 
     def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Scores, indices of priors, and labels, (B, K) each, of the best pairs of both."""
-        count, threshold = self.test_cfg.nms_pre, self.test_cfg.get('score_thr', 0)
-        num_priors, classes = scores.shape[1:]
-        likely = None
-        if count <= FEW and not (isinstance(num_priors, int) and num_priors <= count):
-            # the best pairs are among the priors with the best scores
-            highest, likely = ops.topk(scores.amax(dim=2), count)
-            scores = ops.gather(scores, likely)
-            scores = torch.where(highest.unsqueeze(2) > threshold, scores, ops.EMPTY)
-        best, pairs = ops.topk(scores.flatten(1), count)
+        best, pairs = ops.topk(scores.flatten(1), self.test_cfg.nms_pre)
+        best = above(best, self.test_cfg.get('score_thr', 0))
         # coremltools divides integers as floats, which it does not take as an index
-        index = (pairs // classes).int().long()
-        labels = pairs % classes
-        return above(best, threshold), index if likely is None else likely.gather(1, index), labels
+        index = (pairs // scores.shape[2]).int().long()
+        return best, index, pairs % scores.shape[2]
 
     def decode(self, priors: Tensor, deltas: Tensor) -> Tensor:
         """Boxes (B, K, 4) of priors (B, K, ...) and their deltas (B, K, D)."""

@@ -13,7 +13,7 @@ pytest.importorskip('mmcv.ops')
 from mmeffvit.deploy.compare import batch, make_batches, match
 from mmeffvit.deploy.graphs import make_graph, ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
-from mmeffvit.deploy.graphs.dense import DenseGraph, rows
+from mmeffvit.deploy.graphs.dense import rows
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.predictor import paste_mask
 from tests.deploy import models
@@ -60,19 +60,6 @@ def test_the_coordinates_of_a_box_are_four_at_any_image_size():
     assert isinstance(shape[2], int)
     assert shape[2] == 4
     assert not isinstance(shape[1], int)
-
-
-@pytest.mark.parametrize('threshold', [0.1, 0.995, 2.0])
-def test_the_best_pairs_are_those_of_all_priors_and_classes(threshold):
-    graph = DenseGraph.__new__(DenseGraph)
-    nn.Module.__init__(graph)
-    graph.test_cfg = ConfigDict(nms_pre=20, score_thr=threshold)
-    scores = torch.rand(2, 50, 7, generator=torch.Generator().manual_seed(0))
-    best, index, labels = graph.select(scores)
-    expected, pairs = scores.flatten(1).topk(20)
-    found = expected > threshold
-    assert torch.equal(best, expected.where(found, torch.tensor(ops.EMPTY)))
-    assert torch.equal((index * 7 + labels)[found], pairs[found])
 
 
 def test_ssdlite_without_unlikely_anchors_finds_the_same():
