@@ -19,7 +19,7 @@ from mmeffvit.utils.messages import step
 from mmeffvit.utils.optional import require
 
 PURPOSE = 'Fine-tuning in int8'
-LEARNING_RATE = 1e-4  # of weights and biases, relative to the largest value of each
+LEARNING_RATE = 2e-5  # of weights and biases, relative to the largest value of each
 SCALE_RATE = 2e-3  # of the logarithms of scales
 WARMUP = 0.1  # fraction of the steps
 BATCH = 4  # images, if the file takes several and they have one size
@@ -185,7 +185,7 @@ def finetune(
 ) -> dict[str, NDArray]:
     """Train the weights and ranges of a QDQ model, so that it computes what the float model does.
 
-    The loss is the power of the noise relative to that of the signal, the mean over the targets.
+    The loss is the mean of :func:`noise` over the targets.
     Adam, with a linear warmup and a cosine decay; half of the images are flipped.
 
     Args:
@@ -258,8 +258,17 @@ def batch(model: Any, images: Sequence[NDArray], generator: torch.Generator) -> 
 
 
 def noise(found: Tensor, signal: Tensor) -> Tensor:
-    """Power of the difference relative to that of the signal."""
-    return (found - signal).square().mean() / signal.square().mean().clamp(min=1e-12)
+    """Power of the difference relative to the variance of the signal, with weights.
+
+    A value weighs 1 plus the square of its standard score in its channel: the few positions with an
+    object would be lost among those without.
+    """
+    channels = 1 if signal.ndim == 4 else signal.ndim - 1  # maps (B, C, H, W), tokens (B, N, C)
+    over = tuple(axis for axis in range(signal.ndim) if axis != channels)
+    std, mean = torch.std_mean(signal, over, keepdim=True, correction=0)
+    weight = 1 + ((signal - mean) / std.clamp(min=1e-6)).square()
+    power = signal.var(correction=0).clamp(min=1e-12)
+    return (weight * (found - signal).square()).mean() / power
 
 
 def rate(share: float) -> float:
