@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from torch import nn
 
 from mmeffvit.errors import UserError
 
@@ -35,32 +34,19 @@ class CompileHook(Hook):
 
     def __init__(self, names: Sequence[str] = PARTS, backend: str = 'inductor') -> None:
         self.names, self.backend = names, backend
-        self.parts: list[nn.Module] = []
 
     def before_train(self, runner: Runner) -> None:
         model = unwrap(runner.model)
-        self.parts = [part for name in self.names if (part := getattr(model, name, None))]
-        if not self.parts:
+        parts = [part for name in self.names if (part := getattr(model, name, None))]
+        if not parts:
             raise UserError(
                 f'{type(model).__name__} has no {" and no ".join(self.names)} to compile'
             )
-        self.forwards = [torch.compile(part.forward, backend=self.backend) for part in self.parts]
-        self.attach()
-
-    def attach(self) -> None:
-        for part, forward in zip(self.parts, self.forwards, strict=True):
-            part.forward = forward
-
-    def detach(self) -> None:
-        for part in self.parts:
-            del part.forward
+        for part in parts:
+            part.compile(backend=self.backend)
 
     def before_val(self, runner: Runner) -> None:
-        self.detach()
+        torch.compiler.set_stance('force_eager')
 
     def after_val(self, runner: Runner) -> None:
-        self.attach()
-
-    def after_train(self, runner: Runner) -> None:
-        self.detach()
-        self.parts = []
+        torch.compiler.set_stance('default')

@@ -30,9 +30,8 @@ AUTO, PLAIN = 'auto', 'plain'
 ROUNDS = 3  # steps of each format, the first of which warms up
 SHORTEST = 500  # steps of a run: in fewer, measuring takes more than 2 %
 GAIN = 0.9  # of the plain time, that another format may take at most
-AGREEMENT = (
-    0.2  # largest relative difference of a loss; heads that assign by predictions reach a tenth
-)
+# largest relative difference of a loss; heads that assign by predictions reach a tenth
+AGREEMENT = 0.2
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ import torch
 
 from mmeffvit.backbones import PVTv2, PVTv2MobiAtt
 from tests.backbones.parity import assert_same_gradients, assert_same_maps, randomized
+from tests.variants import sampled
 
 
-@pytest.mark.parametrize('arch', ['b0', 'b2', 'b5'])
+@pytest.mark.parametrize('arch', sampled(['b0', 'b2', 'b5'], ['b0', 'b2']))
 def test_maps_equal_those_of_timm(timm, tmp_path, arch):
     sizes = ((64, 96), (97, 161)) if arch != 'b0' else ((224, 224), (97, 161))
     assert_same_maps(PVTv2(arch), randomized(timm.create_model(f'pvt_v2_{arch}')), tmp_path, sizes)

@@ -95,6 +95,7 @@ def run_page(page: Path, workplace: Workplace, renamed: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_the_page_on_detectors_runs_unchanged(workplace, capsys):
     root = write_yolo(workplace.folder / 'data' / 'bolts', 8, 4)
     labels = (root / 'data.yaml').read_text()

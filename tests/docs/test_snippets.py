@@ -125,6 +125,7 @@ def test_a_config_that_inherits_from_ours_has_no_fault_in_any_folder(code, page,
 
 SCRIPTS = [(page, [code for code in python_blocks(page) if not is_config(code)]) for page in PAGES]
 SCRIPTS = [(page, codes) for page, codes in SCRIPTS if codes]
+LONG = ('docs/deploy.md', 'docs/runtimes.md')
 
 
 @pytest.fixture(scope='module')
@@ -162,7 +163,15 @@ def files(model, tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('page', 'codes'), SCRIPTS, ids=[name_of(page) for page, _ in SCRIPTS])
+@pytest.mark.parametrize(
+    ('page', 'codes'),
+    [
+        # these export models, as README and docs/export.md do
+        pytest.param(*row, marks=pytest.mark.variant if name_of(row[0]) in LONG else ())
+        for row in SCRIPTS
+    ],
+    ids=[name_of(page) for page, _ in SCRIPTS],
+)
 def test_the_scripts_of_a_page_run(page, codes, files, model, monkeypatch):
     monkeypatch.chdir(files)
     monkeypatch.setattr(sys, 'argv', ['script.py', 'model.onnx', 'photo.jpg'])

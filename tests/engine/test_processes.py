@@ -66,6 +66,7 @@ def running() -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_sigterm_ends_all_processes(tmp_path):
     """Of the command, not of torchrun: no process may go on."""
     root = write_yolo(tmp_path / 'bolts', 16)

@@ -258,7 +258,6 @@ def test_compiled_parts_are_compiled_for_one_size_and_for_any_and_not_in_validat
     model.eval().backbone(images)
     hook.after_val(runner)
     model.train().backbone(images)
-    hook.after_train(runner)
     assert counter.frame_count == compiled
     assert 'forward' not in vars(model.backbone)
     with pytest.raises(UserError, match='Network has no neck to compile'):

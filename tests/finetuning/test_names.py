@@ -110,6 +110,7 @@ def test_hostile_names_stay_names_in_every_format(kind, folder, here):
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_hostile_names_survive_a_run_and_everything_that_follows(here):
     root = write_yolo(here / RUNS, 4, 2)
     in_yaml(root, dict(zip(CLASSES, NAMES, strict=True)))

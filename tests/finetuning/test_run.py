@@ -71,6 +71,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
     arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)

@@ -29,7 +29,9 @@ def main() -> int:
     table = Table()
     with contextlib.redirect_stdout(sys.stderr):
         folder = str(Path(__file__).parent)
-        code = pytest.main([folder, '-m', 'gpu', '-q', '-p', 'no:cacheprovider'], [table])
+        code = pytest.main(
+            [folder, '-m', 'gpu', '--all-variants', '-q', '-p', 'no:cacheprovider'], [table]
+        )
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'
     print(f'torch {torch.__version__}, {gpu}\n')
     print('| item | result | seconds |\n|---|---|---|')

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.configs.models import batch_of, build_as_trained, load, num_classes, random_label_maps
-from tests.gpu.test_devices import HEADS, without_dropout
+from tests.gpu.test_devices import FEW, HEADS, without_dropout
+from tests.variants import sampled
 
 # of 11 and of 8 bits: relative error of the loss, cosine of the gradients
 LIMITS = {torch.float16: (0.02, 0.95), torch.bfloat16: (0.05, 0.9)}
@@ -36,7 +37,7 @@ def loss_and_gradients(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(('device', 'dtype'), PLACES)
-@pytest.mark.parametrize('name', HEADS)
+@pytest.mark.parametrize('name', sampled(HEADS, FEW))
 def test_a_head_in_half_precision_is_near_float32(name: str, device: str, dtype: torch.dtype):
     config = load(name)
     model = without_dropout(build_as_trained(config))

@@ -185,8 +185,8 @@ def finetune(
 ) -> dict[str, NDArray]:
     """Train the weights and ranges of a QDQ model, so that it computes what the float model does.
 
-    The loss is the mean of :func:`noise` over the targets.
-    Adam, with a linear warmup and a cosine decay; half of the images are flipped.
+    The loss is the mean of :func:`noise` over the targets, the optimizer Adam with a linear warmup
+    and a cosine decay; half of the images are flipped.
 
     Args:
         model: The QDQ model.
@@ -209,8 +209,12 @@ def finetune(
         image = batch(model, images, generator)
         with torch.no_grad():
             signals = expected(image)
+            weights = importance(signals)
         found = student(image)
-        noises = [noise(found[a], signals[b]) for a, b in zip(ends, targets, strict=True)]
+        noises = [
+            noise(found[end], signals[name], weights[name])
+            for end, name in zip(ends, targets, strict=True)
+        ]
         loss = torch.stack(noises).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -257,18 +261,29 @@ def batch(model: Any, images: Sequence[NDArray], generator: torch.Generator) -> 
     return torch.from_numpy(np.concatenate(rows))
 
 
-def noise(found: Tensor, signal: Tensor) -> Tensor:
-    """Power of the difference relative to the variance of the signal, with weights.
+def importance(signals: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of the positions of values, by name.
 
-    A value weighs 1 plus the square of its standard score in its channel: the few positions with an
-    object would be lost among those without.
+    A position weighs 1 plus the largest squared standard score of a channel there, in any value of
+    the same size: the few positions with an object would be lost among those without, also where
+    only its box is told.
     """
-    channels = 1 if signal.ndim == 4 else signal.ndim - 1  # maps (B, C, H, W), tokens (B, N, C)
-    over = tuple(axis for axis in range(signal.ndim) if axis != channels)
-    std, mean = torch.std_mean(signal, over, keepdim=True, correction=0)
-    weight = 1 + ((signal - mean) / std.clamp(min=1e-6)).square()
+    scores: dict[torch.Size, Tensor] = {}
+    sizes = {}
+    for name, signal in signals.items():
+        channels = 1 if signal.ndim == 4 else signal.ndim - 1  # (B, C, H, W), or tokens (B, N, C)
+        over = tuple(axis for axis in range(signal.ndim) if axis != channels)
+        std, mean = torch.std_mean(signal, over, keepdim=True, correction=0)
+        score = ((signal - mean) / std.clamp(min=1e-6)).square().amax(channels, keepdim=True)
+        sizes[name] = score.shape
+        scores[score.shape] = torch.maximum(score, scores.get(score.shape, score))
+    return {name: 1 + scores[size] for name, size in sizes.items()}
+
+
+def noise(found: Tensor, signal: Tensor, weight: Tensor) -> Tensor:
+    """Weighted power of the difference relative to the variance of the signal."""
     power = signal.var(correction=0).clamp(min=1e-12)
-    return (weight * (found - signal).square()).mean() / power
+    return (weight * (found - signal).square()).mean() / (weight.mean() * power)
 
 
 def rate(share: float) -> float:

@@ -77,6 +77,7 @@ def exported(model):
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
     batches = [smooth_image((96, 128)), smooth_image((131, 75), batch=2), smooth_image((33, 64))]
     found = open_onnx(exported).run(batches[1])

@@ -102,9 +102,7 @@ def test_an_operator_computes_the_same(kind, inputs, options):
         np.testing.assert_allclose(found[name].numpy(), expected[name], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    'config', sampled(FILES, {'ssdlite_mobilevitv2_050', 'segformer_swiftformer_xs_ade20k'})
-)
+@pytest.mark.parametrize('config', sampled(FILES, {'segformer_swiftformer_xs_ade20k'}))
 def test_a_file_computes_the_same_up_to_its_last_layers(config):
     image = smooth_image((64, 96))
     quantizer = OnnxQuantizer(file_for_any_size(config), [image])
