@@ -23,11 +23,11 @@ OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
 def offline(address: str, otherwise: str) -> str:
-    """Instructions for a host without a network, in lines that follow a message."""
+    """Instructions for a host without a network, which follow a message."""
     return (
-        f'\n  on a machine with a network: mmeffvit download {address} --to DIR'
-        f'\n  on this one: {FOLDER}=DIR before the command, with a copy of DIR'
-        f'\n  otherwise: {otherwise}, or give the path of your copy as the checkpoint'
+        f'; on a machine with a network: `mmeffvit download {address} --to DIR`'
+        f'; on this one: {FOLDER}=DIR before the command, with a copy of DIR'
+        f'; otherwise: {otherwise}, or give the path of your copy as the checkpoint'
     )
 
 

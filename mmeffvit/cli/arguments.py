@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(
             EXIT_CODE,
-            f'error: {message}\n{self.format_usage()}(`{self.prog} --help` lists the options)\n',
+            f'{self.format_usage()}(`{self.prog} --help` lists the options)\nerror: {message}\n',
         )
 
 

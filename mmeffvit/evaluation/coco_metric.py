@@ -9,6 +9,7 @@ from mmdet.evaluation.metrics import coco_metric
 from pycocotools.cocoeval import COCOeval
 
 from mmeffvit.registry import METRICS
+from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.replaced import replaced
 
 EXACT = ('bbox', 'segm')  # the metrics that were compared with pycocotools'
@@ -32,6 +33,10 @@ class HotEval(COCOeval):
     """pycocotools' evaluation, whose precisions and recalls hotcoco computes, to the bit."""
 
     def evaluate(self) -> None:
+        with deferred():  # an exception of Python would abort its code in Rust
+            self._evaluate()
+
+    def _evaluate(self) -> None:
         import hotcoco
 
         truth = hotcoco.COCO(self.cocoGt.dataset)

@@ -93,7 +93,7 @@ def raise_lost() -> None:
 def deferred() -> Iterator[None]:
     """Let a step finish before Ctrl-C or SIGTERM ends the program.
 
-    For writing files from C++, which an exception of Python can abort.
+    For code in C++ and Rust, which an exception of Python can abort.
     """
     received: list[int] = []
     try:

@@ -147,7 +147,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--image-size', 100), '--image-size is 100'),
         (('data', '--model', 'maskrcnn_swiftformer_xs'), 'objects without a mask'),
         (('data', '--model', 'segformer_swiftformer_xs_ade20k'), 'a segmentor needs masks'),
-        (('nowhere',), "config 'nowhere' does not exist"),
+        (('nowhere',), "'nowhere' does not exist; `mmeffvit models` lists"),
         (('rtmdet_swiftformer_xs', '--epochs', 3), 'for which --epochs does nothing'),
     ],
 )

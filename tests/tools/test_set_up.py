@@ -62,17 +62,17 @@ def test_torch_and_torchvision_of_two_kinds_are_reported_with_a_fix(set_up, monk
 
 
 def test_a_build_is_taken_only_if_the_index_has_it(set_up, monkeypatch, tmp_path):
-    with zipfile.ZipFile(tmp_path / 'torch-9.9+cpu-py3-none-any.whl', 'w') as wheel:
-        info = 'torch-9.9+cpu.dist-info'
-        wheel.writestr(f'{info}/METADATA', 'Metadata-Version: 2.1\nName: torch\nVersion: 9.9+cpu\n')
+    with zipfile.ZipFile(tmp_path / 'torch-2.1+cpu-py3-none-any.whl', 'w') as wheel:
+        info = 'torch-2.1+cpu.dist-info'
+        wheel.writestr(f'{info}/METADATA', 'Metadata-Version: 2.1\nName: torch\nVersion: 2.1+cpu\n')
         wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\nTag: py3-none-any\n')
         wheel.writestr(f'{info}/RECORD', '')
     monkeypatch.setenv('PIP_NO_INDEX', '1')
     monkeypatch.setenv('PIP_FIND_LINKS', str(tmp_path))
     monkeypatch.setattr(set_up, 'PYTHON', sys.executable)
-    assert set_up.is_offered('torch==9.9+cpu')
+    assert set_up.is_offered('torch==2.1+cpu')
     assert not set_up.is_offered('torch==9.8+cpu')
-    assert not set_up.is_offered('torch==9.9+cpu', 'torchvision==0.99+cpu')
+    assert not set_up.is_offered('torch==2.1+cpu', 'torchvision==0.99+cpu')
 
 
 @pytest.mark.parametrize(
