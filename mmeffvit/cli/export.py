@@ -45,7 +45,7 @@ def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
         '--image',
         type=Path,
         metavar='FILE',
-        help='image to verify the export on (default: one of the test set, else a photograph)',
+        help='image to verify the export on (default: one of the test set, else a sample)',
     )
     add(
         '--opset',

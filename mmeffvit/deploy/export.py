@@ -26,7 +26,7 @@ from .graphs.backbone import BackboneGraph
 from .onnx.export import ExportOptions
 from .onnx.metadata import config_metadata
 
-PHOTOGRAPH = 'grace_hopper.jpg'  # of a person, 512 x 600 pixels
+SAMPLE = 'grace_hopper.jpg'  # of a person, 512 x 600 pixels
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ToolOptions(ExportOptions):
 
     Args:
         backbone_only: Export only the backbone's maps.
-        image: Image for the comparison; by default one of the config's data, else a photograph.
+        image: Image for the comparison; by default one of the config's data, or of matplotlib's.
         half: Half precision, for formats that support it.
         cfg_options: Dotted keys and values that override the config's.
     """
@@ -126,7 +126,7 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
 
 
 def find_image(config: Config) -> Path:
-    """An image of the config's data, else a photograph, which is reported.
+    """An image of the config's data, else one of matplotlib's, which is reported.
 
     Raises:
         UserError: If there is none.
@@ -136,14 +136,14 @@ def find_image(config: Config) -> Path:
         if found := images_below(folder):
             return found[0]
     places = ', '.join(sorted({str(folder) for folder in folders})) or 'no folder'
-    photograph = Path(get_data_path(), 'sample_data', PHOTOGRAPH)
-    if not photograph.is_file():  # some distributions leave it out
+    sample = Path(get_data_path(), 'sample_data', SAMPLE)
+    if not sample.is_file():  # some distributions leave it out
         raise UserError(f'no image to compare on (looked in {places}): give one with --image FILE')
     logger.info(
-        f'no test images in {places}: compared on a photograph that comes with matplotlib; '
+        f'no test images in {places}: compared on an image that comes with matplotlib; '
         '--image FILE takes one of yours'
     )
-    return photograph
+    return sample
 
 
 def check_options(out: Path, options: ToolOptions) -> None:

@@ -158,14 +158,7 @@ def run(path: Path, base: Base, folder: Path, options: FinetuneOptions) -> dict[
         raise UserError(f'{folder} {state}: {fix}, or choose another --work-dir')
     if not options.resume:
         write_run(path, base, config, options)
-    settings = RunOptions(
-        folder / 'run',
-        options.cfg_options,
-        seed=options.seed,
-        verbose=options.verbose,
-        hooks=options.hooks,
-    )
-    train(str(config), settings, amp=uses_amp(options), resume=options.resume)
+    train(str(config), options.run_in(folder / 'run'), amp=uses_amp(options), resume=options.resume)
     best = best_checkpoint(folder / 'run').path
     test = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
     _, metrics = evaluate(str(config), str(best), test)

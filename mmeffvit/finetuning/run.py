@@ -82,6 +82,16 @@ class FinetuneOptions:
     reader: Reader | None = None
     teaching: Teaching | None = None
 
+    def run_in(self, work_dir: Path) -> RunOptions:
+        """The options of the run itself."""
+        return RunOptions(
+            work_dir,
+            self.cfg_options,
+            seed=self.seed,
+            verbose=self.verbose,
+            hooks=self.hooks,
+        )
+
 
 def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     """Train on a data set, from its folder to exported files.
@@ -122,13 +132,7 @@ def run_all(
         )
     if not options.resume:
         write_run(path, base, folder, config, options)
-    run = RunOptions(
-        folder / 'run',
-        options.cfg_options,
-        seed=options.seed,
-        verbose=options.verbose,
-        hooks=options.hooks,
-    )
+    run = options.run_in(folder / 'run')
     processes = load_config(config).get('processes', 1)
     if processes == 1:
         train(str(config), run, amp=uses_amp(options), resume=options.resume)

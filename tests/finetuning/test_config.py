@@ -94,7 +94,7 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
         ('ssdlite_mobilevitv2_050', []),  # crops first
     ],
 )
-def test_large_photographs_are_decoded_as_small_as_training_needs_them(name, scales, tmp_path):
+def test_large_images_are_decoded_as_small_as_training_needs_them(name, scales, tmp_path):
     config = write(tmp_path, name, Overrides(), size=(3000, 4000))
     found = [tuple(s['scale']) for s in settings_of(config.train_dataloader, 'LoadReduced')]
     assert found == scales
