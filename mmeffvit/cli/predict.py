@@ -58,7 +58,11 @@ def make_parser() -> ArgumentParser:
         metavar='SCORE',
         help='score threshold, 0 to 1 (default: 0.3 for visualizations, none for results)',
     )
-    add('--device', default='auto', help='cpu, cuda:N or auto (default: auto)')
+    add(
+        '--device',
+        default='auto',
+        help='cpu, cuda:N or auto; auto is the CPU for an exported file (default: auto)',
+    )
     add(
         '--batch',
         dest='batch_size',
@@ -92,7 +96,7 @@ def run(
 
     def open_predictor() -> BasePredictor:
         if exported:
-            return ExportedPredictor(config)
+            return ExportedPredictor(config, device='cpu' if device == 'auto' else device)
         return Predictor(config, checkpoint, device=device, cfg_options=cfg_options)
 
     options = PredictOptions(pictures=None if no_pictures else out_dir, **values)

@@ -67,6 +67,11 @@ def make_parser() -> ArgumentParser:
         help='seconds per file; about three times as long for the fastest (default: %(default)s)',
     )
     add(
+        '--device',
+        default='auto',
+        help='cpu, cuda, cuda:N, or auto for the CPU and a GPU if there is one (default: auto)',
+    )
+    add(
         '--clock',
         choices=CLOCKS,
         default='wall',

@@ -119,10 +119,12 @@ def balance(model: nn.Module) -> None:
     model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
 
 
-def errors_on(path: Path, model: nn.Module, batches: list[NDArray], sample: Any) -> list[Error]:
+def errors_on(
+    path: Path, model: nn.Module, batches: list[NDArray], sample: Any, device: str = 'cpu'
+) -> list[Error]:
     """The largest differences between an ONNX file and a model of mmdet or mmseg."""
     expect = partial(expect_model, model, sample=sample)
-    return compare(open_onnx(path).run, expect, batches)
+    return compare(open_onnx(path, device=device).run, expect, batches)
 
 
 def smooth_image(size: tuple[int, int], batch: int = 1) -> NDArray:

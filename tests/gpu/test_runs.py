@@ -1,5 +1,6 @@
 """Runs on a GPU: training, resume, processes, mixed precision, prediction, profile and export."""
 
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -11,10 +12,15 @@ from mmdet.structures import DetDataSample
 from mmseg.structures import SegDataSample
 
 from mmeffvit.checkpoints.read import read_content
+from mmeffvit.deploy.compare import expect_graph
+from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
+from mmeffvit.deploy.predictor.predictor import ExportedPredictor
+from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
 from mmeffvit.finetuning.fit_batch import largest_batch
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.utils.onnx import INSTALL, has_cuda
 from mmeffvit.visualization.attention.run import visualize_attention
 from tests.conftest import ROOT, run_command
 from tests.deploy import models
@@ -116,12 +122,48 @@ def test_attention_is_drawn(tmp_path):
     assert all(path.stat().st_size for path in written)
 
 
+def needs_cuda_in_onnxruntime() -> None:
+    pytest.importorskip('onnxruntime')
+    if not has_cuda():
+        pytest.skip(f'onnxruntime is built without CUDA: {INSTALL}')
+
+
+@pytest.mark.parametrize('device', ['cpu', 'cuda'])
 @pytest.mark.parametrize('name', models.OPTIONS)
-def test_an_exported_file_gives_the_results_of_the_model_on_the_gpu(name, tmp_path, monkeypatch):
+def test_an_exported_file_gives_the_results_of_the_model_on_the_gpu(
+    name, device, tmp_path, monkeypatch
+):
     monkeypatch.setattr(torch.backends.cudnn, 'allow_tf32', False)
     pytest.importorskip('onnxruntime')
+    if device == 'cuda':
+        needs_cuda_in_onnxruntime()
     model, size = models.tiny(name), (96, 128)
     path = export_graph(make_graph(model), tmp_path / 'model.onnx', ExportOptions(size, 2))
     sample = SegDataSample() if hasattr(model, 'decode_head') else DetDataSample()
-    errors = models.errors_on(path, model.cuda(), [models.smooth_image(size, 2)], sample)
+    batches = [models.smooth_image(size, 2)]
+    errors = models.errors_on(path, model.cuda(), batches, sample, device)
     assert all(error.agrees for error in errors), '; '.join(map(str, errors))
+
+
+def test_an_exported_predictor_on_the_gpu_gives_the_results_of_the_cpu(shapes):
+    needs_cuda_in_onnxruntime()
+    path = models.file_for_any_size('ssdlite_mobilevitv2_050')
+    on_gpu, on_cpu = (ExportedPredictor(path, device=device) for device in ('cuda', 'cpu'))
+    for image in sorted((shapes / 'val2017').iterdir())[:2]:
+        found, expected = (predictor(image).scores[:5] for predictor in (on_gpu, on_cpu))
+        assert [*found] == pytest.approx([*expected], abs=2e-3)
+
+
+@pytest.mark.parametrize('name', models.OPTIONS)
+def test_a_model_is_profiled_on_the_gpu(name, tmp_path):
+    pytest.importorskip('onnxruntime')
+    graph, size = make_graph(models.tiny(name)), (96, 128)
+    image = ('noise', models.smooth_image(size)[0].transpose(1, 2, 0).astype(np.uint8))
+    source = Source(graph, {}, partial(expect_graph, graph), image)
+    options = ProfileOptions(device='cuda', threads=(1,), seconds=0.05)
+    found = profile_source(name, source, ExportOptions(size, 1), tmp_path, options)
+    measured = {(each.candidate.runtime, each.candidate.precision) for each in found.measured}
+    assert ('PyTorch CUDA', 'float32') in measured, found.absent
+    assert ('PyTorch CUDA', 'float16') in measured, found.absent
+    assert (('ONNX Runtime CUDA', 'float32') in measured) == has_cuda(), found.absent
+    assert found.gpu == torch.cuda.get_device_name()

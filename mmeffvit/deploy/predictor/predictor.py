@@ -42,17 +42,21 @@ class ExportedPredictor(BasePredictor):
     Args:
         path: An ONNX file, run by ONNX Runtime, or an ``.xml`` of OpenVINO.
         threads: Number of threads of the runtime; None for its default.
+        device: 'cpu', or for ONNX a GPU as 'cuda' or 'cuda:N', with onnxruntime-gpu.
 
     Attributes:
         metadata: Metadata of the file, see :class:`mmeffvit.deploy.predictor.metadata.Metadata`.
         classes: Class names by label.
 
     Raises:
-        UserError: If the file is missing, invalid, or was not written by ``mmeffvit export``.
+        UserError: If the file is missing, invalid, or was not written by ``mmeffvit export``, or
+            its runtime cannot use the device.
     """
 
-    def __init__(self, path: str | os.PathLike, *, threads: int | None = None) -> None:
-        self.session = open_model(path, threads or 0)
+    def __init__(
+        self, path: str | os.PathLike, *, threads: int | None = None, device: str = 'cpu'
+    ) -> None:
+        self.session = open_model(path, threads or 0, device=device)
         self.metadata = parse_metadata(self.session.metadata)
         if 'resize' not in self.session.metadata or self.metadata.task == 'features':
             raise UserError(

@@ -50,18 +50,24 @@ class Session:
     run: Callable[[NDArray], dict[str, NDArray]]
 
 
-def open_model(path: str | os.PathLike, threads: int = 0, *, half: bool = False) -> Session:
-    """Load an exported file with its runtime, for the CPU.
+def open_model(
+    path: str | os.PathLike, threads: int = 0, *, half: bool = False, device: str = 'cpu'
+) -> Session:
+    """Load an exported file with its runtime.
 
     Args:
         path: The file; its suffix is one of :data:`RUNTIMES`, any other is read as ONNX.
         threads: Number of threads; 0 for the runtime's default.
         half: Compute in float16 where OpenVINO and ncnn can, instead of float32.
+        device: 'cpu'; for ONNX also a GPU as 'cuda' or 'cuda:N'.
 
     Raises:
-        UserError: If it is missing or cannot be read, or the runtime is not installed.
+        UserError: If it is missing or cannot be read, or the runtime is not installed or cannot use
+            the device.
     """
     path = Path(path)
+    if device != 'cpu' and path.suffix in RUNTIMES and path.suffix != '.onnx':
+        raise UserError(f'{path} runs on the CPU, not on {device}: an .onnx file runs on both')
     with readable(path):
         if path.suffix == '.tflite':
             session = open_litert(path, threads)
@@ -72,7 +78,7 @@ def open_model(path: str | os.PathLike, threads: int = 0, *, half: bool = False)
         elif path.suffix == '.param':
             session = open_ncnn(path, threads, half=half)
         else:
-            session = open_onnx(path, threads)
+            session = open_onnx(path, threads, device)
     check_input(session.shape, path)
     return session
 
@@ -109,9 +115,9 @@ def check_input(shape: tuple[Any, ...], path: Path) -> None:
     check_size(fixed_size(shape), f'the size of the images of {path}')
 
 
-def open_onnx(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
+def open_onnx(model: str | os.PathLike | bytes, threads: int = 0, device: str = 'cpu') -> Session:
     """Load an ONNX file, or its bytes, with ONNX Runtime."""
-    session = open_session(model, threads)
+    session = open_session(model, threads, device=device)
     inputs = session.get_inputs()
     shape = tuple(inputs[0].shape) if [each.type for each in inputs] == ['tensor(float)'] else ()
     return Session(

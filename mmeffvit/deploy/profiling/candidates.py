@@ -51,6 +51,7 @@ class Candidate:
         measures: Its agreement.
         agreement: The same in words, with the limit.
         last_steps: What remains for the application, see :class:`.rounds.TimedFile`.
+        device: 'cpu', or the GPU that runs it.
     """
 
     runtime: str
@@ -59,6 +60,7 @@ class Candidate:
     measures: Mapping[str, float]
     agreement: str
     last_steps: Steps | None = None
+    device: str = 'cpu'
 
     @property
     def half(self) -> bool:
@@ -89,15 +91,14 @@ class Absent:
 Entry = Candidate | Absent
 
 
-def attempt(suffix: str, precision: str, make: Callable[[str], Entry]) -> Entry:
+def attempt(runtime: str, precision: str, make: Callable[[str], Entry]) -> Entry:
     """A candidate, or why there is none.
 
     Args:
-        suffix: Suffix of the file.
+        runtime: Name of the runtime.
         precision: Precision of the file.
         make: Makes it, given the name of the runtime.
     """
-    runtime, _ = RUNTIMES[suffix]
     absent = partial(Absent, runtime, precision)
     try:
         return make(runtime)
@@ -131,10 +132,10 @@ def float_files(
         folder: Where the files are written, each in a folder of its own.
         suffix: The format.
     """
-    kind = FORMATS[suffix]
+    kind, (runtime, _) = FORMATS[suffix], RUNTIMES[suffix]
     for precision in ('float32', 'float16') if kind.half else ('float32',):
         yield missing(kind.packages, suffix, precision) or attempt(
-            suffix, precision, partial(float_file, source, options, folder, suffix, precision)
+            runtime, precision, partial(float_file, source, options, folder, suffix, precision)
         )
 
 
@@ -208,8 +209,8 @@ def int8_files(
     """
     if suffix not in INT8:
         return
-    base, packages = INT8[suffix]
-    absent = partial(Absent, RUNTIMES[suffix][0], 'int8', 'not measured')
+    (base, packages), (runtime, _) = INT8[suffix], RUNTIMES[suffix]
+    absent = partial(Absent, runtime, 'int8', 'not measured')
     if images is None:
         yield absent('it is calibrated on images: give --images FOLDER')
     elif lacking := missing(packages, suffix, 'int8'):
@@ -218,7 +219,7 @@ def int8_files(
         yield absent(f'it is made of a {base} in float32 that agrees, and there is none')
     else:
         make = partial(int8_file, floats[base], images, folder / f'{suffix[1:]}_int8', suffix)
-        yield attempt(suffix, 'int8', partial(make, options))
+        yield attempt(runtime, 'int8', partial(make, options))
 
 
 def int8_file(

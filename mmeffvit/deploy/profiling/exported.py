@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from mmeffvit.deploy.compare import FLOAT, Images, Outputs, batch, check_agreement, compare, singles
+from mmeffvit.deploy.compare import (
+    FLOAT,
+    Expect,
+    Images,
+    Outputs,
+    batch,
+    check_agreement,
+    compare,
+    singles,
+)
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats import noise_image
 from mmeffvit.deploy.int8.quantize import NOTE
@@ -66,7 +75,7 @@ def exported_files(
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
         for precision in ('float32', 'float16'):
             make = partial(openvino_file, path, images, folder, precision)
-            yield missing(('openvino',), suffix, precision) or attempt(suffix, precision, make)
+            yield missing(('openvino',), suffix, precision) or attempt(runtime, precision, make)
     else:
         yield Absent(runtime, 'float32', 'not measured', OTHERS)
 
@@ -75,15 +84,21 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str, runt
     out = folder / f'xml_{precision}' / 'model.xml'
     out.parent.mkdir(parents=True)
     to_openvino(path, out, half=precision == 'float16')
-    reference = open_model(path)
-
-    def expect(each: Images) -> list[Outputs]:
-        found = reference.run(each)
-        found.pop('masks', None)  # those of a file are not pasted into the image
-        return singles(found)
-
+    expect = expect_file(path)
     if precision == 'float16':
         return half_file(runtime, out, expect, [images], lambda found: found)
     errors = compare(open_model(out).run, expect, [images], FLOAT)
     check_agreement(errors, 'the same images')
     return Candidate(runtime, precision, out, *described(errors))
+
+
+def expect_file(path: Path) -> Expect:
+    """The outputs of a file on the CPU, as those that others must have."""
+    session = open_model(path)
+
+    def expect(images: Images) -> list[Outputs]:
+        found = session.run(images)
+        found.pop('masks', None)  # those of a file are not pasted into the image
+        return singles(found)
+
+    return expect

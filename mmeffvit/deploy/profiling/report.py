@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from mmeffvit.deploy.predictor.sessions import RUNTIMES
+from mmeffvit.errors import UserError
 from mmeffvit.utils.text import align, counted
 
 from .candidates import Absent, Candidate
@@ -52,6 +54,7 @@ class Profile:
         measured: Files that agree with the model, the fastest first.
         absent: What was not measured, and why.
         layers: Time per layer, if a runtime can tell.
+        gpu: Name of the GPU, empty if none was measured.
     """
 
     model: str
@@ -62,11 +65,24 @@ class Profile:
     measured: tuple[Measured, ...]
     absent: tuple[Absent, ...]
     layers: LayerTimes | None
+    gpu: str = ''
 
     @property
     def best(self) -> Measured:
         """The fastest file that agrees."""
         return self.measured[0]
+
+    @property
+    def best_file(self) -> Measured:
+        """The fastest exported file that agrees, unlike a model in PyTorch.
+
+        Raises:
+            UserError: If there is none.
+        """
+        for each in self.measured:
+            if each.candidate.path.suffix in RUNTIMES:
+                return each
+        raise UserError(f'nothing to write: {self.best} is no exported file')
 
     @property
     def close(self) -> tuple[Measured, ...]:
@@ -76,10 +92,11 @@ class Profile:
 
     def __str__(self) -> str:
         height, width = self.shape[2:]
+        place = f'{self.machine}, {self.cores} cores' + (f', and {self.gpu}' if self.gpu else '')
         unit = {'wall': 'wall clock', 'processor': 'CPU time'}[self.clock]
         lines = [
-            f'{self.model}, batch {self.shape[0]}, {height} x {width}, on {self.machine}, '
-            f'{self.cores} cores; {unit}, medians with the first and the last decile',
+            f'{self.model}, batch {self.shape[0]}, {height} x {width}, on {place}; {unit}, '
+            'medians with the first and the last decile',
             '',
             *align(self.table(), numbers=False),
             '',
@@ -89,7 +106,9 @@ class Profile:
         ]
         if self.close:
             lines.append(f'not clearly slower, by its spread: {"; ".join(map(str, self.close))}')
-        if self.best.candidate.half:
+        if self.best.candidate.device != 'cpu':
+            lines.append(f'(with copies of the image to {self.gpu} and of the outputs back)')
+        elif self.best.candidate.half:
             lines.append(f'(float16: {HINTS[self.best.candidate.runtime]})')
         return '\n'.join([*lines, *self.layer_lines()])
 
@@ -115,7 +134,7 @@ class Profile:
     def layer_lines(self) -> list[str]:
         times = self.layers
         if times is None:
-            return ['', 'time per layer: only ONNX Runtime and OpenVINO can tell']
+            return ['', 'time per layer: only ONNX Runtime and OpenVINO can tell, on a CPU']
 
         def share(seconds: float) -> list[str]:
             return [f'{1e3 * seconds:.3f}', f'{seconds / times.total:.1%}']
@@ -144,6 +163,7 @@ class Profile:
             shape=list(self.shape),
             machine=self.machine,
             cores=self.cores,
+            gpu=self.gpu,
             clock=self.clock,
             best=str(self.best),
             close=[str(each) for each in self.close],
@@ -151,6 +171,7 @@ class Profile:
                 dict(
                     runtime=each.candidate.runtime,
                     precision=each.candidate.precision,
+                    device=each.candidate.device,
                     threads=each.timing.threads,
                     median=each.timing.median,
                     spread=list(each.timing.spread),

@@ -109,7 +109,7 @@ class Worker:
 @contextmanager
 def working(job: Job) -> Iterator[Worker]:
     """Run a file in a process, which ends with the block."""
-    program = PROGRAM.format(path=sys.path, torch=job.path.suffix == '.pte')
+    program = PROGRAM.format(path=sys.path, torch=job.needs_torch)
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, '-c', program],

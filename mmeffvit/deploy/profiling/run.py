@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
 from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
-from .exported import check_exported, exported_files
+from .exported import check_exported, expect_file, exported_files
+from .gpu import find_gpu, gpu_name, on_gpu
 from .layers import PROFILED, LayerTimes
 from .report import Measured, Profile
 from .rounds import TimedFile, time_in_rounds, working
@@ -41,6 +42,7 @@ class ProfileOptions:
         threads: Numbers of threads; by default 1, 2, 4 and so on up to the number of cores.
         seconds: Time for each file and number of threads; three times as much if it may be best.
         clock: 'wall', or 'processor' for the CPU time of one thread on a busy machine.
+        device: 'cpu', a GPU as 'cuda' or 'cuda:N', or 'auto' for the CPU and a GPU if there is one.
     """
 
     images: Path | None = None
@@ -49,6 +51,16 @@ class ProfileOptions:
     threads: Sequence[int] = field(default_factory=lambda: thread_counts(num_cores()))
     seconds: float = 1.0
     clock: str = 'wall'
+    device: str = 'auto'
+
+    @cached_property
+    def gpu(self) -> str | None:
+        """The GPU to measure on; its work takes no CPU time."""
+        return None if self.clock == 'processor' else find_gpu(self.device)
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.device in ('auto', 'cpu')
 
     def check(self) -> None:
         """Check the values.
@@ -67,6 +79,10 @@ class ProfileOptions:
             raise UserError(f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}')
         if self.clock == 'processor' and set(self.threads) != {1}:
             raise UserError('--clock processor adds the time of all threads; give --threads 1')
+        if self.clock == 'processor' and not self.on_cpu:
+            raise UserError(f'--clock processor is for the CPU, and --device is {self.device}')
+        if self.gpu and not self.on_cpu and '.onnx' not in self.formats:
+            raise UserError(f'--device {self.device} measures .onnx; --formats leaves it out')
         if not 0 < self.seconds <= 3600:
             raise UserError(f'--seconds is {self.seconds:g}; give a number above 0, up to 3600')
         if self.images is not None and not self.images.is_dir():
@@ -121,10 +137,13 @@ def profile_source(
         folder: Where the files are written.
         options: See :class:`ProfileOptions`.
     """
-    entries = make_files(
-        options, partial(float_files, source, sizes, folder), int8_maker(folder, options)
-    )
     images = batch(source.image[1], sizes.shape, 1)
+    entries = make_files(
+        options,
+        partial(float_files, source, sizes, folder),
+        int8_maker(folder, options),
+        partial(on_gpu, expect=source.expect, images=images, graph=source.graph, folder=folder),
+    )
     return measure(name, entries, images, folder, options)
 
 
@@ -156,7 +175,9 @@ def profile_file(
         base, _ = INT8.get(suffix, ('', ()))
         return quantize(suffix, floats) if base == path.suffix and not is_int8 else ()
 
-    entries = make_files(options, partial(exported_files, path, images, is_int8, folder), int8)
+    files = partial(exported_files, path, images, is_int8, folder)
+    gpu = partial(on_gpu, expect=expect_file(path), images=images, graph=None, folder=folder)
+    entries = make_files(options, files, int8, gpu)
     return measure(path.name, entries, images, folder, options)
 
 
@@ -172,21 +193,31 @@ def make_files(
     options: ProfileOptions,
     floats: Callable[[str], Iterable[Entry]],
     int8: Callable[[str, Mapping[str, Candidate]], Iterable[Entry]],
+    gpu: Callable[[str, Mapping[str, Candidate]], Iterable[Entry]],
 ) -> list[Entry]:
-    """Files of every format, in all precisions.
+    """Files of every format, in all precisions, and those of them that a GPU runs.
 
     Args:
         options: See :class:`ProfileOptions`.
         floats: Makes the files of a format that are not quantized.
         int8: Makes the quantized files of a format, given those in float32.
+        gpu: Makes what runs on a GPU, given its name and the files in float32.
     """
     entries: list[Entry] = []
+
+    def add(made: Iterable[Entry]) -> None:
+        for entry in made:
+            step(f'{entry.runtime} {entry.precision}: {getattr(entry, "state", "agrees")}')
+            entries.append(entry)
+
+    formats = options.formats if options.on_cpu else ('.onnx',)
     # LiteRT's converter, the last to be imported, has threads: NNCF, which forks, is used before
-    for suffix in (each for each in RUNTIMES if each in options.formats):
-        for make in (floats, lambda each: int8(each, agreeing(entries))):
-            for entry in make(suffix):
-                step(f'{entry.runtime} {entry.precision}: {getattr(entry, "state", "agrees")}')
-                entries.append(entry)
+    for suffix in (each for each in RUNTIMES if each in formats):
+        add(floats(suffix))
+        if options.on_cpu:
+            add(int8(suffix, agreeing(entries)))
+    if options.gpu:
+        add(gpu(options.gpu, agreeing(entries)))
     return entries
 
 
@@ -207,18 +238,27 @@ def measure(
     Raises:
         UserError: If there is none.
     """
-    candidates = [entry for entry in entries if isinstance(entry, Candidate)]
+    candidates = [
+        entry
+        for entry in entries
+        if isinstance(entry, Candidate) and (options.on_cpu or entry.device != 'cpu')
+    ]
     absent = [entry for entry in entries if isinstance(entry, Absent)]
     stored = folder / 'images.npy'
     np.save(stored, images)
     job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
-        step(f'timing {counted(len(candidates), "file")}, {counted(threads, "thread")}')
         files = {
-            index: TimedFile(job(file.path, threads=threads, half=file.half), file.last_steps)
+            index: TimedFile(
+                job(file.path, threads=threads, half=file.half, device=file.device),
+                file.last_steps,
+            )
             for index, file in enumerate(candidates)
+            if file.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }
+        if files:
+            step(f'timing {counted(len(files), "file")}, {counted(threads, "thread")}')
         found, failures = time_in_rounds(files, options.seconds)
         measured += [Measured(candidates[index], timing) for index, timing in found.items()]
         absent += [
@@ -233,17 +273,19 @@ def measure(
     layers = layer_times(measured, job, options.seconds)
     return Profile(
         name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured),
-        tuple(absent), layers,
+        tuple(absent), layers, gpu_name({each.candidate.device for each in measured}),
     )  # fmt: skip
 
 
 def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
-    """Layers of the float32 file, in the runtime of the fastest if it can tell."""
+    """Layers of the float32 file on the CPU, in the runtime of the fastest if it can tell."""
     best = measured[0]
     known = {
         each.candidate.path.suffix: each.candidate.path
         for each in measured
-        if each.candidate.precision == 'float32' and each.candidate.path.suffix in PROFILED
+        if each.candidate.device == 'cpu'
+        and each.candidate.precision == 'float32'
+        and each.candidate.path.suffix in PROFILED
     }
     if not known:
         return None
@@ -264,14 +306,16 @@ def write_best(profile: Profile, out: Path) -> Path:
         The path of the file.
 
     Raises:
-        UserError: If the suffix is another, or other files would be overwritten.
+        UserError: If the suffix is another, other files would be overwritten, or only PyTorch was
+            measured.
     """
-    path = profile.best.candidate.path
+    best = profile.best_file
+    path = best.candidate.path
     kind = FORMATS[path.suffix]
     if out.suffix and out.suffix != path.suffix:
         raise UserError(
             f'--write {out} ends in {out.suffix!r}, but the fastest that agrees is '
-            f'{profile.best}: leave the suffix out, write {path.suffix}, or restrict the choice '
+            f'{best}: leave the suffix out, write {path.suffix}, or restrict the choice '
             f'with --formats {out.suffix}'
         )
     out = check_output(out.with_suffix(path.suffix))

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
@@ -38,6 +38,7 @@ class Job:
         half: Compute in float16 where the runtime can.
         clock: One of :data:`CLOCKS`.
         layers: Time the layers for this number of seconds, then end.
+        device: 'cpu', or the GPU that runs the file.
     """
 
     path: Path
@@ -46,6 +47,32 @@ class Job:
     half: bool = False
     clock: str = 'wall'
     layers: float = 0.0
+    device: str = 'cpu'
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the file is for PyTorch, which is not exported."""
+        return self.path.suffix not in RUNTIMES
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether its runtime is torch, or takes the libraries of CUDA from it."""
+        return self.device != 'cpu' or self.is_eager or self.path.suffix == '.pte'
+
+    def load_runtime(self) -> None:
+        """Import the runtime, before its memory is measured."""
+        package = 'torch' if self.is_eager else RUNTIMES[self.path.suffix][1]
+        module = require('executorch.runtime' if package == 'executorch' else package, 'Profiling')
+        if self.is_eager:
+            module.set_num_threads(self.threads)
+
+    def open(self) -> Session:
+        """Load the file."""
+        if self.is_eager:
+            from .gpu import open_eager  # it imports torch
+
+            return open_eager(self.path, self.device, half=self.half)
+        return open_model(self.path, self.threads, half=self.half, device=self.device)
 
 
 @dataclass(frozen=True)
@@ -80,14 +107,14 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
 
     try:
         job: Job = pickle.load(receive)
-        runtime, package = RUNTIMES[job.path.suffix]
-        require('executorch.runtime' if package == 'executorch' else package, 'Profiling')
+        job.load_runtime()
         images = np.load(job.images)
         before = resident_memory()
         if job.layers:
+            runtime, _ = RUNTIMES[job.path.suffix]
             answer(time_layers(job.path, runtime, images, job.threads, job.layers))
             return
-        session = open_model(job.path, job.threads, half=job.half)
+        session = job.open()
         answer(session.run(images))
         gc.disable()
         while (seconds := pickle.load(receive)) is not None:

@@ -1,0 +1,143 @@
+"""What is measured on a GPU: the ONNX file in ONNX Runtime, and the model in PyTorch."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.utils._pytree import tree_map
+
+from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images, check_agreement, compare
+from mmeffvit.deploy.graphs.base import Graph
+from mmeffvit.deploy.predictor.sessions import Session, open_model
+from mmeffvit.errors import UserError
+from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
+
+from .candidates import Candidate, Entry, attempt, described
+
+MODEL = '.pt'  # of a graph in PyTorch, for the process that runs it
+SAME = 'the same image'
+
+
+def find_gpu(device: str) -> str | None:
+    """The GPU to measure on, if any.
+
+    Args:
+        device: 'auto', 'cpu', 'cuda' or 'cuda:N'.
+
+    Raises:
+        UserError: If it is given, but is no name of one or cannot be there.
+    """
+    if device == 'cpu':
+        return None
+    seen = torch.cuda.is_available() or (find_spec('onnxruntime') is not None and has_cuda())
+    if device == 'auto':
+        return 'cuda' if seen else None
+    if not GPU.fullmatch(device):
+        raise UserError(f'--device is {device!r}; choose from auto, cpu, cuda, cuda:N')
+    if not seen:
+        raise UserError(
+            f'--device {device}: torch {torch.__version__} finds no GPU, and ONNX Runtime is '
+            f'built without CUDA: `{INSTALL}`'
+        )
+    return device
+
+
+def gpu_name(devices: Iterable[str]) -> str:
+    """Name of the GPU among devices, if torch knows it; empty if there is none."""
+    known = torch.cuda.get_device_name if torch.cuda.is_available() else str
+    return ', '.join(known(each) for each in devices if each != 'cpu')
+
+
+def on_gpu(
+    device: str,
+    floats: Mapping[str, Candidate],
+    expect: Expect,
+    images: Images,
+    graph: Graph | None,
+    folder: Path,
+) -> Iterator[Entry]:
+    """What agrees with the model on a GPU.
+
+    Args:
+        device: The GPU.
+        floats: Files in float32 that agree on the CPU, by suffix.
+        expect: The expected outputs.
+        images: Images for the comparison.
+        graph: The model, if it is not a file already.
+        folder: Where it is written for other processes.
+    """
+    if (base := floats.get('.onnx')) is not None:
+        make = partial(onnx_file, base, device, expect, images)
+        yield attempt('ONNX Runtime CUDA', 'float32', make)
+    if graph is None:
+        return
+    path = folder / f'model{MODEL}'
+    torch.save(graph, path)
+    for precision in ('float32', 'float16'):
+        make = partial(eager_model, path, device, precision, expect, images)
+        yield attempt('PyTorch CUDA', precision, make)
+
+
+def onnx_file(
+    base: Candidate, device: str, expect: Expect, images: Images, runtime: str
+) -> Candidate:
+    errors = compare(open_model(base.path, device=device).run, expect, [images], FLOAT)
+    check_agreement(errors, SAME)
+    return Candidate(runtime, 'float32', base.path, *described(errors), device=device)
+
+
+def eager_model(
+    path: Path, device: str, precision: str, expect: Expect, images: Images, runtime: str
+) -> Candidate:
+    half = precision == 'float16'
+    run = open_eager(path, device, half=half).run
+    errors = compare(run, expect, [images], HALF if half else FLOAT)
+    check_agreement(errors, SAME)
+    return Candidate(runtime, precision, path, *described(errors), device=device)
+
+
+def open_eager(path: Path, device: str, *, half: bool = False) -> Session:
+    """A graph in PyTorch, from a file of :func:`on_gpu`.
+
+    A run begins with the images and ends with the outputs in the memory of the host, as in the
+    other runtimes; copying the outputs also waits for the GPU.
+
+    Args:
+        path: The file.
+        device: Where it runs.
+        half: Mixed precision: the network in float16, with channels last.
+    """
+    graph = torch.load(path, weights_only=False).to(device)  # written by the parent process
+    if half:
+        graph.to(memory_format=torch.channels_last)
+        for module in heads(graph.network):
+            module.register_forward_hook(lambda module, inputs, outputs: tree_map(single, outputs))
+
+    def run(images: NDArray) -> dict[str, NDArray]:
+        with (
+            torch.inference_mode(),
+            torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False),
+            torch.autocast(torch.device(device).type, torch.float16, enabled=half),
+        ):
+            values = graph(torch.from_numpy(images).to(device))
+        return {
+            name: single(value).cpu().numpy()
+            for name, value in zip(graph.output_names, values, strict=True)
+        }
+
+    return Session((None, 3, None, None), graph.output_names, {}, run)
+
+
+def heads(network: nn.Module) -> Iterator[nn.Module]:
+    """The heads of a model: coordinates and scores after them are computed in float32."""
+    return (module for name, module in network.named_modules() if name.endswith('_head'))
+
+
+def single(value: Any) -> Any:
+    is_half = isinstance(value, torch.Tensor) and value.dtype == torch.float16
+    return value.float() if is_half else value
