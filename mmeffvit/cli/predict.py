@@ -1,4 +1,4 @@
-"""Run a model on images and videos; save visualizations, COCO results or label maps."""
+"""Run a model on images and videos; save visualizations, COCO results, classes or label maps."""
 
 import sys
 import warnings
@@ -42,7 +42,8 @@ def make_parser() -> ArgumentParser:
         '--out',
         type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
         metavar='FILE.json|FOLDER',
-        help='output: COCO results (detectors), folder of label maps (segmentors)',
+        help='output: COCO results (detectors), best classes (classifiers), folder of label maps '
+        '(segmentors)',
     )
     add(
         '--out-dir',

@@ -232,8 +232,8 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
         )
     if scope not in scopes:
         raise UserError(
-            f'{config.filename} is for a classifier (default_scope = {scope!r}), which only '
-            'train, test, check, complexity and get_model support'
+            f'{config.filename} is for a classifier (default_scope = {scope!r}), and this '
+            'is for detectors and segmentors'
         )
     require('mmcv.ops')
     require(scope)

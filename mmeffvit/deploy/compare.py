@@ -125,6 +125,8 @@ def plain_outputs(sample: Any) -> Outputs:
     """The arrays of a data sample."""
     if hasattr(sample, 'pred_sem_seg'):
         return {'label_map': sample.pred_sem_seg.data[0].cpu().numpy()}
+    if hasattr(sample, 'pred_score'):
+        return {'scores': sample.pred_score.cpu().numpy()}
     found = sample.pred_instances
     boxes = found.bboxes if isinstance(found.bboxes, torch.Tensor) else found.bboxes.tensor
     arrays = {'boxes': boxes, 'scores': found.scores, 'labels': found.labels}

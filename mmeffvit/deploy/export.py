@@ -11,6 +11,7 @@ from matplotlib import get_data_path
 from mmengine.config import Config
 
 from mmeffvit.config.datasets import image_folders
+from mmeffvit.config.load import ALL
 from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import find_ids
@@ -52,7 +53,7 @@ def export_model(
     """Export a trained model to a file for other runtimes, if the file agrees with the model.
 
     Args:
-        config_path: A config file of mmdet or mmseg, or the name of one of ours.
+        config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
         checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
         out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
@@ -96,7 +97,7 @@ class Source:
 def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:
     """Build the model of a config, see :func:`export_model`."""
     predictor = load_predictor(
-        config_path, checkpoint, device='cpu', cfg_options=options.cfg_options
+        config_path, checkpoint, device='cpu', cfg_options=options.cfg_options, scopes=ALL
     )
     model, config = predictor.model, predictor.config
     image = options.image or find_image(config)

@@ -202,6 +202,10 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
         is_detector = Path(teacher).suffix == '.json'
     else:
         opened.append(open_teacher(teacher, options.checkpoint))
+        if opened[0].is_classifier:
+            raise UserError(
+                f'the teacher {teacher} is a classifier: choose a detector or segmentor'
+            )
         is_detector = opened[0].is_detector
     check_tasks(teacher, base, is_detector)
 

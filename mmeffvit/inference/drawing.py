@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from .results import Detections, LabelMap, Result
+from .results import ClassScores, Detections, LabelMap, Result, name_of
 
 OPACITY = 0.5  # of masks and label maps over the image
+SIDE, LINES = 256, 3  # pixels of an image with names of classes, at least, and their number
 MIN_COLORS = 256  # of a random palette: labels without a name have a color, too
 FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has ASCII only
 
@@ -23,7 +24,7 @@ def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.
 
     Args:
         image: The image.
-        result: Its detections or label map.
+        result: Its detections, label map or scores of classes.
         palette: (colors, 3), RGB by label.
         score_thr: Lowest score of a detection that is drawn.
     """
@@ -31,6 +32,8 @@ def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.
     if isinstance(result, LabelMap):
         colors = np.ascontiguousarray(palette[result.labels % len(palette)][..., ::-1])
         return cv2.addWeighted(canvas, 1 - OPACITY, colors, OPACITY, 0)
+    if isinstance(result, ClassScores):
+        return draw_classes(canvas, result, palette, score_thr)
     return draw_detections(canvas, result.above(score_thr), palette)
 
 
@@ -56,14 +59,36 @@ def draw_detections(canvas: NDArray, found: Detections, palette: NDArray) -> NDA
     return np.ascontiguousarray(np.asarray(picture)[..., ::-1])
 
 
+def draw_classes(
+    canvas: NDArray, found: ClassScores, palette: NDArray, score_thr: float
+) -> NDArray:
+    """Write the best classes and their scores into the corner of an image, enlarged if small."""
+    factor = -(-SIDE // max(canvas.shape[:2]))
+    size = (canvas.shape[1] * factor, canvas.shape[0] * factor)
+    picture = Image.fromarray(cv2.resize(canvas, size)[..., ::-1])
+    height = max(round(max(size) / 400) * 11, 12)
+    pen, font = ImageDraw.Draw(picture), load_font(height)
+    for line, label in enumerate(found.above(score_thr, LINES)):
+        text = f'{name_of(label, found.classes)} {found.scores[label]:.2f}'
+        corner = np.array([0, line * round(1.4 * height)])
+        write(pen, text, corner, tuple(palette[label % len(palette)].tolist()), font, above=False)
+    return np.ascontiguousarray(np.asarray(picture)[..., ::-1])
+
+
 def write(
-    pen: ImageDraw.ImageDraw, text: str, corner: NDArray, color: tuple[int, ...], font: Any
+    pen: ImageDraw.ImageDraw,
+    text: str,
+    corner: NDArray,
+    color: tuple[int, ...],
+    font: Any,
+    *,
+    above: bool = True,
 ) -> None:
-    """Write text on a colored background, above the corner or below it if there is no space."""
+    """Write text on a colored background, above the corner if there is space, or below it."""
     _, _, width, height = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
     left = min(max(round(float(corner[0])), 0), max(pen.im.size[0] - width, 0))
     top = round(float(corner[1]))
-    top = top - height if top >= height else top
+    top = top - height if above and top >= height else top
     pen.rectangle((left, top, left + width, top + height), fill=color)
     ink = (0, 0, 0) if sum(color) > 382 else (255, 255, 255)
     pen.text((left + 1, top), text, fill=ink, font=font)

@@ -52,7 +52,7 @@ class LoadedModel:
 
     @property
     def scope(self) -> str:
-        """'mmdet' or 'mmseg'."""
+        """'mmdet', 'mmseg' or 'mmpretrain'."""
         return self.config.default_scope
 
     @property

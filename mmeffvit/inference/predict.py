@@ -1,6 +1,7 @@
 """Prediction on files, with visualizations and results."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.progress import progress
-from mmeffvit.utils.text import counted, listed
+from mmeffvit.utils.text import align, counted, listed
 
 from .coco_ids import CocoIds
 from .frames import Frame, count_frames, read_frames
@@ -20,8 +21,10 @@ from .predictor import (
     check_thresholds,
     predict_frames,
 )
-from .results import Detections, Result
-from .writers import CocoWriter, LabelMapWriter, PictureWriter, Writer
+from .results import ClassScores, Detections, Result
+from .writers import ClassWriter, CocoWriter, LabelMapWriter, PictureWriter, Writer
+
+SHOWN = 20  # images of a classifier in the summary
 
 
 @dataclass
@@ -29,7 +32,8 @@ class PredictOptions:
     """Options of a prediction run.
 
     Args:
-        out: A ``.json`` file for a detector, a folder for a segmentor; None writes no results.
+        out: A ``.json`` file for a detector or classifier, a folder for a segmentor; None writes no
+            results.
         pictures: Folder for the visualizations; None draws none.
         score_thr: Score threshold, in [0, 1]; None draws scores from 0.3 and writes all results.
         batch_size: Batch size. A segmentor batches images of the same size only.
@@ -50,6 +54,8 @@ class Summary:
         found: Number of detections above the score threshold; None for label maps.
         highest: The highest score.
         threshold: The score threshold.
+        classes: Image, best class and score of a classifier, for the first images.
+        counts: Number of images by their best class.
         skipped: Inputs that could not be read, with the reason.
         written: Lines that describe the files.
     """
@@ -58,6 +64,8 @@ class Summary:
     found: int | None
     highest: float
     threshold: float
+    classes: tuple[tuple[str, str, str], ...]
+    counts: Mapping[str, int]
     skipped: tuple[str, ...]
     written: tuple[str, ...]
 
@@ -69,11 +77,15 @@ class Summary:
             line += f' (highest {self.highest:.2g})' if show_highest else ''
         if self.skipped:
             line += f', {len(self.skipped)} skipped'
-        return '\n'.join([line, *self.written])
+        lines = [line]
+        if self.classes:
+            lines += align([('image', 'class', 'score'), *self.classes], numbers=False)
+            lines.append(listed(f'{name} {count}' for name, count in self.counts.items()))
+        return '\n'.join([*lines, *self.written])
 
 
 class Tally(Writer):
-    """Counts detections.
+    """Counts detections, and images by their class.
 
     Args:
         threshold: Lowest score of those that count.
@@ -81,9 +93,17 @@ class Tally(Writer):
 
     def __init__(self, threshold: float) -> None:
         self.threshold, self.found, self.highest = threshold, 0, 0.0
+        self.classes: list[tuple[str, str, str]] = []
+        self.counts: Counter[str] = Counter()
 
     def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
-        """Count the detections of an image."""
+        """Count the detections or the best class of an image."""
+        if isinstance(result, ClassScores):
+            name = result.names[0]
+            self.counts[name] += 1
+            if len(self.classes) < SHOWN:
+                row = (frame.name.as_posix(), name, f'{result.scores.max():.3f}')
+                self.classes.append(row)
         if isinstance(result, Detections) and len(result):
             self.found += int((result.scores >= self.threshold).sum())
             self.highest = max(self.highest, float(result.scores[0]))
@@ -114,7 +134,8 @@ def predict(
     predictor = open_predictor()
     ids = predictor.coco_ids()
     check_out(predictor, options.out)
-    labels = None if predictor.is_detector else options.out
+    writes_list = predictor.is_detector or predictor.is_classifier
+    labels = None if writes_list else options.out
     check_outputs(found.sources, pictures=options.pictures, labels=labels)
     writers = make_writers(predictor, ids, options)
     if found.others:
@@ -140,6 +161,8 @@ def predict(
         tally.found if predictor.is_detector else None,
         tally.highest,
         tally.threshold,
+        tuple(tally.classes),
+        dict(tally.counts.most_common()),
         tuple(skipped),
         tuple(describe_files(predictor, ids, options)),
     )
@@ -149,11 +172,13 @@ def check_out(predictor: BasePredictor, out: Path | None) -> None:
     """Check the type of the results.
 
     Raises:
-        UserError: If ``--out`` is a folder for a detector, or a file for a segmentor.
+        UserError: If ``--out`` is a folder for a detector or classifier, or a file for a segmentor.
     """
-    if out is not None and (out.suffix == '.json') != predictor.is_detector:
-        choices = ('a folder, for a segmentor', 'a .json file, for a detector')
-        raise UserError(f'--out is {str(out)!r}; give {choices[predictor.is_detector]}')
+    kinds = dict(detector=predictor.is_detector, classifier=predictor.is_classifier)
+    kind = next((kind for kind, is_kind in kinds.items() if is_kind), None)
+    wanted = f'a .json file, for a {kind}' if kind else 'a folder, for a segmentor'
+    if out is not None and (out.suffix == '.json') != bool(kind):
+        raise UserError(f'--out is {str(out)!r}; give {wanted}')
 
 
 def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
@@ -162,6 +187,8 @@ def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions
         writers.append(PictureWriter(options.pictures))
     if options.out is not None and predictor.is_detector:
         writers.append(CocoWriter(options.out, ids))
+    elif options.out is not None and predictor.is_classifier:
+        writers.append(ClassWriter(options.out, options.score_thr or 0.0))
     elif options.out is not None:
         writers.append(LabelMapWriter(options.out, predictor.label_offset))
     return writers
@@ -176,7 +203,7 @@ def describe_files(predictor: BasePredictor, ids: CocoIds, options: PredictOptio
     if predictor.is_detector:
         lines.append(f'category ids: {ids.category_source}')
         lines.append(f'image ids: {options.out.with_name(options.out.stem + ".images.json")}')
-    elif predictor.classes:
+    elif predictor.classes and not predictor.is_classifier:
         first, classes = predictor.label_offset, predictor.classes
         last = first + len(classes) - 1
         lines.append(f'values: {first} is {classes[0]}, {last} is {classes[-1]}')

@@ -19,7 +19,7 @@ from .coco_ids import CocoIds, find_ids
 from .drawing import draw, make_palette
 from .frames import Frame, read_frames
 from .inputs import Input, Source, find_inputs
-from .results import Detections, LabelMap, Result
+from .results import ClassScores, Detections, LabelMap, Result
 from .writers import PictureWriter, Writer
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ class BasePredictor(ABC):
     Attributes:
         classes: Class names by label.
         palette: Colors by label, (N, 3), uint8, RGB.
-        is_detector: Whether it returns detections, not label maps.
+        is_detector: Whether it returns detections, not label maps or scores.
+        is_classifier: Whether it returns scores of classes.
         label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
     """
 
     classes: tuple[str, ...]
     palette: NDArray
     is_detector: bool
+    is_classifier: bool = False
     label_offset: int = 0
 
     @abstractmethod
@@ -98,8 +100,9 @@ class BasePredictor(ABC):
             batch_size: Images per batch.
 
         Returns:
-            A :class:`~mmeffvit.inference.results.Detections` or a
-            :class:`~mmeffvit.inference.results.LabelMap` for a single file or array, else a list
+            A :class:`~mmeffvit.inference.results.Detections`, a
+            :class:`~mmeffvit.inference.results.LabelMap` or a
+            :class:`~mmeffvit.inference.results.ClassScores` for a single file or array, else a list
             with one for every image and frame.
 
         Raises:
@@ -130,22 +133,23 @@ class BasePredictor(ABC):
 
 
 class Predictor(BasePredictor):
-    """A detector or segmentor for inference.
+    """A detector, segmentor or classifier for inference.
 
     ``Predictor('ssdlite_mobilevitv2_100')('photo.jpg', out_dir='out')``
 
     For exported files see :class:`mmeffvit.ExportedPredictor`, which is called in the same way.
 
     Args:
-        config: A config of mmdet or mmseg, or the name of one of ours; or, with its weights, a run
-            folder, a checkpoint of a run, or a saved model as a folder or as ``hf://OWNER/NAME``.
+        config: A config of mmdet, mmseg or mmpretrain, or the name of one of ours; or, with its
+            weights, a run folder, a checkpoint of a run, or a saved model as a folder or as
+            ``hf://OWNER/NAME``.
         checkpoint: A checkpoint of a run with this config, or a released one for it, as a file or
             URL; by default, the best one of the run, the saved one, or the released one.
         device: 'auto' for an accelerator if there is one, or a name such as 'cpu' or 'cuda:1'.
         cfg_options: Dotted keys and values that override the config's.
 
     Attributes:
-        model: The model of mmdet or mmseg, in eval mode.
+        model: The model, in eval mode.
         classes: Class names by label.
 
     Raises:
@@ -161,6 +165,8 @@ class Predictor(BasePredictor):
         device: str = 'auto',
         cfg_options: Mapping[str, Any] | None = None,
     ) -> None:
+        from mmeffvit.config.load import ALL
+
         from .model import load_predictor  # exported files run without torch
 
         if Path(config).suffix in EXPORTED:
@@ -170,11 +176,13 @@ class Predictor(BasePredictor):
             None if checkpoint is None else str(checkpoint),
             device=device,
             cfg_options=cfg_options,
+            scopes=ALL,
         )
         self.model = self._loaded.model
         self.classes = self._loaded.classes
         self.palette = make_palette(self._loaded.meta.get('palette'), len(self.classes))
         self.is_detector = self._loaded.scope == 'mmdet'
+        self.is_classifier = self._loaded.scope == 'mmpretrain'
         self.label_offset = self._loaded.label_offset
 
     def read(self, path: Path) -> NDArray:
@@ -186,7 +194,7 @@ class Predictor(BasePredictor):
         return self._loaded.prepare(image, path)
 
     def batch_key(self, prepared: Any) -> Hashable:
-        """A detector pads the images of a batch to one size, a segmentor does not."""
+        """A detector pads the images of a batch to one size, others do not."""
         return None if self.is_detector else prepared['inputs'].shape
 
     def predict(self, batch: Sequence[Any]) -> list[Result]:
@@ -199,12 +207,14 @@ class Predictor(BasePredictor):
 
 
 def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
-    """Convert predictions of mmdet or mmseg to NumPy arrays.
+    """Convert predictions of mmdet, mmseg or mmpretrain to NumPy arrays.
 
     Args:
         sample: The predictions, on the CPU.
         classes: Class names by label.
     """
+    if 'pred_score' in sample:
+        return ClassScores(None, None, sample.pred_score.numpy().astype(np.float32), classes)
     if 'pred_sem_seg' in sample:
         labels = sample.pred_sem_seg.data[0].numpy().astype(np.int64)
         return LabelMap(None, None, labels, classes)

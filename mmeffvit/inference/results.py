@@ -106,7 +106,39 @@ class LabelMap:
         )
 
 
-Result = Detections | LabelMap
+@dataclass(frozen=True)
+class ClassScores:
+    """The scores of an image for every class.
+
+    Args:
+        path: The file; None for an array.
+        frame: Number of the frame of a video, from 0; None for an image.
+        scores: (classes,) float32, in [0, 1].
+        classes: Class names by label.
+    """
+
+    path: Path | None
+    frame: int | None
+    scores: np.ndarray
+    classes: tuple[str, ...]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """All labels in descending order of their scores."""
+        return np.argsort(-self.scores, kind='stable')
+
+    @property
+    def names(self) -> list[str]:
+        """The class names in descending order of their scores."""
+        return [name_of(label, self.classes) for label in self.labels]
+
+    def above(self, score_thr: float, limit: int) -> np.ndarray:
+        """The best labels with at least this score, and the best one anyway."""
+        best = self.labels[:limit]
+        return best[: max(int((self.scores[best] >= score_thr).sum()), 1)]
+
+
+Result = Detections | LabelMap | ClassScores
 
 
 def name_of(label: int, classes: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 
 import cv2
@@ -15,7 +16,9 @@ from mmeffvit.utils.optional import require
 
 from .coco_ids import CocoIds
 from .frames import Frame
-from .results import Detections, LabelMap, Result
+from .results import ClassScores, Detections, LabelMap, Result, name_of
+
+BEST = 5  # classes of an image
 
 
 class Writer(ABC):
@@ -33,10 +36,66 @@ class Writer(ABC):
         return ''
 
 
-class CocoWriter(Writer):
-    """COCO results in one JSON file, and the image ids in another.
+class ListWriter(Writer):
+    """A JSON file with a list, appended to a partial file, one row per line, renamed at the end.
 
-    Results are appended to a partial file, one per line, which is renamed at the end.
+    Args:
+        path: ``FILE.json``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.partial = partial_path(path)
+        self.file = self.partial.open('w')
+        self.separator = '[\n'
+
+    def append(self, rows: Iterable[dict]) -> None:
+        """Append rows."""
+        for row in rows:
+            self.file.write(self.separator + json.dumps(row))
+            self.separator = ',\n'
+        self.file.flush()
+
+    def close(self) -> None:
+        """Rename the complete file to its final name."""
+        self.abandon()
+        self.partial.replace(self.path)
+
+    def abandon(self) -> str:
+        """Close the list, so that the partial file can be read."""
+        self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
+        self.file.close()
+        return f'results in {self.partial}'
+
+
+class ClassWriter(ListWriter):
+    """The best classes of every image with their scores, in one JSON file.
+
+    Args:
+        path: ``FILE.json``.
+        score_thr: Lowest score; the best class is written anyway.
+    """
+
+    def __init__(self, path: Path, score_thr: float) -> None:
+        super().__init__(path)
+        self.score_thr = score_thr
+
+    def write(self, frame: Frame, result: ClassScores, picture: NDArray | None) -> None:
+        """Append the best classes of an image."""
+        best = [
+            dict(
+                label=int(label),
+                name=name_of(label, result.classes),
+                score=float(result.scores[label]),
+            )
+            for label in result.above(self.score_thr, BEST)
+        ]
+        self.append([dict(file_name=frame.name.as_posix(), classes=best)])
+
+
+class CocoWriter(ListWriter):
+    """COCO results in one JSON file, and the image ids in another.
 
     Args:
         path: ``FILE.json``; the images are listed in ``FILE.images.json``.
@@ -44,12 +103,9 @@ class CocoWriter(Writer):
     """
 
     def __init__(self, path: Path, ids: CocoIds) -> None:
-        self.path, self.ids = path, ids
+        super().__init__(path)
+        self.ids = ids
         self.images: list[dict] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.partial = partial_path(path)
-        self.file = self.partial.open('w')
-        self.separator = '[\n'
 
     def write(self, frame: Frame, result: Detections, picture: NDArray | None) -> None:
         """Append the detections of an image."""
@@ -58,23 +114,13 @@ class CocoWriter(Writer):
         self.images.append(
             dict(id=image_id, file_name=frame.name.as_posix(), height=height, width=width)
         )
-        for row in coco_results(result, self.ids):
-            self.file.write(self.separator + json.dumps(dict(image_id=image_id, **row)))
-            self.separator = ',\n'
-        self.file.flush()
+        self.append(dict(image_id=image_id, **row) for row in coco_results(result, self.ids))
 
     def close(self) -> None:
-        """Rename the complete file to its final name."""
-        self.abandon()
+        """Write the images, and rename the complete file to its final name."""
         images = self.path.with_name(f'{self.path.stem}.images.json')
         write_file(images, json.dumps(self.images, indent=1))
-        self.partial.replace(self.path)
-
-    def abandon(self) -> str:
-        """Close the list, so that the partial file can be read."""
-        self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
-        self.file.close()
-        return f'results in {self.partial}'
+        super().close()
 
 
 def coco_results(found: Detections, ids: CocoIds) -> list[dict]:

@@ -19,14 +19,26 @@ def quiet() -> Iterator[None]:
     versions and timings.
     """
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    disable_logging(logging.WARNING)
     discarded = io.StringIO()
     try:
         with warnings.catch_warnings(), redirect_stdout(discarded), redirect_stderr(discarded):
             warnings.simplefilter('ignore')
             yield
     finally:
-        logging.disable(before)
+        disable_logging(before)
+
+
+def disable_logging(level: int) -> None:
+    """As ``logging.disable``, also for mmengine's loggers.
+
+    They remember what is disabled until a level is set.
+    """
+    logging.disable(level)
+    mmengine = sys.modules.get('mmengine.logging')
+    if mmengine and mmengine.MMLogger.check_instance_created('mmengine'):
+        logger = mmengine.MMLogger.get_instance('mmengine')
+        logger.setLevel(logger.level)
 
 
 @contextmanager

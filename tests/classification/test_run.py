@@ -1,14 +1,23 @@
 """Train, test and reuse a classifier on generated images, as a user does."""
 
+import json
 import re
+from operator import itemgetter
 
+import numpy as np
 import pytest
 import torch
-from mmengine.registry import MODELS
+from mmengine.config import Config
+from mmengine.dataset import Compose
+from mmengine.registry import MODELS, TRANSFORMS, init_default_scope
 
 from mmeffvit.checkpoints.read import read_content
-from mmeffvit.deploy.export import export_model
+from mmeffvit.deploy.onnx.metadata import resize_of
+from mmeffvit.deploy.predictor.resizing import resize
+from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
+from mmeffvit.inference.model import load_predictor
+from mmeffvit.utils.images import read_image
 from tests.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
 from tests.conftest import ROOT, run_command_here
 
@@ -84,8 +93,6 @@ def test_a_checkpoint_is_tested_with_the_metric_of_papers(trained):
 
 @pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
 def test_a_checkpoint_starts_the_backbone_of_a_detector_or_segmentor(trained, scope, log):
-    from mmengine.registry import init_default_scope
-
     init_default_scope(scope)
     init_cfg = dict(type='Pretrained', checkpoint=str(trained / 'work' / 'epoch_2.pth'))
     backbone = MODELS.build(dict(type='mmeffvit.SwiftFormer', arch=SWIFTFORMER, init_cfg=init_cfg))
@@ -118,4 +125,56 @@ def test_an_accuracy_over_more_classes_than_there_are_stops_the_run(trained, tmp
 
 def test_a_command_for_dense_models_says_that_a_classifier_is_none(trained):
     with pytest.raises(UserError, match='is for a classifier'):
-        export_model(str(trained / 'tiny.py'), None, trained / 'out.onnx')
+        load_predictor(str(trained / 'tiny.py'), None)
+
+
+def scores_of(path) -> list[float]:
+    """The scores of the classes in the order of their labels, of every image in a file."""
+    rows = json.loads(path.read_text())
+    return [
+        each['score'] for row in rows for each in sorted(row['classes'], key=itemgetter('label'))
+    ]
+
+
+def test_every_handle_of_a_run_predicts_and_an_exported_file_agrees(trained, tmp_path):
+    run, config = trained / 'work', trained / 'tiny.py'
+    checkpoint = run / 'epoch_2.pth'
+    images = trained / 'data' / 'val'
+    file = tmp_path / 'tiny.onnx'
+    size = ('--shape', 64, 64, '--image', images / 'dark' / '0.png')
+    exported = run_command_here('export', run, file, *size)
+    assert exported.returncode == 0, exported.stdout
+    assert 'scores: relative error' in exported.stdout
+    found = []
+    for index, handle in enumerate([(run,), (checkpoint,), (config, checkpoint), (file,)]):
+        out = tmp_path / f'{index}.json'
+        result = run_command_here('predict', *handle, images, '--out', out,
+                                  '--out-dir', tmp_path / 'drawn')  # fmt: skip
+        assert result.returncode == 0, result.stdout
+        assert re.search(r'bright/0\.png +(dark|bright|striped) +0\.\d{3}\n', result.stdout)
+        found.append(scores_of(out))
+    assert len(found[0]) == 3 * 12
+    assert sum(found[0]) == pytest.approx(12)
+    for scores in found[1:]:
+        assert scores == pytest.approx(found[0], abs=1e-5)
+    drawn, original = (
+        read_image(path / 'bright' / '0.png') for path in (tmp_path / 'drawn', images)
+    )
+    assert drawn.shape == (3 * original.shape[0], 3 * original.shape[1], 3)  # for the text
+    with pytest.raises(UserError, match=r'tiny\.onnx is a classifier, and a page shows objects'):
+        write_page(file, tmp_path / 'page')
+
+
+@pytest.mark.parametrize('size', [(90, 70), (70, 91), (40, 40)])
+@pytest.mark.parametrize('crop', [64, (64, 48)])
+def test_a_file_prepares_images_as_the_test_pipeline_does(size, crop):
+    steps = [
+        dict(type='ResizeEdge', scale=73, backend='pillow', interpolation='bicubic'),
+        dict(type='CenterCrop', crop_size=crop),
+    ]
+    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    init_default_scope('mmpretrain')
+    expected = Compose([TRANSFORMS.build(step) for step in steps])(dict(img=image.copy()))['img']
+    how = resize_of(Config(dict(test_dataloader=dict(dataset=dict(pipeline=steps)))))
+    np.testing.assert_array_equal(resize(image, how).image, expected)
+    assert resize(image, how, fixed=(32, 32)).image.shape == (32, 32, 3)

@@ -1,4 +1,4 @@
-"""Export graphs for detectors, segmentors and backbones."""
+"""Export graphs for detectors, segmentors, classifiers and backbones."""
 
 from importlib import import_module
 
@@ -20,11 +20,12 @@ GRAPHS = (
     ('bbox_head', 'RTMDetHead', 'dense', 'DenseGraph'),
     ('bbox_head', 'RetinaHead', 'dense', 'DenseGraph'),
     ('decode_head', 'BaseDecodeHead', 'segmentor', 'SegmentorGraph'),
+    ('head', 'ClsHead', 'classifier', 'ClassifierGraph'),
 )
 
 
 def make_graph(model: nn.Module) -> Graph:
-    """The export graph of a detector or segmentor of mmdet or mmseg, ready to be traced.
+    """The export graph of a model of mmdet, mmseg or mmpretrain, ready to be traced.
 
     Args:
         model: The trained model, not fused; it is not changed.
@@ -40,7 +41,7 @@ def make_graph(model: nn.Module) -> Graph:
     parts = ', '.join(f'{part} {name}' for part, name, *_ in GRAPHS)
     heads = {
         part: type(getattr(model, part)).__name__
-        for part in ('bbox_head', 'roi_head', 'decode_head')
+        for part in ('bbox_head', 'roi_head', 'decode_head', 'head')
         if getattr(model, part, None) is not None
     }
     raise UserError(

@@ -112,7 +112,8 @@ class Graph(nn.Module):
         in the order of ``output_names``.
 
     Attributes:
-        task: 'detection', 'instance segmentation', 'semantic segmentation' or 'features'.
+        task: 'detection', 'instance segmentation', 'semantic segmentation', 'classification' or
+            'features'.
         output_names: Names of the outputs.
     """
 

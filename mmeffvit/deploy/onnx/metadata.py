@@ -51,7 +51,7 @@ def config_metadata(
         category_ids: COCO's category ids by label, if they are known.
         label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
     """
-    test_cfg = model.test_cfg or {}
+    test_cfg = getattr(model, 'test_cfg', None) or {}  # classifiers have none
     test_cfg = test_cfg.get('rcnn', test_cfg)
     described = {
         'config': Path(config.filename).name if config.filename else '',
@@ -81,13 +81,20 @@ def resize_of(config: Config) -> dict[str, Any]:
         `scale` (width, height) or None, `keep_ratio`, `truncated` for sides that are truncated
         instead of rounded, `interpolation`, `backend`; `divisor`, whose multiples the sides are
         resized to, and `rounding`, 'down' or 'up'; `pad`, width and height to which smaller images
-        are padded with `pad_value`, or None.
+        are padded with `pad_value`, or None; of classifiers `short_side`, to which the shorter side
+        is resized, and `crop`, width and height of the center that is cropped then, or None.
     """
     found = dict(NO_RESIZE)
     for step in eval_dataset(config).get('pipeline') or ():
         name = name_of(step)
         if name == 'Resize' and step.get('scale') is not None:
             found.update({k: plain(step[k]) for k in found if k in step})
+            found['scale'] = pair(found['scale'])
+        elif name == 'ResizeEdge' and step.get('edge', 'short') == 'short':
+            found.update({k: step[k] for k in ('backend', 'interpolation') if k in step})
+            found['short_side'] = step['scale']
+        elif name == 'CenterCrop':
+            found['crop'] = pair(step['crop_size'])
         elif name == 'FloorToMultiple':
             found.update(divisor=step.get('divisor', 32), rounding='down')
         elif name == 'ResizeToMultiple':
@@ -98,6 +105,11 @@ def resize_of(config: Config) -> dict[str, Any]:
             value = value.get('img', 0) if isinstance(value, Mapping) else value
             found['pad_value'] = plain(value)
     return found
+
+
+def pair(size: Any) -> list[int]:
+    """Width and height, from one number for both or from two."""
+    return [size, size] if isinstance(size, int) else plain(size)
 
 
 def plain(value: Any) -> Any:

@@ -22,7 +22,13 @@ from mmeffvit.utils.text import MAX_NAME
 MAX_SIDE = 2**15  # pixels of an input image: the limit of OpenCV's resize
 MAX_LENGTH = 2**24  # characters of an entry
 MAX_COLOR = 1e6
-TASKS = ('detection', 'instance segmentation', 'semantic segmentation', 'features')
+TASKS = (
+    'detection',
+    'instance segmentation',
+    'semantic segmentation',
+    'classification',
+    'features',
+)
 INTERPOLATIONS = ('nearest', 'bilinear', 'bicubic', 'area', 'lanczos')
 SOURCE = "the file's metadata"
 
@@ -62,6 +68,8 @@ FIELDS = (
     Field('resize.truncated', one_of(True, False), 'true or false'),
     Field('resize.interpolation', one_of(*INTERPOLATIONS), f'one of {", ".join(INTERPOLATIONS)}'),
     Field('resize.backend', one_of('cv2', 'pillow'), 'cv2 or pillow'),
+    Field('resize.short_side', integer_from(1, MAX_SIDE), f'an integer from 1 to {MAX_SIDE:,}'),
+    Field('resize.crop', is_pair, SIDES),
     Field('resize.divisor', integer_from(1, 2**10), 'an integer from 1 to 1,024'),
     Field('resize.rounding', one_of('down', 'up'), 'down or up'),
     Field('resize.pad', is_pair, SIDES),
@@ -73,7 +81,7 @@ TEXTS = ('task', 'network_colors')  # all others are JSON
 OLD_NAMES = {'network_colours': 'network_colors'}  # of mmeffvit 0.1
 NO_RESIZE = dict(
     scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
-    divisor=1, rounding='down', pad=None, pad_value=0,
+    divisor=1, rounding='down', pad=None, pad_value=0, short_side=None, crop=None,
 )  # fmt: skip
 
 

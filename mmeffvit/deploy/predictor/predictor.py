@@ -13,7 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
 from mmeffvit.inference.drawing import make_palette
 from mmeffvit.inference.predictor import BasePredictor
-from mmeffvit.inference.results import Detections, LabelMap, Result
+from mmeffvit.inference.results import ClassScores, Detections, LabelMap, Result
 from mmeffvit.utils.images import Unreadable, read_image, read_size
 
 from .metadata import parse_metadata
@@ -32,7 +32,7 @@ class Prepared(NamedTuple):
 
 
 class ExportedPredictor(BasePredictor):
-    """A detector or segmentor for inference, from a file of ``mmeffvit export``.
+    """A detector, segmentor or classifier for inference, from a file of ``mmeffvit export``.
 
     ``ExportedPredictor('model.onnx')('photo.jpg', out_dir='out')``
 
@@ -64,10 +64,13 @@ class ExportedPredictor(BasePredictor):
                 '`mmeffvit export` without --backbone-only'
             )
         outputs = set(self.session.outputs)
-        self.is_detector = 'label_map' not in outputs
+        self.is_classifier = self.metadata.task == 'classification'
+        self.is_detector = 'label_map' not in outputs and not self.is_classifier
         if self.is_detector and not outputs >= OBJECTS:
             raise UserError(f'{path} returns {", ".join(self.session.outputs)}, neither objects '
                             'nor a label map')  # fmt: skip
+        if self.is_classifier and outputs != {'scores'}:
+            raise UserError(f'{path} returns {", ".join(self.session.outputs)}, not scores')
         self.classes = self.metadata.classes
         self.palette = make_palette(self.metadata.palette, len(self.classes))
         self.label_offset = self.metadata.label_offset
@@ -114,6 +117,8 @@ class ExportedPredictor(BasePredictor):
 
     def _result(self, outputs: dict[str, NDArray], prepared: Prepared) -> Result:
         """The outputs in pixels of the original image."""
+        if self.is_classifier:
+            return ClassScores(None, None, outputs['scores'], self.classes)
         resized, size = prepared
         if 'label_map' in outputs:
             height, width = resized.content

@@ -50,9 +50,12 @@ def resize(
         image: (H, W, 3), uint8.
         how: Settings of :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
         fixed: Height and width of a model with a fixed size: the image is resized to fit, with or
-            without its aspect ratio as in the config, and padded with the color ``fill``.
+            without its aspect ratio as in the config, and padded with the color ``fill``; of a
+            classifier, its center is resized to it.
         fill: Color of the padding, in the channel order of the image.
     """
+    if how['short_side'] or how['crop']:
+        return crop_center(image, how, fixed)
     height, width = image.shape[:2]
     scale, keep_ratio = how['scale'], how['keep_ratio']
     if fixed is not None:
@@ -82,6 +85,24 @@ def resize(
     if padded:
         resized = pad(resized, padded, fill if fixed else how['pad_value'])
     return Resized(resized, tuple(size), (size[1] / width, size[0] / height))
+
+
+def crop_center(image: NDArray, how: Mapping[str, Any], fixed: tuple[int, int] | None) -> Resized:
+    """Resize the shorter side and crop the center, as tests of classifiers do."""
+    height, width = image.shape[:2]
+    if short := how['short_side']:
+        size = (
+            (int(short * height / width), short)
+            if width < height
+            else (short, int(short * width / height))
+        )
+        image = resample(image, size, how['interpolation'], how['backend'])
+    if how['crop']:
+        columns, rows = (min(c, s) for c, s in zip(how['crop'], image.shape[1::-1], strict=True))
+        top, left = round((image.shape[0] - rows) / 2), round((image.shape[1] - columns) / 2)
+        image = image[top : top + rows, left : left + columns]
+    size = fixed or image.shape[:2]
+    return Resized(resample(image, size, how['interpolation'], how['backend']), size, (1.0, 1.0))
 
 
 def round_half(value: float) -> int:
@@ -160,9 +181,10 @@ def reader_of(
     if fixed and size and fixed != tuple(size):
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
     how = parse_metadata(metadata).resize
-    if size or (fixed and not how['scale']):
+    known = how['scale'] or how['crop']
+    if size or (fixed and not known):
         return Reader({**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]})
-    if not fixed and not how['scale']:
+    if not fixed and not known:
         raise UserError('the file takes images of any size; give --shape HEIGHT WIDTH')
     return Reader(how, fixed)
 

@@ -69,6 +69,9 @@ def describe_page(path: Path) -> dict[str, Any]:
     if path.suffix != '.onnx':
         raise UserError(f'{path} has the suffix {path.suffix!r}; a browser runs .onnx files')
     predictor = ExportedPredictor(path)
+    if predictor.is_classifier:
+        raise UserError(f'{path.name} is a classifier, and a page shows objects and label maps: '
+                        '`mmeffvit predict` shows classes')  # fmt: skip
     batch, fixed = predictor.session.shape[0], predictor.fixed
     how = dict(predictor.metadata.resize)
     if path.stat().st_size > MAX_SIZE:
