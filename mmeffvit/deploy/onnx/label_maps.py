@@ -1,11 +1,12 @@
 """Label maps without full-size logits, in ONNX.
 
 A segmentor resizes its logits to the image and takes the argmax, which for 150 classes takes longer
-than the network. Between four neighboring cells every value is a weighted mean of their logits. The
-mean of the four winners is nowhere above the best of them: a class can win between the cells only
-if it reaches that mean in one of them. Of a trained model's logits these are a few classes, which
-alone are resized. The arithmetic is that of ONNX Runtime's ``Resize``, whose label maps are the
-same to the bit; another runtime may round ties differently.
+than the network. Between four neighboring centers every value is a weighted mean of their logits.
+The mean of the four winners is nowhere above the best of them: a class can win between the centers
+only if it reaches that mean in one of them. Of a trained model's logits these are a few classes,
+and many only in few cells: pairs of a cell and a class, which alone are resized. The arithmetic is
+that of ONNX Runtime's ``Resize``, whose label maps are the same to the bit; another runtime may
+round ties differently.
 """
 
 from collections.abc import Callable
@@ -26,45 +27,60 @@ ALIGNED = 'align_corners'
 
 @script(default_opset=op)
 def cells_of_pixels(side: INT64[...], pixels: INT64[...], aligned: BOOL):
-    """The cell at or before every pixel, and the distances to it and to the next cell."""
+    """The cell of every pixel, and its distances to the cell's corners.
+
+    Cells are between the centers of logits, and one more is before the first and after the last.
+    """
     cells = op.Cast(side, to=1)
     numbers = op.Range(op.Constant(value_int=0), op.Squeeze(pixels), op.Constant(value_int=1))
     scale = op.Cast(pixels, to=1) / cells
     half = op.Constant(value_float=0.5)
+    zero = op.Constant(value_float=0.0)
     last = cells - op.Constant(value_float=1.0)
     one = op.Constant(value_float=1.0)
     gaps = op.Max(op.Cast(pixels, to=1) - one, one)
     from_corners = op.Cast(numbers, to=1) * last / gaps
-    place = op.Where(aligned, from_corners, (op.Cast(numbers, to=1) + half) / scale - half)
-    place = op.Min(op.Max(place, op.Constant(value_float=0.0)), last)
+    center = op.Where(aligned, from_corners, (op.Cast(numbers, to=1) + half) / scale - half)
+    place = op.Min(op.Max(center, zero), last)
     first = op.Floor(place)
     second = op.Min(first + op.Constant(value_float=1.0), last)
     at_edge = op.Equal(first, second)
     to_first = op.Where(at_edge, half, place - first)
     to_second = op.Where(at_edge, half, second - place)
-    return op.Cast(first, to=7), to_first, to_second
+    is_before = op.Cast(op.Less(center, zero), to=1)
+    return op.Cast(first + one - is_before, to=7), to_first, to_second
 
 
 @script(default_opset=op)
-def neighbors(cells):
-    """The cells to the right, below, and both: (B, h, w, C) each; edges are repeated."""
-    one = op.Constant(value_ints=[1])
-    axes = op.Constant(value_ints=[1, 2])
-    height = op.Shape(cells, start=1, end=2)
-    width = op.Shape(cells, start=2, end=3)
-    padded = op.Pad(cells, op.Constant(value_ints=[0, 0, 0, 0, 0, 1, 1, 0]), mode='edge')
-    next_height = height + one
-    next_width = width + one
-    right = op.Slice(
-        padded, op.Constant(value_ints=[0, 1]), op.Concat(height, next_width, axis=0), axes
+def pixels_of_cells(
+    side: INT64[...], cell: INT64[...], to_first: FLOAT[...], to_second: FLOAT[...]
+):
+    """The distances of the pixels of every cell (h + 1, s), and each pixel's number in its cell.
+
+    s is the largest number of pixels in a cell; others repeat pixels, which are not used.
+    """
+    one = op.Constant(value_int=1)
+    cells = op.Range(op.Constant(value_int=0), op.Squeeze(side) + one, one)
+    column = op.Constant(value_ints=[1])
+    is_inside = op.Cast(op.Equal(op.Unsqueeze(cells, column), cell), to=7)
+    counts = op.ReduceSum(is_inside, column, keepdims=0)
+    start = op.CumSum(counts, op.Constant(value_int=0), exclusive=1)
+    most = op.ReduceMax(counts, keepdims=0)
+    numbers = op.Range(op.Constant(value_int=0), most, one)
+    pixels = op.Min(op.Unsqueeze(start, column) + numbers, op.Size(cell) - one)
+    total = op.Range(op.Constant(value_int=0), op.Size(cell), one)
+    return op.Gather(to_first, pixels), op.Gather(to_second, pixels), total - op.Gather(start, cell)
+
+
+@script(default_opset=op)
+def corners(values):
+    """The corners of cells, (B, h, w, C) -> (B, h + 1, w + 1, C) each; edges are repeated."""
+    return (
+        op.Pad(values, op.Constant(value_ints=[0, 1, 1, 0, 0, 0, 0, 0]), mode='edge'),
+        op.Pad(values, op.Constant(value_ints=[0, 1, 0, 0, 0, 0, 1, 0]), mode='edge'),
+        op.Pad(values, op.Constant(value_ints=[0, 0, 1, 0, 0, 1, 0, 0]), mode='edge'),
+        op.Pad(values, op.Constant(value_ints=[0, 0, 0, 0, 0, 1, 1, 0]), mode='edge'),
     )
-    below = op.Slice(
-        padded, op.Constant(value_ints=[1, 0]), op.Concat(next_height, width, axis=0), axes
-    )
-    both = op.Slice(
-        padded, op.Constant(value_ints=[1, 1]), op.Concat(next_height, next_width, axis=0), axes
-    )
-    return right, below, both
 
 
 @script(default_opset=op)
@@ -75,10 +91,51 @@ def above_mean(values: FLOAT[...], winners: INT64[...]) -> FLOAT[...]:
 
 
 @script(default_opset=op)
-def of_pixels(values: FLOAT[...], classes: INT64[...], y: INT64[...], x: INT64[...]) -> FLOAT[...]:
-    """Logits (B, h, w, C) of some classes (B, h, w, k) -> (B, k, H, W), those of a pixel's cell."""
-    chosen = op.Transpose(op.GatherElements(values, classes, axis=3), perm=[0, 3, 1, 2])
-    return op.Gather(op.Gather(chosen, x, axis=3), y, axis=2)
+def weighted(
+    values: FLOAT[...], pairs: INT64[...], vertical: FLOAT[...], horizontal: FLOAT[...],
+    cells: INT64[...],
+) -> FLOAT[...]:  # fmt: skip
+    """A corner's part (P, s t) of the logits of pairs in their cells."""
+    flat = op.Constant(value_ints=[-1])
+    column = op.Constant(value_ints=[1])
+    y = op.Unsqueeze(vertical, op.Constant(value_ints=[1, 3]))
+    x = op.Unsqueeze(horizontal, op.Constant(value_ints=[0, 2]))
+    pixels = op.Size(vertical) / op.Shape(vertical, start=0, end=1)
+    pixels = pixels * (op.Size(horizontal) / op.Shape(horizontal, start=0, end=1))
+    weights = op.Reshape(y * x, op.Concat(flat, pixels, axis=0))  # of all cells
+    chosen = op.Unsqueeze(op.Gather(op.Reshape(values, flat), pairs), column)
+    return op.Gather(weights, cells) * chosen
+
+
+@script(default_opset=op)
+def best_classes(
+    logits: FLOAT[...], cells: INT64[...], classes: INT64[...], count: INT64[...]
+) -> FLOAT[...]:
+    """The best class of every pixel of a cell: (P, D), cell and class of each -> (count, D)."""
+    one = op.Constant(value_ints=[1])
+    sizes = op.Concat(count, op.Shape(logits, start=1, end=2), axis=0)
+    rows = op.Unsqueeze(cells, one)
+    lowest = op.Expand(op.Constant(value_float=-3.4028234e38), sizes)
+    best = op.ScatterND(lowest, rows, logits, reduction='max')
+    loses = op.Less(logits, op.Gather(best, cells))
+    number = op.Unsqueeze(op.Cast(classes, to=1), one)
+    none = op.Constant(value_float=1e9)
+    winners = op.Where(loses, none, number)
+    return op.ScatterND(op.Expand(none, sizes), rows, winners, reduction='min')  # the first of ties
+
+
+@script(default_opset=op)
+def pixels_of_image(inside: FLOAT[...], rows: INT64[...], columns: INT64[...]) -> INT64[...]:
+    """Labels of the pixels of cells (B, h, w, s, t) -> (B, H, W), from places in h s and in w t."""
+    flat = op.Constant(value_ints=[-1])
+    sizes = op.Shape(inside)
+    images = op.Shape(inside, start=0, end=1)
+    width = op.Gather(sizes, op.Constant(value_ints=[2])) * op.Shape(inside, start=4, end=5)
+    by_row = op.Transpose(inside, perm=[1, 3, 0, 2, 4])
+    by_row = op.Reshape(by_row, op.Concat(flat, images, width, axis=0))
+    by_row = op.Gather(by_row, rows, axis=0)  # whole rows: single pixels take several times as long
+    by_column = op.Gather(op.Transpose(by_row, perm=[2, 1, 0]), columns, axis=0)
+    return op.Cast(op.Transpose(by_column, perm=[1, 2, 0]), to=7)
 
 
 @script(default_opset=op)
@@ -89,47 +146,50 @@ def resized_argmax(
 
     ``transformation`` is that of the coordinates, and ``align_corners`` says if it is of this name.
     """
-    one = op.Constant(value_ints=[1])
     all_axes = op.Constant(value_ints=[0, 1, 2, 3])
-    cells = op.Transpose(logits, perm=[0, 2, 3, 1])
-    right, below, both = neighbors(cells)
-    winner = op.ArgMax(cells, axis=3, keepdims=1)
-    winner_right, winner_below, winner_both = neighbors(winner)
-    winners = op.Concat(winner, winner_right, winner_below, winner_both, axis=3)
+    values = op.Transpose(logits, perm=[0, 2, 3, 1])
+    top_left, top_right, low_left, low_right = corners(values)
+    winner_1, winner_2, winner_3, winner_4 = corners(op.ArgMax(values, axis=3, keepdims=1))
+    winners = op.Concat(winner_1, winner_2, winner_3, winner_4, axis=3)
     margin = op.Max(
-        above_mean(cells, winners),
-        above_mean(right, winners),
-        above_mean(below, winners),
-        above_mean(both, winners),
+        above_mean(top_left, winners),
+        above_mean(top_right, winners),
+        above_mean(low_left, winners),
+        above_mean(low_right, winners),
     )
     rounding = op.ReduceMax(op.Abs(logits), all_axes, keepdims=0) * op.Constant(value_float=-1e-6)
-    can_win = op.Cast(op.Not(op.Less(margin, rounding)), to=1)  # NaN, of infinite logits, can
-    most = op.ReduceMax(op.ReduceSum(can_win, op.Constant(value_ints=[3])), all_axes, keepdims=0)
-    k = op.Reshape(op.Cast(most, to=7), one)
-    num_classes = op.Shape(logits, start=1, end=2)
-    if op.Squeeze(op.Less(k * op.Constant(value_ints=[4]), num_classes)):
-        _, classes = op.TopK(margin, k, axis=3)
-        classes, _unused = op.TopK(classes, k, axis=3, largest=0)  # the first one wins a tie
+    can_win = op.Not(op.Less(margin, rounding))  # NaN, of infinite logits, can
+    flat = op.Constant(value_ints=[-1])
+    pairs = op.Reshape(op.NonZero(op.Reshape(can_win, flat)), flat)
+    few = op.Size(can_win) / op.Constant(value_int=3)  # half of them take as long as all
+    if op.Less(op.Size(pairs), few):
+        aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
         height = op.Shape(logits, start=2, end=3)
         width = op.Shape(logits, start=3, end=4)
-        aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
         rows = op.Gather(shape, op.Constant(value_ints=[2]))
         columns = op.Gather(shape, op.Constant(value_ints=[3]))
-        y, up, down = cells_of_pixels(height, rows, aligned)
-        x, left, across = cells_of_pixels(width, columns, aligned)
-        up = op.Unsqueeze(up, one)
-        down = op.Unsqueeze(down, one)
-        # (B, k, H, W), summed in the order of ONNX Runtime
-        total = across * down * of_pixels(cells, classes, y, x)
-        total = total + left * down * of_pixels(right, classes, y, x)
-        total = total + across * up * of_pixels(below, classes, y, x)
-        total = total + left * up * of_pixels(both, classes, y, x)
-        best = op.ArgMax(total, axis=1, keepdims=1)
-        cell = op.Unsqueeze(y, one) * width + x  # (H, W)
-        flat = op.Constant(value_ints=[0, -1])
-        place = op.Reshape(cell * k + best, flat)
-        labels = op.GatherElements(op.Reshape(classes, flat), place, axis=1)
-        result = op.Reshape(labels, op.Gather(shape, op.Constant(value_ints=[0, 2, 3])))
+        y, y_first, y_second = cells_of_pixels(height, rows, aligned)
+        x, x_first, x_second = cells_of_pixels(width, columns, aligned)
+        up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
+        left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
+        one = op.Constant(value_ints=[1])
+        in_row = width + one
+        in_image = (height + one) * in_row
+        classes = op.Shape(logits, start=1, end=2)
+        places = pairs / classes
+        cells = op.Mod(places, in_image)
+        # the pixels of a cell in each pair (P, s t), summed in the order of ONNX Runtime
+        total = weighted(top_left, pairs, down, across, cells)
+        total = total + weighted(top_right, pairs, down, left, cells)
+        total = total + weighted(low_left, pairs, up, across, cells)
+        total = total + weighted(low_right, pairs, up, left, cells)
+        wide = op.Shape(left, start=1, end=2)
+        tall = op.Shape(up, start=1, end=2)
+        labels = best_classes(total, places, op.Mod(pairs, classes), op.Size(can_win) / classes)
+        images = op.Shape(logits, start=0, end=1)
+        sizes = op.Concat(images, height + one, in_row, tall, wide, axis=0)
+        inside = op.Reshape(labels, sizes)
+        result = pixels_of_image(inside, y * tall + y_inside, x * wide + x_inside)
     else:
         resized = op.Resize(
             logits,
@@ -143,7 +203,10 @@ def resized_argmax(
     return result
 
 
-FUNCTIONS = (cells_of_pixels, neighbors, above_mean, of_pixels, resized_argmax)
+FUNCTIONS = (
+    cells_of_pixels, pixels_of_cells, corners, above_mean, weighted, best_classes, pixels_of_image,
+    resized_argmax,
+)  # fmt: skip
 
 
 def shrink_argmax(model: ir.Model) -> None:
