@@ -19,6 +19,7 @@ from mmeffvit.utils.optional import require
 
 WARM_UP = 2  # runs that are not counted
 PROFILED = ('.onnx', '.xml')
+CONTROL_FLOW = ('If', 'Loop', 'Scan')  # their time includes that of the nodes inside
 Run = dict[tuple[str, str], float]  # seconds by name and kind of operator
 
 
@@ -113,10 +114,18 @@ def parse_trace(
     starts = [start for start, _ in whole]
     runs: list[Run] = [defaultdict(float) for _ in whole]
     nodes = [e for e in events if e['cat'] == 'Node' and e['name'].endswith('_kernel_time')]
-    for event in sorted(nodes, key=lambda e: e['ts']):
-        name = event['name'].removesuffix('_kernel_time')
+    branches: list[tuple[tuple[str, str], float]] = []  # nodes that run others, and their ends
+    for event in sorted(nodes, key=lambda e: (e['ts'], -e['dur'])):
+        name, end = event['name'].removesuffix('_kernel_time'), event['ts'] + event['dur']
         key = (names.get(name.removesuffix('_nchwc'), name), event['args']['op_name'])
-        runs[bisect_right(starts, event['ts']) - 1][key] += event['dur'] / 1e6
+        run = runs[bisect_right(starts, event['ts']) - 1]
+        run[key] += event['dur'] / 1e6
+        while branches and branches[-1][1] <= event['ts']:
+            branches.pop()
+        if branches:  # it is part of the time of an `If` or a loop
+            run[branches[-1][0]] -= event['dur'] / 1e6
+        if key[1] in CONTROL_FLOW:
+            branches.append((key, end))
     return [duration / 1e6 for _, duration in whole[WARM_UP:]], runs[WARM_UP:]
 
 

@@ -285,11 +285,16 @@ def test_events_of_a_trace_are_summed_per_run_and_named_after_modules():
             event('conv2d_nchwc_kernel_time', start + 1, 20, 'Conv'),
             event('loop/add_kernel_time', start + 25, 3, 'Add'),
             event('loop/add_kernel_time', start + 30, 4, 'Add'),  # the second pass of a loop
+            event('loop_kernel_time', start + 24, 12, 'Loop'),
+            event('after_kernel_time', start + 36, 2, 'Add'),
         ]
     whole, runs = parse_trace(events, {'conv2d': 'stem/conv2d'})
     assert whole == [50e-6, 50e-6]  # after two to warm up
     for run in runs:
-        assert run == pytest.approx({('stem/conv2d', 'Conv'): 20e-6, ('loop/add', 'Add'): 7e-6})
+        assert run == pytest.approx({
+            ('stem/conv2d', 'Conv'): 20e-6, ('loop', 'Loop'): 5e-6, ('loop/add', 'Add'): 7e-6,
+            ('after', 'Add'): 2e-6,
+        })  # fmt: skip
 
 
 def test_threads_are_powers_of_two_up_to_all_cores():
