@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from mmcv.ops import MultiScaleDeformableAttention
-from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
 from onnxscript import FLOAT
 from onnxscript import opset18 as op
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ class Levels:
 
     Args:
         sizes: H and W of every level; dynamic ones are symbolic.
-        extents: The same as a tensor of (W, H): (L, 1, 2).
+        extents: The same as a tensor of (W, H): (L, 2).
     """
 
     sizes: Sequence[tuple[int, int]]
@@ -34,7 +35,7 @@ class Levels:
             for height, width in sizes
             for side in (width, height)
         ]
-        return cls(sizes, torch.cat(sides).view(-1, 1, 2))
+        return cls(sizes, torch.cat(sides).view(-1, 2))
 
     @property
     def sides(self) -> list[int]:
@@ -42,58 +43,64 @@ class Levels:
         return [side for size in self.sizes for side in size]
 
 
-@torch.library.custom_op('mmeffvit::sample_levels', mutates_args=())
-def sample_levels(value: Tensor, sides: Sequence[int], points: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums of bilinear samples: mmcv's function as a single operator.
+def weighted_samples(
+    planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor
+) -> Tensor:
+    """Weighted sums of bilinear samples.
 
-    Traced as is with dynamic sizes, every layer has a hundred operators, and a model takes minutes.
+    mmcv's function joins the samples of all levels before it sums them, which takes as long as
+    half of the sampling.
 
     Args:
-        value: The cells of all levels.
+        planes: The cells of all levels, one row per channel; G is images times heads.
         sides: H and W of every level, flattened.
-        points: Normalized coordinates x and y in each level.
+        grids: Coordinates x and y in each level, from -1 to 1.
         weights: Weights of the samples.
 
     Shape:
-        Values (B, V, h, c), points (B, N, h, L, P, 2), weights (B, N, h, L, P) -> (B, N, h c).
+        Planes (G, c, V), grids (G, L, N, P, 2), weights (G, L, N, P) -> (G, c, N).
     """
     sizes = list(zip(sides[::2], sides[1::2], strict=True))
-    return multi_scale_deformable_attn_pytorch(value, sizes, points, weights)
+    levels = planes.split([height * width for height, width in sizes], dim=2)
+    found = []
+    for level, (plane, size) in enumerate(zip(levels, sizes, strict=True)):
+        sampled = F.grid_sample(plane.unflatten(2, size), grids[:, level], align_corners=False)
+        found.append((sampled * weights[:, None, level]).sum(dim=3))
+    return reduce(torch.add, found)
+
+
+@torch.library.custom_op('mmeffvit::sample_levels', mutates_args=())
+def sample_levels(planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor) -> Tensor:
+    """:func:`weighted_samples` as a single operator.
+
+    Traced as is with dynamic sizes, every layer has a hundred operators, and a model takes minutes.
+    """
+    return weighted_samples(planes, sides, grids, weights)
 
 
 @sample_levels.register_fake
-def _(value: Tensor, sides: Sequence[int], points: Tensor, weights: Tensor) -> Tensor:
-    return value.new_empty(points.shape[0], points.shape[1], value.shape[2] * value.shape[3])
+def _(planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor) -> Tensor:
+    return planes.new_empty(planes.shape[0], planes.shape[1], grids.shape[2])
 
 
-def onnx_sample_levels(value: FLOAT, sides: Sequence[Any], points: FLOAT, weights: FLOAT) -> FLOAT:
-    """:func:`sample_levels` in standard ONNX operators, for onnxscript."""
-    rest = op.Constant(value_ints=[-1])  # the images times the heads
+def onnx_sample_levels(planes: FLOAT, sides: Sequence[Any], grids: FLOAT, weights: FLOAT) -> FLOAT:
+    """:func:`weighted_samples` in standard ONNX operators, for onnxscript."""
     one = op.Constant(value_ints=[1])
-    sides = [op.Reshape(op.Cast(side, to=7), rest) for side in sides]
+    sides = [op.Reshape(op.Cast(side, to=7), one) for side in sides]
     cells = [op.Mul(*size) for size in zip(sides[::2], sides[1::2], strict=True)]
-    heads_first = op.Transpose(value, perm=[0, 2, 3, 1])  # (B, h, c, V)
-    grids = op.Transpose(op.Sub(op.Add(points, points), 1.0), perm=[0, 2, 1, 3, 4, 5])
-    weights = op.Transpose(weights, perm=[0, 2, 1, 3, 4])  # (B, h, N, L, P)
-    number, channels = op.Shape(points, start=1, end=2), op.Shape(value, start=3, end=4)
-    samples = op.Shape(points, start=4, end=5)
+    kept = op.Shape(planes, start=0, end=2)
     found, start = None, op.Constant(value_ints=[0])
     for level, count in enumerate(cells):
         end = op.Add(start, count)
-        plane = op.Slice(heads_first, start, end, op.Constant(value_ints=[3]))
-        size = sides[2 * level : 2 * level + 2]
-        plane = op.Reshape(plane, op.Concat(rest, channels, *size, axis=0))  # (B h, c, H, W)
-        grid = op.Gather(grids, level, axis=3)
-        grid = op.Reshape(grid, op.Concat(rest, number, op.Shape(points, start=4), axis=0))
+        plane = op.Slice(planes, start, end, op.Constant(value_ints=[2]))
+        plane = op.Reshape(plane, op.Concat(kept, *sides[2 * level : 2 * level + 2], axis=0))
+        grid = op.Gather(grids, level, axis=1)
         sampled = op.GridSample(plane, grid, align_corners=0, mode='bilinear', padding_mode='zeros')
-        weight = op.Gather(weights, level, axis=3)
-        weight = op.Reshape(weight, op.Concat(rest, one, number, samples, axis=0))
+        weight = op.Unsqueeze(op.Gather(weights, level, axis=1), one)
         summed = op.ReduceSum(op.Mul(sampled, weight), op.Constant(value_ints=[3]), keepdims=0)
         found = summed if found is None else op.Add(found, summed)
         start = end
-    batch = op.Shape(value, start=0, end=1)
-    found = op.Reshape(found, op.Concat(batch, rest, number, axis=0))  # (B, h c, N)
-    return op.Transpose(found, perm=[0, 2, 1])
+    return found
 
 
 class TracedDeformableAttention(nn.Module):
@@ -128,24 +135,43 @@ class TracedDeformableAttention(nn.Module):
         value = query if value is None else value
         identity = query if identity is None else identity
         query = query if query_pos is None else query + query_pos
-        samples = (own.num_heads, own.num_levels, own.num_points)
-        value = own.value_proj(value).unflatten(2, (own.num_heads, -1))
-        offsets = own.sampling_offsets(query).unflatten(2, (*samples, 2))
         weights = own.attention_weights(query).unflatten(2, (own.num_heads, -1)).softmax(-1)
-        weights = weights.unflatten(3, samples[1:])
-        points = reference_points[:, :, None, :, None]  # (B, N, 1, L, 1, 2 or 4)
-        if points.shape[-1] == 2:
-            points = points + offsets / spatial_shapes.extents
-        else:
-            points = points[..., :2] + offsets / own.num_points * points[..., 2:] * 0.5
-        return own.output_proj(sample(value, spatial_shapes, points, weights)) + identity
+        values = (
+            own.value_proj(value).mT.unflatten(1, (own.num_heads, -1)).flatten(0, 1),
+            spatial_shapes.sides,
+            self.grids(own.sampling_offsets(query), reference_points, spatial_shapes),
+            self.heads_first(weights.flatten(2)).flatten(0, 1),
+        )
+        # plain operators for fixed sizes, which any runtime has
+        fixed = all(isinstance(side, int) for side in spatial_shapes.sides)
+        found = weighted_samples(*values) if fixed else sample_levels(*values)  # (B h, c, N)
+        found = found.reshape(query.shape[0], found.shape[1] * own.num_heads, query.shape[1])
+        return own.output_proj(found.mT) + identity
 
+    def grids(self, offsets: Tensor, points: Tensor, levels: Levels) -> Tensor:
+        """The sampled coordinates, from -1 to 1.
 
-def sample(value: Tensor, levels: Levels, points: Tensor, weights: Tensor) -> Tensor:
-    """:func:`sample_levels`, or its plain operators for fixed sizes, which any runtime has."""
-    if all(isinstance(side, int) for side in levels.sides):
-        return multi_scale_deformable_attn_pytorch(value, levels.sizes, points, weights)
-    return sample_levels(value, levels.sides, points, weights)
+        Runtimes add and multiply long rows several times faster than pairs of x and y.
+
+        Shape:
+            offsets (B, N, h L P 2), points (B, N, L or 1, 2 or 4) -> (B h, L, N, P, 2).
+        """
+        own = self.attention
+        repeats = (own.num_heads, own.num_levels, own.num_points, 2)
+        if points.shape[3] == 2:
+            scale = 2 / levels.extents[None, None]
+        else:  # half of the box, in coordinates of its image
+            scale = points[..., 2:] / own.num_points
+        scale = scale[:, :, None, :, None].expand(-1, -1, *repeats).flatten(2)
+        centers = (2 * points[..., :2] - 1).transpose(1, 2)[:, None]  # (B, 1, L or 1, N, 2)
+        grids = self.heads_first(offsets * scale) + centers.repeat(1, 1, 1, 1, own.num_points)
+        return grids.flatten(0, 1).unflatten(3, (own.num_points, 2))
+
+    def heads_first(self, values: Tensor) -> Tensor:
+        """(B, N, h L D) -> (B, h, L, N, D)."""
+        own = self.attention
+        values = values.unflatten(2, (own.num_heads, own.num_levels, -1))
+        return values.permute(0, 2, 3, 1, 4)
 
 
 def make_traceable(module: nn.Module) -> None:

@@ -135,11 +135,13 @@ def test_the_operator_equals_the_function_it_replaces():
     torch.manual_seed(0)
     value, weights = torch.randn(2, 26, 3, 4), torch.rand(2, 5, 3, 2, 4)
     points = torch.rand(2, 5, 3, 2, 4, 2) * 1.4 - 0.2  # some are outside
-    found = sample_levels(value, [4, 5, 2, 3], points, weights)
+    planes = value.permute(0, 2, 3, 1).flatten(0, 1)
+    grids, heads_first = 2 * points - 1, (0, 2, 3, 1, 4)
+    grids = grids.permute(*heads_first, 5).flatten(0, 1)
+    found = sample_levels(planes, [4, 5, 2, 3], grids, weights.permute(heads_first).flatten(0, 1))
     sizes = torch.tensor([(4, 5), (2, 3)])
     expected = multi_scale_deformable_attn_pytorch(value, sizes, points, weights)
-    torch.testing.assert_close(found, expected)
-    assert found.shape == (2, 5, 12)
+    torch.testing.assert_close(found.view(2, 12, 5).mT, expected)
 
 
 def test_the_positional_encoding_equals_mmdets(model):
