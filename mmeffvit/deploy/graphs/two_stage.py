@@ -121,19 +121,26 @@ class MaskRCNNGraph(DetectionGraph):
         return ops.best_objects(boxes, scores, labels, cfg.max_per_img)
 
     def masks(self, features: Sequence[Tensor], boxes: Tensor, labels: Tensor) -> Tensor:
-        """Masks of the objects: (B, K, 4), (B, K) -> (B, K, M, M)."""
+        """Masks of the objects; the head sees no empty entries, apart from the first.
+
+        Shape:
+            Maps, (B, K, 4), (B, K) -> (B, K, M, M).
+        """
         roi_head = self.network.roi_head
+        entries = ops.places(labels.flatten() >= 0)
+        found = labels.flatten()[entries]
         # OpenVINO pools empty regions to NaN, from which no quantizer can learn a range
         corners = F.pad(boxes.new_ones(2), (2, 0))  # of the first pixel
         regions = with_image_index(torch.where((labels >= 0).unsqueeze(2), boxes, corners))
-        pooled = extract(roi_head.mask_roi_extractor, features, regions)
-        masks = roi_head.mask_head(pooled).sigmoid()  # (B K, C or 1, M, M)
-        labels = labels.flatten()
+        pooled = extract(roi_head.mask_roi_extractor, features, regions[entries])
+        masks = roi_head.mask_head(pooled).sigmoid()  # (F, C or 1, M, M)
         if masks.shape[1] > 1:
-            index = labels.clamp(min=0).view(-1, 1, 1, 1)
+            index = found.clamp(min=0).view(-1, 1, 1, 1)
             masks = masks.gather(1, index.expand(-1, -1, *masks.shape[2:]))
-        masks = torch.where((labels >= 0).view(-1, 1, 1, 1), masks, torch.zeros_like(masks))
-        return masks.reshape(boxes.shape[0], boxes.shape[1], *masks.shape[2:])
+        masks = torch.where((found >= 0).view(-1, 1, 1, 1), masks, torch.zeros_like(masks))
+        every = masks.new_zeros(labels.numel(), *masks.shape[2:])
+        every = every.index_put((entries,), masks.squeeze(1))
+        return every.view(*labels.shape, *masks.shape[2:])
 
 
 def with_image_index(boxes: Tensor) -> Tensor:
