@@ -73,12 +73,12 @@ iterations = {iterations}  # of an epoch
 train_cfg = dict(max_epochs=epochs, val_interval={interval})
 optim_wrapper = dict(optimizer=dict(lr={rate:g}))
 param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=True, begin=0, end={warm_up}),
+    dict(type='LinearLR', start_factor={start_factor:g}, by_epoch=True, begin=0, end={warm_up}),
     dict(
         type='CosineAnnealingLR',
         by_epoch=True,
         begin={warm_up},
-        end=epochs,
+        end={last},
         T_max={cosine},
         eta_min={minimum:g},
     ),
@@ -222,6 +222,8 @@ def config_text(base: Base, data: DataSet, overrides: Overrides, start: Start) -
         interval=max(1, epochs // EPOCHS),
         rate=float(f'{rate:.2g}'),
         warm_up=warm_up,
+        start_factor=0.01 if epochs > warm_up else 1.0,  # of a single epoch: no warm-up
+        last=max(epochs, warm_up + 1),
         cosine=max(1, epochs - warm_up),
         minimum=float(f'{rate / 100:.2g}'),
         momentum=min(0.1, 1 / max(1.0, AVERAGED * epochs * iterations)),

@@ -15,10 +15,11 @@ from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.checks.run import check_classes, load_checked
 from mmeffvit.config.build import build_model, own_model_config, silenced
-from mmeffvit.config.datasets import build_unread, eval_dataset
+from mmeffvit.config.datasets import build_unread, eval_dataset, name_of
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
+from mmeffvit.utils.text import reason
 
 from .hub import (
     as_colors,
@@ -230,7 +231,7 @@ def open_model(
     with DefaultScope.overwrite_default_scope(config.default_scope):
         settings = eval_dataset(config)
         with silenced():
-            dataset = build_unread(settings) if settings else None
+            dataset = unread(settings) if settings else None
             model = build_model(own_model_config(config))
         if check:
             check_classes(model, dataset, 'test')
@@ -243,3 +244,15 @@ def open_model(
             report = load_into(model, checkpoint, new_classes=new_classes)
             log_report(report)
     return OpenModel(model, config, checkpoint, dataset)
+
+
+def unread(settings: Mapping[str, Any]) -> BaseDataset:
+    """The test data set of a config, not loaded.
+
+    Raises:
+        UserError: If an argument is invalid, such as classes that the data set does not have.
+    """
+    try:
+        return build_unread(settings)
+    except (TypeError, ValueError) as error:
+        raise UserError(f'test data ({name_of(settings)}): {reason(error)}') from error

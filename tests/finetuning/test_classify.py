@@ -36,7 +36,7 @@ def test_a_folder_per_class_trains_a_classifier_in_few_lines(flowers, tmp_path):
     work_dir = tmp_path / 'work'
     (flowers / 'rose' / 'broken.jpg').write_bytes(b'no image')
     done = run_command_here(
-        'train', flowers, '--weights', 'none', '--epochs', 2, '--batch', 4, '--work-dir', work_dir,
+        'train', flowers, '--weights', 'none', '--epochs', 1, '--batch', 4, '--work-dir', work_dir,
         '--skip-broken',
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

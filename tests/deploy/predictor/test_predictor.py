@@ -1,5 +1,6 @@
 """The predictor, the command and the documented example, as users run them."""
 
+import json
 import os
 import re
 import struct
@@ -16,11 +17,13 @@ from mmengine.config import Config
 
 from mmeffvit import ExportedPredictor
 from mmeffvit.deploy.onnx.metadata import resize_of
+from mmeffvit.deploy.predictor.metadata import NO_RESIZE
 from mmeffvit.deploy.predictor.resizing import resize
+from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import Detections, LabelMap
 from mmeffvit.utils.images import read_image
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT, run_command_here, run_python
 from tests.deploy import models
 
 DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
@@ -98,6 +101,35 @@ def test_a_label_map_has_the_size_of_the_picture_and_folders_and_arrays_do(
     assert np.array_equal(from_folder[0].labels, from_arrays[0].labels)
     assert not np.array_equal(from_arrays[0].labels, from_arrays[1].labels)
     assert predictor.draw(image, from_folder[0]).shape == image.shape
+
+
+@pytest.mark.parametrize(('name', 'out'), [(DETECTOR, 'found.json'), (SEGMENTOR, 'maps')])
+def test_the_command_predicts_from_a_file_of_openvino_as_from_onnx(name, out, picture, tmp_path):
+    pytest.importorskip('openvino')
+    content = onnx.load(models.file_for_any_size(name))
+    kept = {entry.key: entry.value for entry in content.metadata_props}
+    onnx.helper.set_model_props(content, {**kept, 'resize': json.dumps(NO_RESIZE)})  # small: fast
+    source, handle = tmp_path / 'model.onnx', tmp_path / 'model.xml'
+    onnx.save(content, source)
+    to_openvino(source, handle)
+    found = []
+    for path in (source, handle):
+        results = tmp_path / path.suffix[1:] / out
+        run = run_command_here(
+            'predict', path, picture, '--out', results, '--out-dir', results.parent / 'drawn'
+        )
+        assert run.returncode == 0, run.stdout
+        assert run.stdout.startswith('1 image')
+        assert (results.parent / 'drawn' / 'noise.png').is_file()
+        if results.suffix == '.json':
+            rows = json.loads(results.read_text())
+            found.append(sorted(row['score'] for row in rows))
+        else:
+            found.append(cv2.imread(str(results / 'noise.png'), cv2.IMREAD_UNCHANGED))
+    if name == DETECTOR:
+        assert found[1] == pytest.approx(found[0], abs=1e-4)
+    else:
+        assert (found[1] == found[0]).mean() > 0.99  # others tie
 
 
 def test_invalid_inputs_are_reported(predictors, tmp_path):
