@@ -54,9 +54,10 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
             continue
         several = isinstance(declared, list | tuple)
         if list(declared) != arrived if several else set(arrived) != {declared}:
+            fix = f'model.{name}.{key}', arrived if several else arrived[0]
             yield fault(
                 f'{step.describe(name)} has {key}={list(declared) if several else declared}, but '
-                f'maps of {listed(arrived)} channels arrive: set model.{name}.{key}='
-                f'{arrived if several else arrived[0]}'
+                f'maps of {listed(arrived)} channels arrive: set {fix[0]}={fix[1]}',
+                fix,
             )
             return

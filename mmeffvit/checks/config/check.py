@@ -1,6 +1,7 @@
 """Find faults of a config before training: build its model and train it for one step."""
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, get_rank, get_world_size
@@ -35,7 +36,35 @@ def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
         The findings: faults, notes, passed checks and what could not be checked.
     """
     with isolated(config.default_scope):
-        return findings_of(run_step(config), config, distributed)
+        return findings_behind(
+            findings_of(run_step(config), config, distributed), config, distributed
+        )
+
+
+def findings_behind(findings: list[Finding], config: Config, distributed: bool) -> list[Finding]:
+    """Also find what a step that stopped at wrong channels has not reached: it runs with the fix.
+
+    Args:
+        findings: Those of the config.
+        config: The config.
+        distributed: See :func:`check_config`.
+    """
+    fixed: list[Finding] = []
+    while wrong := next(
+        (f for f in findings if f.fix and f.fix not in (g.fix for g in fixed)), None
+    ):
+        fixed.append(wrong)
+        config = deepcopy(config)
+        try:
+            config.merge_from_dict(dict([wrong.fix]))
+        except (KeyError, TypeError, IndexError):  # the module has no settings of its own
+            break
+        step = run_step(config)
+        if step.model is None:  # its class does not take the key
+            break
+        findings = findings_of(step, config, distributed)
+    texts = {f.text for f in findings}
+    return [*(f for f in fixed if f.text not in texts), *findings]
 
 
 def findings_of(step: Step, config: Config, distributed: bool) -> list[Finding]:

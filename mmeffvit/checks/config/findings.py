@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class Kind(Enum):
@@ -20,10 +21,12 @@ class Finding:
     Args:
         kind: The type of the finding.
         text: Names and values; for a fault also the fix, with the choices.
+        fix: Dotted key of the config and its value, if the fix has no choices.
     """
 
     kind: Kind
     text: str
+    fix: tuple[str, Any] | None = None
 
     def __str__(self) -> str:
         return f'{self.kind.value}: {self.text}'
@@ -41,5 +44,5 @@ def unchecked(text: str) -> Finding:
     return Finding(Kind.UNCHECKED, text)
 
 
-def fault(text: str) -> Finding:
-    return Finding(Kind.FAULT, text)
+def fault(text: str, fix: tuple[str, Any] | None = None) -> Finding:
+    return Finding(Kind.FAULT, text, fix)

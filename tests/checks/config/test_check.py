@@ -136,6 +136,24 @@ def test_wrong_channels_of_the_neck_are_reported(name):
     ), faults
 
 
+def test_faults_behind_wrong_channels_are_found_in_the_same_pass():
+    config = retinanet(dict(type='FPN', in_channels=[1, 2, 3], out_channels=24, num_outs=5))
+    config.model.bbox_head.num_classes = 7
+    faults = found(config, Kind.FAULT)
+    assert len(faults) == 4, faults
+    for words in (
+        'set model.neck.in_channels=[16, 24, 32]', 'set model.bbox_head.in_channels=24',
+        'declares stride 8 for level 0', 'has num_classes=7',
+    ):  # fmt: skip
+        assert any(words in text for text in faults), words
+    config.model.neck.in_channels = [16, 24, 32]
+    config.model.bbox_head.in_channels = 24
+    later = found(config, Kind.FAULT)  # nothing new
+    assert sorted(later) == sorted(
+        text for text in faults if 'in_channels' not in text.split(',')[0]
+    )
+
+
 def test_a_model_that_cannot_be_built_is_a_fault_with_the_reason():
     config = retinanet(dict(type='FPN', in_channels=[16, 24, 32], out_channels=16, num_outs=1))
     the_fault(config, 'cannot be built', 'AssertionError')
