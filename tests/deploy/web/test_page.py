@@ -29,7 +29,7 @@ from tests.deploy import models
 from tests.deploy.graphs import test_two_stage as two_stage
 from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
 
-DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+DETECTOR, SEGMENTOR = 'light_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hacked = 1">'] * 3
 SHAPE = (96, 112)  # of the models: pictures of 72 x 96 are padded
 
