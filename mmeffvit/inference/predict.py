@@ -106,6 +106,10 @@ class Tally(Writer):
                 self.classes.append(row)
         if isinstance(result, Detections) and len(result):
             self.found += int((result.scores >= self.threshold).sum())
+
+    def see(self, result: Result) -> None:
+        """Find the highest score of all detections."""
+        if isinstance(result, Detections) and len(result):
             self.highest = max(self.highest, float(result.scores[0]))
 
 

@@ -271,6 +271,8 @@ def predict_frames(
             for (frame, _), result in zip(batch, results, strict=True):
                 path = frame.source.path if frame.source.image is None else None
                 result = replace(result, path=path, frame=frame.number)
+                for writer in writers:
+                    writer.see(result)
                 if isinstance(result, Detections) and score_thr is not None:
                     result = result.above(score_thr)
                 drawn_thr = SCORE_THR if score_thr is None else score_thr

@@ -28,6 +28,9 @@ class Writer(ABC):
     def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Write the results of one image, and their visualization if there is one."""
 
+    def see(self, result: Result) -> None:  # noqa: B027  nothing to do by default
+        """Take a result before those below the score threshold are removed from it."""
+
     def close(self) -> None:  # noqa: B027  nothing to do by default
         """Finish after the last result."""
 

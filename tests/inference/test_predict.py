@@ -124,7 +124,7 @@ def test_results_do_not_depend_on_the_batch(untrained, shapes, tmp_path):
         )  # other summation orders round differently
 
 
-def test_the_score_threshold_applies_to_results(untrained, shapes, tmp_path):
+def test_the_score_threshold_applies_to_results(untrained, shapes, tmp_path, capsys):
     out = tmp_path / 'found.json'
     assert run(untrained('Mask R-CNN'), shapes / 'val2017', out=out) == 0
     scores = [row['score'] for row in json.loads(out.read_text())]
@@ -132,6 +132,9 @@ def test_the_score_threshold_applies_to_results(untrained, shapes, tmp_path):
     assert run(untrained('Mask R-CNN'), shapes / 'val2017', out=out, score_thr=between) == 0
     kept = [row['score'] for row in json.loads(out.read_text())]
     assert kept == [score for score in scores if score >= between]
+    assert run(untrained('Mask R-CNN'), shapes / 'val2017', out=out, score_thr=1) == 0
+    highest = f'{max(scores):.2g}'
+    assert f'0 objects above 1 (highest {highest})' in capsys.readouterr().out
 
 
 def test_images_without_annotations_get_consecutive_ids(untrained, shapes, tmp_path):
