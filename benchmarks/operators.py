@@ -6,7 +6,6 @@ from pathlib import Path
 
 import onnx
 import torch
-import torch.nn.functional as F
 from mmengine.optim import OptimWrapper
 from torch import Tensor, nn
 
@@ -16,6 +15,7 @@ from mmeffvit.config.datasets import eval_shape
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.dense import DenseGraph
+from mmeffvit.deploy.graphs.two_stage import MaskRCNNGraph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
 from mmeffvit.deploy.profiling.layers import time_layers
@@ -31,25 +31,31 @@ TITLE = 'Operators of full models'
 DEVICES = ('cpu',)
 SECONDS = 3.0
 SHOWN = 4  # other operators
-STEPS, SIDE, COLORS = 100, 96, 40  # of the training: images of SIDE pixels, classes
+STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes
+REGION = 48  # pixels of a region's side, in training and in the timed image
 CONFIGS = (
     'rtmdet_swiftformer_xs',
     'maskrcnn_swiftformer_xs',
     'retinanet_shvit_s4',
     'ssdlite_mobilevitv2_050',
+    'light_shvit_s1',
     'deformabledetr_shvit_s4_singlehead',
+    'segformer_shvit_s1_ade20k',
+    'semfpn_shvit_s4_ade20k',
     'pspnet_mobilevitv2_050_ade20k',
     'deeplabv3_mobilevitv2_050_ade20k',
-    'semfpn_shvit_s4_ade20k',
-    'segformer_shvit_s1_ade20k',
 )
-SPREAD, PASSING = 2.0, 5  # standard deviation of logits, pairs above score_thr per max_per_img
+SPREAD, PASSING = 2.0, 5  # standard deviation of logits, pairs above score_thr per object
+OBJECTS = 20  # of Mask R-CNN
 LARGEST = 512  # pixels: larger images are not needed for shares
 GROUPS = {
     'convolutions': ('Conv', 'FusedConv', 'ConvTranspose', 'NhwcFusedConv'),
     'matrix products': ('MatMul', 'FusedMatMul', 'Gemm', 'FusedGemm', 'Einsum'),
     'activations': ('Relu', 'Sigmoid', 'QuickGelu', 'Gelu', 'BiasGelu', 'FastGelu', 'Erf', 'Tanh',
                     'HardSigmoid', 'HardSwish', 'Softmax', 'Clip', 'LeakyRelu'),
+    'norms, pooling, sampling': (
+        'LayerNormalization', 'SkipLayerNormalization', 'InstanceNormalization', 'MaxPool',
+        'AveragePool', 'GlobalAveragePool', 'GridSample', 'RoiAlign'),
 }  # fmt: skip
 
 
@@ -75,6 +81,8 @@ def measure(name: str, settings: Settings) -> Row:
         images = image.flip(0)[None].float()  # read as BGR, as mmseg and mmdet do
         if isinstance(graph, DenseGraph):
             find_some(graph, images)
+        elif scope == 'mmdet' and hasattr(model, 'roi_head'):
+            find_regions(graph, images)
         path = export_graph(graph, Path(folder, 'model.onnx'), ExportOptions(size, 1))
         if scope == 'mmseg':
             trained = compare_search(path, images, labels, settings)
@@ -103,6 +111,26 @@ def find_some(graph: DenseGraph, images: Tensor) -> None:
         low, high = (low, shift) if passing > PASSING * cfg.max_per_img else (shift, high)
 
 
+def find_regions(graph: MaskRCNNGraph, images: Tensor) -> None:
+    """As :func:`find_some`, for the classes of the second stage: about :data:`OBJECTS` objects."""
+    roi_head, regions = graph.network.roi_head, []
+    layer = roi_head.bbox_head.fc_cls
+    nn.init.normal_(layer.weight)
+    hook = layer.register_forward_pre_hook(lambda _, inputs: regions.append(inputs[0]))
+    graph(images)
+    hook.remove()
+    logits = regions[0] @ layer.weight.T
+    layer.weight *= SPREAD / logits.std()
+    logits *= SPREAD / logits.std()
+    low, high = -30.0, 30.0
+    for _ in range(20):
+        layer.bias[-1] = (low + high) / 2  # the last class is the background
+        scores = (logits + layer.bias).softmax(dim=1)[:, :-1]
+        passing = int((scores > roi_head.test_cfg.score_thr).sum())
+        few = passing < OBJECTS  # of noise, they hardly overlap
+        low, high = (low, (low + high) / 2) if few else ((low + high) / 2, high)
+
+
 def class_layers(head: nn.Module) -> list[tuple[Tensor, Tensor, float]]:
     """Weights of logits, the bias that moves all scores, and the sign of its effect."""
     if type(head).__name__ == 'SSDLiteHead':
@@ -112,6 +140,9 @@ def class_layers(head: nn.Module) -> list[tuple[Tensor, Tensor, float]]:
             biases = layer.bias[4 * anchors :].view(anchors, -1)
             found.append((layer.weight[4 * anchors :], biases[:, -1], -1.0))
         return found
+    if type(head).__name__ == 'LightHead':  # classes, then distances
+        outputs, count = head.outputs, head.num_classes
+        return [(layer.weight[:count], layer.bias[:count], 1.0) for layer in outputs]
     layers = getattr(head, 'rtm_cls', None) or [head.retina_cls]
     return [(layer.weight, layer.bias, 1.0) for layer in layers]
 
@@ -119,8 +150,10 @@ def class_layers(head: nn.Module) -> list[tuple[Tensor, Tensor, float]]:
 def colored(height: int, width: int) -> tuple[Tensor, Tensor]:
     """An image (3, H, W) whose colors are its classes, with noise, and the label map (H, W)."""
     palette = torch.randint(0, 256, (COLORS, 3), generator=torch.Generator().manual_seed(0))
-    cells = torch.randint(COLORS, (1, 1, 7, 9)).float()
-    labels = F.interpolate(cells, (height, width))[0, 0].long()
+    labels = torch.randint(COLORS, (height // REGION + 2, width // REGION + 2))
+    labels = labels.repeat_interleave(REGION, 0).repeat_interleave(REGION, 1)
+    top, left = torch.randint(REGION, (2,)).tolist()
+    labels = labels[top : top + height, left : left + width]
     noisy = palette[labels].permute(2, 0, 1) + 8 * torch.randn(3, height, width)
     return noisy.clamp(0, 255).byte(), labels
 
@@ -131,7 +164,11 @@ def learn_colors(model: nn.Module, steps: int) -> None:
     from mmengine.structures import PixelData
     from mmseg.structures import SegDataSample
 
-    optimizer = OptimWrapper(torch.optim.AdamW(model.parameters(), lr=2e-3))
+    adam = torch.optim.AdamW(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(adam, 2e-3, total_steps=steps, pct_start=0.2)
+    optimizer = OptimWrapper(adam)
+    preprocessor = model.data_preprocessor
+    preprocessor.size, preprocessor.size_divisor = (SIDE, SIDE), None  # no padding
     model.train()
     for _ in range(steps):
         pairs = [colored(SIDE, SIDE) for _ in range(4)]
@@ -142,6 +179,7 @@ def learn_colors(model: nn.Module, steps: int) -> None:
         model.train_step(
             dict(inputs=[image for image, _ in pairs], data_samples=samples), optimizer
         )
+        schedule.step()
 
 
 def compare_search(path: Path, images: Tensor, labels: Tensor, settings: Settings) -> Row:
@@ -158,27 +196,24 @@ def compare_search(path: Path, images: Tensor, labels: Tensor, settings: Setting
     )
 
 
-def others(row: Row) -> dict[str, float]:
-    """The shares of the operators of no group."""
-    known = {kind for group in GROUPS.values() for kind in group}
-    return {kind: share for kind, share in row['shares'].items() if kind not in known}
-
-
 def render(rows: Rows) -> list[str]:
     heading = ['config', 'image', 'ms', *GROUPS, 'others', 'the largest of them']
+    known = {kind for group in GROUPS.values() for kind in group}
     lines = []
     for name, row in measured(rows).items():
         cells = [name, '{} x {}'.format(*row['size']), digits(1e3 * row['seconds']['run'][0])]
         for kinds in GROUPS.values():
             cells.append(f'{sum(row["shares"].get(kind, 0.0) for kind in kinds):.0%}')
-        rest = others(row)
+        rest = {kind: share for kind, share in row['shares'].items() if kind not in known}
         largest = [f'{kind} {share:.1%}' for kind, share in list(rest.items())[:SHOWN]]
         lines.append([*cells, f'{sum(rest.values()):.0%}', ', '.join(largest)])
     text = (
         "Shares of the operators' time by ONNX Runtime's profiler, one thread; detectors with "
         'initial weights on noise, of dense ones with logits spread and shifted until five times '
-        'as many scores as objects pass `score_thr`; segmentors after a short training on '
-        'generated regions.'
+        'as many scores as objects pass `score_thr`, of Mask R-CNN for 20 objects; segmentors '
+        'after a short training on generated regions of 40 classes. Norms, pooling and sampling '
+        '(of attention and of regions) are arithmetic of the networks too; others move values, or '
+        'select, add and scale them.'
     )
     few = [
         [name, f'{row["right"]:.1%}', *(milliseconds(row['found'][k]) for k in ('all', 'few')),
