@@ -134,22 +134,21 @@ class SSDLiteGraph(DenseGraph):
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         boxes, scores = self.boxes(x)
         likely = ops.places(scores.amax(dim=(0, 2)) > self.test_cfg.score_thr)
-        pairs = self.pairs(boxes.index_select(1, likely), scores.index_select(1, likely))
-        found = ops.places(pairs[1].amax(dim=0) > ops.EMPTY)
-        return self.suppress(*(part.index_select(1, found) for part in pairs), size)
+        selected = self.select(scores.index_select(1, likely))
+        found = ops.places(selected[0].amax(dim=0) > ops.EMPTY)
+        best, index, labels = (part.index_select(1, found) for part in selected)
+        boxes = ops.gather(boxes.index_select(1, likely), index)
+        return self.suppress(boxes, best, labels, size)
 
     def candidates(self, x: Tensor, size: tuple[int, int]) -> Candidates:
-        return self.pairs(*self.boxes(x))
+        boxes, scores = self.boxes(x)
+        best, index, labels = self.select(scores)
+        return ops.gather(boxes, index), best, labels
 
     def boxes(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Boxes (B, N, 4) and scores (B, N, classes) of all anchors: fewer than pairs."""
         ((scores, deltas, priors),) = self.levels(x)
         return self.decode(priors.expand(deltas.shape[0], -1, -1), deltas), scores
-
-    def pairs(self, boxes: Tensor, scores: Tensor) -> Candidates:
-        """The best pairs of anchor and class."""
-        best, index, labels = self.select(scores)
-        return ops.gather(boxes, index), best, labels
 
     def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         # ONNX Runtime is faster along the last axis
