@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from mmeffvit.backbones import Backbone
-from mmeffvit.deploy.int8.quantize import TARGETS, Quantization, quantize, worst
+from mmeffvit.deploy.int8.quantize import TARGETS, Quantization, quantize
+from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.profiling.worker import Job

@@ -139,3 +139,19 @@ def agreement(
         else:
             measures |= label_agreement(one, other)
     return measures
+
+
+def fidelity(measures: Mapping[str, float]) -> float:
+    """One number for measures of :func:`agreement`, to compare versions of a model.
+
+    The panoptic quality of the objects (arXiv:1801.00868, equation 1) with the reference version as
+    the truth, the mean IoU of the label maps, or the lowest signal-to-noise ratio.
+    """
+    if 'objects' in measures:
+        count, new = measures['objects'], measures['new objects']
+        matched = count * measures['matched objects'] if count else 0
+        overlap = measures['mean IoU of the boxes'] * matched if matched else 0
+        return overlap / max((matched + count + new) / 2, 1)  # TP + FP / 2 + FN / 2
+    if 'mean IoU of the label maps' in measures:
+        return measures['mean IoU of the label maps']
+    return min(value for name, value in measures.items() if name.endswith('dB'))

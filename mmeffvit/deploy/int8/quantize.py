@@ -3,88 +3,30 @@
 import json
 import math
 import os
-import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.agreement import OBJECTS, DisagreementError, agreement
+from mmeffvit.deploy.agreement import OBJECTS, agreement
 from mmeffvit.deploy.predictor.metadata import parse_metadata
 from mmeffvit.deploy.predictor.resizing import check_size, reader_of
-from mmeffvit.deploy.predictor.sessions import Session, open_model, readable
+from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
-from mmeffvit.utils.machine import has_int8_dot_product
-from mmeffvit.utils.messages import step
-from mmeffvit.utils.text import counted, listed
+from mmeffvit.utils.text import counted
 
-from . import openvino
-from .litert import LiteRTQuantizer
-from .onnxruntime import OnnxQuantizer
-from .openvino import OpenVINOQuantizer
-from .route import Attempt, Route
-
-Compare = Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]]
-R = TypeVar('R', bound=Route)
+from .route import Attempt
+from .trials import Trial, choose, finetuned_trials, first_agreeing, milliseconds, trials_of
 
 HELD_OUT = 32  # maximum number of images for the comparison
-ROUNDS = 10  # of the timing
 NOTE = 'quantization'  # key of the metadata
-ROUTES: dict[str, type[OnnxQuantizer | OpenVINOQuantizer | LiteRTQuantizer]] = {
-    '.onnx': OnnxQuantizer,
-    '.xml': OpenVINOQuantizer,
-    '.tflite': LiteRTQuantizer,
-}
 # which files can be made of a file
 TARGETS = {'.onnx': ('.onnx', '.xml'), '.tflite': ('.tflite',)}
-# lowest agreement of a file that is written, by measure
-MINIMA = {
-    'matched objects': 0.9,
-    'mean IoU of the masks': 0.8,
-    'pixel agreement': 0.95,
-    'signal-to-noise ratio, dB': 15.0,
-}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A quantized model and how well it agrees with the float file.
-
-    Args:
-        suffix: Suffix of the file.
-        runtime: Name of its runtime.
-        attempt: The model.
-        measures: Its agreement.
-        milliseconds: Median time per image on one thread, of the float file and of this model.
-    """
-
-    suffix: str
-    runtime: str
-    attempt: Attempt
-    measures: dict[str, float]
-    milliseconds: tuple[float, float]
-
-    @property
-    def speed(self) -> float:
-        """Times faster than the float file."""
-        return self.milliseconds[0] / self.milliseconds[1]
-
-    def __str__(self) -> str:
-        excluded = self.attempt.excluded
-        kept = (
-            f', {counted(len(excluded), "layer")} in float ({listed(excluded, 4)})'
-            if excluded
-            else ''
-        )
-        shown = ', '.join(f'{name} {value:.4g}' for name, value in worst(self.measures).items())
-        return f'{self.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
 
 
 @dataclass(frozen=True)
@@ -148,11 +90,12 @@ def quantize(
             'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
         size: Height and width of the images; by default that of the file.
-        min_agreement: Lowest agreement, by default that of :data:`MINIMA`: the fraction of matched
-            objects or of equal pixels, or decibels of each map.
+        min_agreement: Lowest agreement, by default that of :data:`.trials.MINIMA`: the fraction of
+            matched objects or of equal pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
         finetune: Steps of quantization-aware fine-tuning on the calibration images, with the float
-            file as teacher and all layers in int8; only of ONNX files.
+            file as teacher and all layers in int8; only of ONNX files. The calibrated model is kept
+            if it agrees better on the held-out images.
 
     Raises:
         UserError: If an argument or the file is invalid, there are too few images, no layer can be
@@ -197,91 +140,6 @@ def quantize(
         size_of_files = sum(item.stat().st_size for item in path.parent.iterdir())
     sizes = (model.stat().st_size, size_of_files)
     return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
-
-
-def first_agreeing(
-    suffixes: Sequence[str], made: Callable[[str], Iterator[Trial]], minimum: float | None
-) -> list[Trial]:
-    """The trials of every suffix up to the first that agrees.
-
-    Raises:
-        UserError: If the last suffix has none, and no other has one.
-    """
-    trials: list[Trial] = []
-    for suffix in suffixes:
-        try:
-            for trial in made(suffix):
-                trials.append(trial)
-                step(str(trial))
-                if agrees(trial.measures, minimum):
-                    break
-        except UserError as error:
-            if suffix == suffixes[-1] and not trials:
-                raise
-            step(str(error))
-    return trials
-
-
-def finetuned_trials(
-    suffixes: Sequence[str], model: Path, inputs: Sequence[NDArray], steps: int, compare: Compare
-) -> list[Trial]:
-    """One model that was fine-tuned, as a file of every suffix.
-
-    Raises:
-        UserError: As :func:`trials_of`, or if an operator cannot be trained.
-    """
-    quantizer = opened(OnnxQuantizer, model, inputs)
-    attempt = quantizer.attempt(())
-    step(str(Trial('.onnx', quantizer.runtime, attempt, *compare(attempt))))
-    constants = quantizer.finetuned(steps)
-    words = f', fine-tuned for {counted(steps, "step")}'
-    trials = []
-    for suffix in suffixes:
-        if suffix == '.onnx':
-            attempt = quantizer.attempt_of(quantizer.with_constants(constants), trained=words)
-        else:  # OpenVINO fuses a SiLU in float into the convolution before it
-            model = quantizer.with_constants(constants, silu=False)
-            attempt = openvino.attempt_of(model, len(quantizer.nodes), words)
-        trials.append(Trial(suffix, ROUTES[suffix].runtime, attempt, *compare(attempt)))
-        step(str(trials[-1]))
-    return trials
-
-
-def trials_of(
-    suffix: str,
-    model: Path,
-    inputs: Sequence[NDArray],
-    exclude: Sequence[str],
-    compare: Compare,
-) -> Iterator[Trial]:
-    """Models of a runtime, each made on first use.
-
-    Args:
-        suffix: Suffix of the file.
-        model: The float file.
-        inputs: Calibration images.
-        exclude: As in :func:`quantize`.
-        compare: Agreement and times of a model.
-
-    Raises:
-        UserError: If the file is invalid or has nothing to quantize, or a name is unknown.
-    """
-    route = opened(ROUTES[suffix], model, inputs)
-    for attempt in attempts(route, exclude):
-        yield Trial(suffix, route.runtime, attempt, *compare(attempt))
-
-
-def opened(route: type[R], model: Path, inputs: Sequence[NDArray]) -> R:
-    """A quantizer of a file.
-
-    Raises:
-        UserError: If the file is invalid or has nothing to quantize.
-    """
-    with readable(model):  # user errors of images pass through
-        quantizer = route(model, inputs)
-    if not quantizer.nodes:
-        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
-    return quantizer
 
 
 def check_finetune(steps: int, model: Path, exclude: Sequence[str]) -> None:
@@ -329,79 +187,6 @@ def with_objects(
     return {name: value[None] for name, value in zip(OBJECTS, found, strict=True)}
 
 
-def attempts(route: Route, exclude: Sequence[str]) -> Iterator[Attempt]:
-    """Models to try, given the layers that are to be kept in float.
-
-    Raises:
-        UserError: If a name is not that of a layer that can be quantized.
-    """
-    if list(exclude) == ['auto']:
-        yield from route.attempts()
-        return
-    names = [] if list(exclude) == ['none'] else list(exclude)
-    unknown = sorted(set(names) - set(route.nodes))
-    if unknown:
-        raise UserError(
-            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or from '
-            f'{", ".join(route.nodes)}'
-        )
-    yield route.attempt(names)
-
-
-def worst(measures: Mapping[str, float]) -> dict[str, float]:
-    """The lowest values of the measures that :data:`MINIMA` limits."""
-    return {
-        kind: min(value for name, value in measures.items() if name.endswith(kind))
-        for kind in MINIMA
-        if any(name.endswith(kind) for name in measures)
-    }
-
-
-def agrees(measures: Mapping[str, float], minimum: float | None) -> bool:
-    """Whether a model agrees with the float file; without any object to compare, it does not."""
-    limits = {kind: limit if minimum is None else minimum for kind, limit in MINIMA.items()}
-    if 'objects' in measures:
-        unmatched = math.ceil((1 - limits['matched objects']) * measures['objects'])
-        if measures['new objects'] > unmatched:
-            return False
-    return all(value >= limits[kind] for kind, value in worst(measures).items())
-
-
-def choose(
-    model: Path, trials: Sequence[Trial], minimum: float | None, *, allow_slower: bool
-) -> Trial:
-    """The fastest model that agrees.
-
-    Raises:
-        UserError: If none does, or none is faster than the float file.
-    """
-    agreeing = [trial for trial in trials if agrees(trial.measures, minimum)]
-    tried = '; '.join(map(str, trials))
-    if trials[0].measures.get('objects') == 0:
-        raise UserError(
-            'the float file finds no object in the held-out images, so that nothing can be '
-            'compared; lower --score-thr, or give other images'
-        )
-    if not agreeing:
-        limits = {
-            kind: MINIMA[kind] if minimum is None else minimum for kind in worst(trials[0].measures)
-        }
-        needed = ', '.join(f'{kind} {limit:g}' for kind, limit in limits.items())
-        raise DisagreementError(
-            f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
-            'similar to those at inference, keep more layers in float with --exclude, or lower '
-            '--min-agreement'
-        )
-    best = max(agreeing, key=lambda trial: trial.speed)
-    if best.speed < 1 and not allow_slower:
-        cause = '' if has_int8_dot_product() else ', whose CPU has no int8 dot product'
-        raise UserError(
-            f'int8 is slower than float on this machine{cause} ({tried}); keep {model}, or give '
-            '--allow-slower if the file is for another machine'
-        )
-    return best
-
-
 def note_of(
     chosen: Trial, trials: Sequence[Trial], calibrated: int, held_out: int
 ) -> dict[str, object]:
@@ -438,18 +223,3 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
     calibration = [path for index, path in enumerate(paths) if index in chosen]
     rest = [path for index, path in enumerate(paths) if index not in chosen]
     return calibration, rest[:HELD_OUT]
-
-
-def milliseconds(sessions: Sequence[Session], image: NDArray) -> tuple[float, ...]:
-    """Median milliseconds of files for one image, interleaved.
-
-    CPU time, so that other load on the machine does not count.
-    """
-    seconds: list[list[float]] = [[] for _ in sessions]
-    for _ in range(ROUNDS + 1):
-        for index, each in enumerate(sessions):
-            start = time.process_time()
-            each.run(image)
-            seconds[index].append(time.process_time() - start)
-    # the first round allocates
-    return tuple(1000 * statistics.median(each[1:]) for each in seconds)

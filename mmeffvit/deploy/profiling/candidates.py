@@ -20,7 +20,8 @@ from mmeffvit.deploy.compare import (
 )
 from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.formats import FORMATS, finish, write
-from mmeffvit.deploy.int8.quantize import quantize, worst
+from mmeffvit.deploy.int8.quantize import quantize
+from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmeffvit.deploy.agreement import signal_to_noise
+from mmeffvit.deploy.agreement import fidelity, signal_to_noise
 from mmeffvit.deploy.int8.finetune import (
     FakeQuantized,
     finetune,
@@ -130,9 +130,12 @@ def test_a_file_is_fine_tuned_with_all_layers_in_int8(suffix, tmp_path, folder):
     out = tmp_path / f'int8{suffix}'
     options = dict(samples=4, size=tiny.SIZE, allow_slower=True)
     result = quantize(tiny.onnx_file(), folder, out, finetune=3, **options)
+    calibrated, finetuned = result.trials
+    assert finetuned.attempt.settings == f'{calibrated.attempt.settings}, fine-tuned for 3 steps'
+    assert result.chosen is max(result.trials, key=lambda trial: fidelity(trial.measures))
     assert result.chosen.attempt.excluded == ()
     note = json.loads(open_model(out).metadata[NOTE])
-    assert note['settings'].endswith('fine-tuned for 3 steps')
+    assert note['settings'] == result.chosen.attempt.settings
 
 
 @pytest.mark.parametrize(

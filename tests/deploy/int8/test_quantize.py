@@ -14,8 +14,9 @@ from mmeffvit.deploy.int8.openvino import (
     last_names,
     layers,
 )
-from mmeffvit.deploy.int8.quantize import NOTE, agrees, divide, quantize
+from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
+from mmeffvit.deploy.int8.trials import agrees
 from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.predictor.sessions import open_model, open_onnx
 from mmeffvit.errors import UserError

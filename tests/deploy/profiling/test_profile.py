@@ -16,7 +16,7 @@ from mmeffvit.deploy.compare import expect_graph, run_graph
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats import FORMATS, noise_image
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.int8.quantize import MINIMA
+from mmeffvit.deploy.int8.trials import MINIMA
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.deploy.profiling.layers import parse_trace
