@@ -206,13 +206,22 @@ def last_names(model: Any) -> list[str]:
 
 
 def with_outputs(model: Any, names: Sequence[str]) -> Any:
-    """A copy with the outputs of operators as further outputs."""
+    """A copy with the outputs of layers as further outputs."""
     model = model.clone()
     by_name = {op.get_friendly_name(): op for op in model.get_ops()}
     for index, name in enumerate(names):
-        (result,) = model.add_outputs([by_name[name].output(0)])
+        (result,) = model.add_outputs([after_bias(by_name[name]).output(0)])
         result.get_tensor().add_names({f'end_{index}'})
     return model
+
+
+def after_bias(op: Any) -> Any:
+    """The operator that adds the bias of a layer, which NNCF corrects, or the layer itself."""
+    users = [user.get_node() for user in op.output(0).get_target_inputs()]
+    if [user.get_type_name() for user in users] != ['Add']:
+        return op
+    terms = [value.get_node() for value in users[0].input_values()]
+    return users[0] if any(map(is_constant, terms)) else op
 
 
 def without(model: Any, names: Sequence[str]) -> Any:

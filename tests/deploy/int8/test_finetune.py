@@ -107,7 +107,7 @@ def test_training_lessens_the_noise_of_ranges_that_are_too_wide(quantizer, monke
     expected = outputs(quantizer.float_model, names, quantizer.images)
     model = quantizer.quantized(quantizer.nodes)
     wide = {
-        each.name: 4 * onnx.numpy_helper.to_array(each)
+        each.name: 8 * onnx.numpy_helper.to_array(each)
         for each in model.graph.initializer
         if each.name.startswith('conv2d') and each.name.endswith('_scale')
     }
