@@ -230,7 +230,8 @@ def test_an_export_prints_one_summary_with_the_size_that_was_given(tmp_path):
     picture = tmp_path / 'noise.png'
     cv2.imwrite(str(picture), np.random.default_rng(0).integers(0, 256, (64, 96, 3), np.uint8))
     done = run_command_here(
-        'export', 'ssdlite_swiftformer_xs', checkpoint, out, '--shape', 64, 96, '--image', picture,
+        'export', 'ssdlite_swiftformer_xs', checkpoint, out, '--shape', 64, 96, '--batch', 1,
+        '--image', picture,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()

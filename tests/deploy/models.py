@@ -16,7 +16,7 @@ from torch import nn
 
 from mmeffvit.deploy.compare import Error, compare, expect_model
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.onnx.export import export_graph
+from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.onnx.metadata import config_metadata
 from mmeffvit.deploy.predictor.sessions import open_onnx
 from tests.backbones.parity import randomized
@@ -24,6 +24,8 @@ from tests.configs.models import build, load
 
 CHANNELS = (16, 24, 32, 40)
 CLASSES = tuple('abcde')
+SIZE = (96, 128)
+FIXED = ExportOptions(SIZE, 1)
 WIDTH = 16  # of necks and heads
 BACKBONE = {
     'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1)),
@@ -143,11 +145,24 @@ def file_for_any_size(config_name: str) -> Path:
     return file_of(config_name, model, metadata)
 
 
-def file_of(name: str, model: nn.Module, metadata: Mapping[str, str] | None = None) -> Path:
-    """A model in a file for any size; written once per session, as it takes long."""
+@cache
+def file_for_one_size(config_name: str) -> Path:
+    """The tiny model of a config in a file for one image of :data:`SIZE`."""
+    model = tiny(config_name)
+    metadata = config_metadata(config_of(config_name), model, dict(classes=CLASSES))
+    return file_of(f'{config_name}_fixed', model, metadata, FIXED)
+
+
+def file_of(
+    name: str,
+    model: nn.Module,
+    metadata: Mapping[str, str] | None = None,
+    options: ExportOptions | None = None,
+) -> Path:
+    """A model in a file; written once per session, as it takes long, most of all for any size."""
     with once_a_session(f'{name}.onnx') as path:
         if not path.exists():
-            export_graph(make_graph(model), path, metadata=metadata)
+            export_graph(make_graph(model), path, options, metadata)
     return path
 
 

@@ -125,7 +125,7 @@ def test_a_config_that_inherits_from_ours_has_no_fault_in_any_folder(code, page,
 
 SCRIPTS = [(page, [code for code in python_blocks(page) if not is_config(code)]) for page in PAGES]
 SCRIPTS = [(page, codes) for page, codes in SCRIPTS if codes]
-LONG = ('docs/deploy.md', 'docs/runtimes.md')
+LONG = ('docs/deploy.md', 'docs/runtimes.md', 'docs/export.md')
 
 
 @pytest.fixture(scope='module')
@@ -166,7 +166,7 @@ def files(model, tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ('page', 'codes'),
     [
-        # these export models, as README and docs/export.md do
+        # these export models, as README does
         pytest.param(*row, marks=pytest.mark.variant if name_of(row[0]) in LONG else ())
         for row in SCRIPTS
     ],

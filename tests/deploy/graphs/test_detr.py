@@ -71,14 +71,10 @@ def model() -> nn.Module:
     return tiny()
 
 
-@pytest.fixture(scope='module')
-def exported(model):
-    return file_of('detr', model)
-
-
 @pytest.mark.slow
 @pytest.mark.variant
-def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
+def test_a_file_finds_what_mmdet_finds_at_every_size(model):
+    exported = file_of('detr', model)
     batches = [smooth_image((96, 128)), smooth_image((131, 75), batch=2), smooth_image((33, 64))]
     found = open_onnx(exported).run(batches[1])
     assert found['boxes'].shape == (2, 20, 4)
@@ -87,9 +83,12 @@ def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
     assert_agrees(models.errors_on(exported, model, batches, DetDataSample()))
 
 
-def test_a_file_has_standard_operators_only(exported):
+def test_a_file_has_standard_operators_and_finds_what_mmdet_finds(model):
     import onnx
 
+    exported = file_of('detr_fixed', model, options=models.FIXED)
+    images = [smooth_image(models.SIZE)]
+    assert_agrees(models.errors_on(exported, model, images, DetDataSample()))
     nodes = list(all_nodes(onnx.load(exported)))
     assert {node.domain for node in nodes} == {''}
     assert sum(node.op_type == 'GridSample' for node in nodes) == 8  # four levels, two attentions

@@ -2,6 +2,7 @@
 
 import argparse
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import torch
 from mmcv.ops import RoIAlign, RoIPool
 from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
+from numpy.typing import NDArray
 from torch import nn
 
 from mmeffvit.deploy.compare import compare_objects, expect_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.deploy.onnx.export import all_nodes
+from mmeffvit.deploy.onnx.metadata import config_metadata
 from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.errors import UserError
 from tests.backbones.parity import randomized
@@ -81,19 +84,35 @@ def model() -> nn.Module:
     return tiny()
 
 
+def file_for_one_size() -> Path:
+    """The model in a file for one image of ``models.SIZE``."""
+    model = tiny()
+    metadata = config_metadata(load('maskrcnn_swiftformer_xs_shapes'), model, dict(classes=None))
+    return file_of('two_stage_fixed', model, metadata, models.FIXED)
+
+
 @pytest.fixture(scope='module')
-def exported(model):
-    return file_of('two_stage', model)
+def exported() -> Path:
+    return file_for_one_size()
+
+
+def assert_file_agrees(path: Path, model: nn.Module, batches: list[NDArray]) -> None:
+    found = open_onnx(path).run(batches[-1])
+    assert found['masks'].shape == (len(batches[-1]), 30, 28, 28)
+    assert len(set(found['labels'].flat) - {-1}) > 2
+    assert found['masks'][found['labels'] >= 0].std() > 0.05
+    assert_agrees(models.errors_on(path, model, batches, DetDataSample()))
+
+
+def test_a_file_finds_what_mmdet_finds(model, exported):
+    assert_file_agrees(exported, model, [smooth_image(models.SIZE)])
 
 
 @pytest.mark.slow
-def test_a_file_finds_what_mmdet_finds_at_every_size(model, exported):
-    batches = [smooth_image((96, 128)), smooth_image((131, 75), batch=2), smooth_image((33, 64))]
-    found = open_onnx(exported).run(batches[1])
-    assert found['masks'].shape == (2, 30, 28, 28)
-    assert len(set(found['labels'].flat) - {-1}) > 2
-    assert found['masks'][found['labels'] >= 0].std() > 0.05
-    assert_agrees(models.errors_on(exported, model, batches, DetDataSample()))
+@pytest.mark.variant
+def test_a_file_finds_what_mmdet_finds_at_every_size(model):
+    batches = [smooth_image((96, 128)), smooth_image((33, 64)), smooth_image((131, 75), batch=2)]
+    assert_file_agrees(file_of('two_stage', model), model, batches)
 
 
 def test_a_file_has_standard_operators_only(exported):
@@ -105,7 +124,7 @@ def test_a_file_has_standard_operators_only(exported):
 
 
 def test_unused_entries_are_empty(exported):
-    found = open_onnx(exported).run(np.full((1, 3, 32, 32), 128, np.float32))
+    found = open_onnx(exported).run(np.full((1, 3, *models.SIZE), 128, np.float32))
     empty = found['labels'] == -1
     assert empty.any()
     for name in ('boxes', 'scores', 'masks'):

@@ -18,7 +18,7 @@ from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
-from tests.deploy.models import file_for_any_size, smooth_image
+from tests.deploy.models import SIZE, file_for_one_size, smooth_image
 
 onnx = pytest.importorskip('onnx')
 pytest.importorskip('onnxruntime')
@@ -26,8 +26,8 @@ pytest.importorskip('onnxruntime')
 
 @pytest.fixture(scope='module')
 def quantizer():
-    images = [smooth_image((64, 96), 6)[index : index + 1] for index in range(6)]
-    return OnnxQuantizer(file_for_any_size('ssdlite_mobilevitv2_050'), images)
+    images = [smooth_image(SIZE, 6)[index : index + 1] for index in range(6)]
+    return OnnxQuantizer(file_for_one_size('ssdlite_mobilevitv2_050'), images)
 
 
 def outputs(model, names, images):

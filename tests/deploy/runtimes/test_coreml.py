@@ -20,6 +20,7 @@ from mmeffvit.deploy.runtimes.fixed_size import (
 )
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
+from tests.variants import sampled
 
 # the third stage is the first with attention
 MOBILEVITV2 = dict(
@@ -62,8 +63,11 @@ CLASSES = {'classes': json.dumps(models.CLASSES), 'palette': json.dumps([[0, 128
 
 @pytest.mark.parametrize(
     'name',
-    ['rtmdet_swiftformer_xs', 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050',
-     'light_swiftformer_xs'],
+    sampled(
+        ['rtmdet_swiftformer_xs', 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050',
+         'light_swiftformer_xs'],
+        ['rtmdet_swiftformer_xs'],
+    ),
 )  # fmt: skip
 def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tmp_path):
     tools = pytest.importorskip('coremltools')
@@ -101,7 +105,7 @@ def test_coordinates_are_those_of_the_boxes_of_the_detector(name):
     assert torch.equal(confidence, scores[0])
 
 
-@pytest.mark.parametrize('half', [False, True])
+@pytest.mark.parametrize('half', sampled([False, True], [True]))
 def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
     tools = pytest.importorskip('coremltools')
     graph = make_graph(models.tiny('segformer_swiftformer_xs_ade20k'))

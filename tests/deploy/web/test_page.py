@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,15 @@ import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from mmeffvit import ExportedPredictor
-from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.onnx.label_maps import shrink_argmax
-from mmeffvit.deploy.onnx.metadata import config_metadata
 from mmeffvit.deploy.predictor.metadata import NO_RESIZE
 from mmeffvit.deploy.predictor.resizing import resize
 from mmeffvit.deploy.web import page, runtime
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import Detections
 from mmeffvit.utils.onnx import open_session
-from tests.configs.models import load
 from tests.conftest import run_command_here
 from tests.deploy import models
 from tests.deploy.graphs import test_two_stage as two_stage
@@ -36,7 +31,6 @@ from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
 
 DETECTOR, SEGMENTOR = 'light_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hacked = 1">'] * 3
-SHAPE = (96, 112)  # of the models: pictures of 72 x 96 are padded
 
 
 @pytest.fixture(scope='module')
@@ -46,13 +40,6 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp('picture') / 'noise.png'
     cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
     return path
-
-
-def export(config_name: str, model: nn.Module, path: Path, classes: Sequence[str] = ()) -> Path:
-    """A tiny model in a file of one size, with the metadata of a config."""
-    config = load(config_name)
-    metadata = config_metadata(config, model, dict(classes=classes or None))
-    return export_graph(make_graph(model), path, ExportOptions(SHAPE, 1), metadata)
 
 
 def red_file(
@@ -135,7 +122,11 @@ def assert_same_objects(found: list[dict[str, Any]], expected: Detections) -> No
 def test_objects_are_those_of_the_predictor_and_hostile_names_are_texts(
     tab, write, picture, tmp_path
 ):
-    model = export(DETECTOR, models.tiny(DETECTOR), tmp_path / '<i>model.onnx', HOSTILE)
+    model = tmp_path / '<i>model.onnx'
+    renamed = onnx.load(models.file_for_one_size(DETECTOR))
+    said = {item.key: item.value for item in renamed.metadata_props}
+    onnx.helper.set_model_props(renamed, {**said, 'classes': json.dumps(HOSTILE[:5])})
+    onnx.save(renamed, model)
     expected = ExportedPredictor(model)(picture)
     with serve(write(model)) as address:
         assert tab.open(address) == 'ready'
@@ -160,7 +151,7 @@ def test_objects_are_those_of_the_predictor_and_hostile_names_are_texts(
 def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
     tab, write, picture, tmp_path
 ):
-    model = export('maskrcnn_swiftformer_xs_shapes', two_stage.tiny(), tmp_path / 'model.onnx')
+    model = two_stage.file_for_one_size()
     expected = ExportedPredictor(model)(picture)
     assert expected.masks.any()
     with serve(write(model)) as address:
@@ -200,7 +191,7 @@ def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
 
 @pytest.mark.slow
 def test_a_label_map_is_that_of_the_predictor(tab, write, picture, tmp_path):
-    model = export(SEGMENTOR, models.tiny(SEGMENTOR), tmp_path / 'model.onnx')
+    model = models.file_for_one_size(SEGMENTOR)
     expected = ExportedPredictor(model)(picture)
     with serve(write(model)) as address:
         assert tab.open(address) == 'ready'
@@ -246,7 +237,7 @@ def test_objects_of_ssdlite_selected_by_score_are_those_of_the_predictor(
     tab, write, picture, tmp_path
 ):
     name = 'ssdlite_mobilevitv2_050'
-    model = export(name, models.tiny(name), tmp_path / 'model.onnx')
+    model = models.file_for_one_size(name)
     assert 'NonZero' in {node.op_type for node in onnx.load(model).graph.node}
     expected = ExportedPredictor(model)(picture)
     with serve(write(model)) as address:
