@@ -21,7 +21,7 @@ from mmeffvit.backbones import Backbone, SHViT, SwiftFormer, families
 from mmeffvit.checkpoints import Checkpoint, CheckpointError, open_checkpoint
 from mmeffvit.deploy import fuse
 from mmeffvit.errors import UserError
-from mmeffvit.inference.results import Detections, LabelMap
+from mmeffvit.inference.results import ClassScores, Detections, LabelMap
 from mmeffvit.layers.attention import SeparableSelfAttention
 from mmeffvit.necks import TransposedFPN
 from mmeffvit.zoo import Model, find_model
@@ -61,7 +61,7 @@ def predict(image: np.ndarray) -> list[str]:
     found = predictor(image, score_thr=0.3)
     names: list[str] = []
     for result in found if isinstance(found, list) else [found]:
-        assert_type(result, Detections | LabelMap)
+        assert_type(result, Detections | LabelMap | ClassScores)
         names += result.names
     exported = ExportedPredictor('model.onnx', threads=1)
     assert_type(exported.classes, tuple[str, ...])
