@@ -1,6 +1,8 @@
 """What other packages print and log is suppressed for a block, and no longer."""
 
 import logging
+from collections import OrderedDict
+from unittest import mock
 
 import pytest
 
@@ -9,13 +11,14 @@ from mmeffvit.utils.quiet import quiet
 
 def test_a_logger_of_mmengine_is_silent_in_the_block_and_not_after_it(capfd):
     mmengine_logging = pytest.importorskip('mmengine.logging')
-    logger = mmengine_logging.MMLogger.get_instance('mmengine')
-    logger.setLevel(logging.INFO)
-    for word in ('before', 'after'):
-        mmengine_logging.print_log(word, 'current')
-        with quiet():
-            mmengine_logging.print_log('inside', 'current')
-            mmengine_logging.print_log('failure', 'current', logging.ERROR)
+    # those of earlier tests write to where these did
+    with mock.patch.object(mmengine_logging.MMLogger, '_instance_dict', OrderedDict()):
+        mmengine_logging.MMLogger.get_instance('mmengine').setLevel(logging.INFO)
+        for word in ('before', 'after'):
+            mmengine_logging.print_log(word, 'current')
+            with quiet():
+                mmengine_logging.print_log('inside', 'current')
+                mmengine_logging.print_log('failure', 'current', logging.ERROR)
     said = ''.join(capfd.readouterr())
     assert 'inside' not in said
     assert said.count('before') == said.count('after') == 1
