@@ -27,6 +27,7 @@ Compare = Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]]
 R = TypeVar('R', bound=Route)
 
 ROUNDS = 10  # of the timing
+TICK = 0.02  # CPU seconds of a round at least: some kernels count in steps of 4 to 10 ms
 ROUTES: dict[str, type[OnnxQuantizer | OpenVINOQuantizer | LiteRTQuantizer]] = {
     '.onnx': OnnxQuantizer,
     '.xml': OpenVINOQuantizer,
@@ -241,11 +242,16 @@ def milliseconds(sessions: Sequence[Session], image: NDArray) -> tuple[float, ..
 
     CPU time, so that other load on the machine does not count.
     """
-    seconds: list[list[float]] = [[] for _ in sessions]
-    for _ in range(ROUNDS + 1):
-        for index, each in enumerate(sessions):
-            start = time.process_time()
-            each.run(image)
-            seconds[index].append(time.process_time() - start)
-    # the first round allocates
-    return tuple(1000 * statistics.median(each[1:]) for each in seconds)
+    for each in sessions:  # the first run allocates
+        each.run(image)
+    rounds = [[cpu_seconds(each, image) for each in sessions] for _ in range(ROUNDS)]
+    return tuple(1000 * statistics.median(each) for each in zip(*rounds, strict=True))
+
+
+def cpu_seconds(session: Session, image: NDArray) -> float:
+    """CPU seconds per run, over as many runs as the clock needs to resolve them."""
+    runs, start, spent = 0, time.process_time(), 0.0
+    while spent < TICK:
+        session.run(image)
+        runs, spent = runs + 1, time.process_time() - start
+    return spent / runs

@@ -20,6 +20,7 @@ from mmeffvit.deploy.compare import (
 )
 from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.formats import FORMATS, finish, write
+from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.onnx.export import ExportOptions
@@ -43,25 +44,38 @@ STORED = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that agrees with the model.
+    """A file, or a model in PyTorch, that agrees with the model.
 
     Args:
         runtime: Name of its runtime.
         precision: 'float32', 'float16' or 'int8'.
-        path: The file.
+        path: The file; None for a model in PyTorch.
         measures: Its agreement.
         agreement: The same in words, with the limit.
         last_steps: What remains for the application, see :class:`.rounds.TimedFile`.
         device: 'cpu', or the GPU that runs it.
+        graph: The model in PyTorch, without a file.
     """
 
     runtime: str
     precision: str
-    path: Path
+    path: Path | None
     measures: Mapping[str, float]
     agreement: str
     last_steps: Steps | None = None
     device: str = 'cpu'
+    graph: Graph | None = None
+
+    @property
+    def file(self) -> Path:
+        """The path.
+
+        Raises:
+            UserError: If it is a model in PyTorch.
+        """
+        if self.path is None:
+            raise UserError(f'{self.runtime} {self.precision} is no exported file')
+        return self.path
 
     @property
     def half(self) -> bool:
@@ -231,7 +245,7 @@ def int8_file(
     options: Mapping[str, Any],
     runtime: str,
 ) -> Candidate:
-    done = quantize(base.path, images, folder / f'model{suffix}', allow_slower=True, **options)
+    done = quantize(base.file, images, folder / f'model{suffix}', allow_slower=True, **options)
     measures = done.chosen.measures
     lowest = ', '.join(f'{name} {value:.3g}' for name, value in worst(measures).items())
     agreement = f'{lowest}, compared with float32'

@@ -1,9 +1,9 @@
 """What is measured on a GPU: the ONNX file in ONNX Runtime, and the model in PyTorch."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
 
 from .candidates import Candidate, Entry, attempt, described
 
-MODEL = '.pt'  # of a graph in PyTorch, for the process that runs it
 SAME = 'the same image'
 
 
@@ -59,7 +58,6 @@ def on_gpu(
     expect: Expect,
     images: Images,
     graph: Graph | None,
-    folder: Path,
 ) -> Iterator[Entry]:
     """What agrees with the model on a GPU.
 
@@ -69,50 +67,48 @@ def on_gpu(
         expect: The expected outputs.
         images: Images for the comparison.
         graph: The model, if it is not a file already.
-        folder: Where it is written for other processes.
     """
     if (base := floats.get('.onnx')) is not None:
         make = partial(onnx_file, base, device, expect, images)
         yield attempt('ONNX Runtime CUDA', 'float32', make)
     if graph is None:
         return
-    path = folder / f'model{MODEL}'
-    torch.save(graph, path)
     for precision in ('float32', 'float16'):
-        make = partial(eager_model, path, device, precision, expect, images)
+        make = partial(pytorch_model, graph, device, precision, expect, images)
         yield attempt('PyTorch CUDA', precision, make)
 
 
 def onnx_file(
     base: Candidate, device: str, expect: Expect, images: Images, runtime: str
 ) -> Candidate:
-    errors = compare(open_model(base.path, device=device).run, expect, [images], FLOAT)
+    errors = compare(open_model(base.file, device=device).run, expect, [images], FLOAT)
     check_agreement(errors, SAME)
     return Candidate(runtime, 'float32', base.path, *described(errors), device=device)
 
 
-def eager_model(
-    path: Path, device: str, precision: str, expect: Expect, images: Images, runtime: str
+def pytorch_model(
+    graph: Graph, device: str, precision: str, expect: Expect, images: Images, runtime: str
 ) -> Candidate:
     half = precision == 'float16'
-    run = open_eager(path, device, half=half).run
+    # a copy, since the device and the memory format of the graph change
+    run = run_graph(deepcopy(graph), device, half=half).run
     errors = compare(run, expect, [images], HALF if half else FLOAT)
     check_agreement(errors, SAME)
-    return Candidate(runtime, precision, path, *described(errors), device=device)
+    return Candidate(runtime, precision, None, *described(errors), device=device, graph=graph)
 
 
-def open_eager(path: Path, device: str, *, half: bool = False) -> Session:
-    """A graph in PyTorch, from a file of :func:`on_gpu`.
+def run_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
+    """A graph in PyTorch, which is moved to the device.
 
     A run begins with the images and ends with the outputs in the memory of the host, as in the
     other runtimes; copying the outputs also waits for the GPU.
 
     Args:
-        path: The file.
+        graph: The graph.
         device: Where it runs.
         half: Mixed precision: the network in float16, with channels last.
     """
-    graph = torch.load(path, weights_only=False).to(device)  # written by the parent process
+    graph.to(device)
     if half:
         graph.to(memory_format=torch.channels_last)
         for module in heads(graph.network):

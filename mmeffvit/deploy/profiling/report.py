@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import align, counted
 
@@ -80,7 +79,7 @@ class Profile:
             UserError: If there is none.
         """
         for each in self.measured:
-            if each.candidate.path.suffix in RUNTIMES:
+            if each.candidate.path:
                 return each
         raise UserError(f'nothing to write: {self.best} is no exported file')
 

@@ -142,7 +142,7 @@ def profile_source(
         options,
         partial(float_files, source, sizes, folder),
         int8_maker(folder, options),
-        partial(on_gpu, expect=source.expect, images=images, graph=source.graph, folder=folder),
+        partial(on_gpu, expect=source.expect, images=images, graph=source.graph),
     )
     return measure(name, entries, images, folder, options)
 
@@ -176,7 +176,7 @@ def profile_file(
         return quantize(suffix, floats) if base == path.suffix and not is_int8 else ()
 
     files = partial(exported_files, path, images, is_int8, folder)
-    gpu = partial(on_gpu, expect=expect_file(path), images=images, graph=None, folder=folder)
+    gpu = partial(on_gpu, expect=expect_file(path), images=images, graph=None)
     entries = make_files(options, files, int8, gpu)
     return measure(path.name, entries, images, folder, options)
 
@@ -226,7 +226,7 @@ def agreeing(entries: Iterable[Entry]) -> dict[str, Candidate]:
     return {
         entry.path.suffix: entry
         for entry in entries
-        if isinstance(entry, Candidate) and entry.precision == 'float32'
+        if isinstance(entry, Candidate) and entry.path and entry.precision == 'float32'
     }
 
 
@@ -251,7 +251,13 @@ def measure(
     for threads in options.threads:
         files = {
             index: TimedFile(
-                job(file.path, threads=threads, half=file.half, device=file.device),
+                job(
+                    file.path,
+                    threads=threads,
+                    half=file.half,
+                    device=file.device,
+                    graph=file.graph,
+                ),
                 file.last_steps,
             )
             for index, file in enumerate(candidates)
@@ -281,16 +287,17 @@ def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> L
     """Layers of the float32 file on the CPU, in the runtime of the fastest if it can tell."""
     best = measured[0]
     known = {
-        each.candidate.path.suffix: each.candidate.path
+        path.suffix: path
         for each in measured
-        if each.candidate.device == 'cpu'
+        if (path := each.candidate.path)
+        and each.candidate.device == 'cpu'
         and each.candidate.precision == 'float32'
-        and each.candidate.path.suffix in PROFILED
+        and path.suffix in PROFILED
     }
     if not known:
         return None
-    suffix = best.candidate.path.suffix
-    path = known.get(suffix) or known.get(ORT) or next(iter(known.values()))
+    fastest = best.candidate.path
+    path = (fastest and known.get(fastest.suffix)) or known.get(ORT) or next(iter(known.values()))
     with working(job(path, threads=best.timing.threads, layers=seconds)) as worker:
         return worker.first
 
@@ -310,7 +317,7 @@ def write_best(profile: Profile, out: Path) -> Path:
             measured.
     """
     best = profile.best_file
-    path = best.candidate.path
+    path = best.candidate.file
     kind = FORMATS[path.suffix]
     if out.suffix and out.suffix != path.suffix:
         raise UserError(

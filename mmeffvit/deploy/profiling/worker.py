@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
 from .layers import time_layers, timed
+
+if TYPE_CHECKING:  # it imports torch
+    from mmeffvit.deploy.graphs.base import Graph
 
 CLOCKS: dict[str, Callable[[], float]] = {
     'wall': time.perf_counter,
@@ -32,46 +35,48 @@ class Job:
     """The job of a process.
 
     Args:
-        path: The file.
+        path: The file; None for a model in PyTorch.
         images: Images (B, 3, H, W) in a ``.npy`` file.
         threads: Number of threads.
         half: Compute in float16 where the runtime can.
         clock: One of :data:`CLOCKS`.
         layers: Time the layers for this number of seconds, then end.
-        device: 'cpu', or the GPU that runs the file.
+        device: 'cpu', or the GPU that runs it.
+        graph: The model in PyTorch, without a file.
     """
 
-    path: Path
+    path: Path | None
     images: Path
     threads: int
     half: bool = False
     clock: str = 'wall'
     layers: float = 0.0
     device: str = 'cpu'
+    graph: 'Graph | None' = None
 
     @property
-    def is_eager(self) -> bool:
-        """Whether the file is for PyTorch, which is not exported."""
-        return self.path.suffix not in RUNTIMES
+    def suffix(self) -> str:
+        """Suffix of the file; empty for a model in PyTorch."""
+        return self.path.suffix if self.path else ''
 
     @property
     def needs_torch(self) -> bool:
         """Whether its runtime is torch, or takes the libraries of CUDA from it."""
-        return self.device != 'cpu' or self.is_eager or self.path.suffix == '.pte'
+        return self.device != 'cpu' or self.suffix in ('', '.pte')
 
     def load_runtime(self) -> None:
         """Import the runtime, before its memory is measured."""
-        package = 'torch' if self.is_eager else RUNTIMES[self.path.suffix][1]
+        package = RUNTIMES[self.suffix][1] if self.suffix else 'torch'
         module = require('executorch.runtime' if package == 'executorch' else package, 'Profiling')
-        if self.is_eager:
+        if package == 'torch':
             module.set_num_threads(self.threads)
 
     def open(self) -> Session:
         """Load the file."""
-        if self.is_eager:
-            from .gpu import open_eager  # it imports torch
+        if self.path is None:
+            from .gpu import run_graph  # it imports torch
 
-            return open_eager(self.path, self.device, half=self.half)
+            return run_graph(self.graph, self.device, half=self.half)
         return open_model(self.path, self.threads, half=self.half, device=self.device)
 
 
@@ -111,7 +116,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         images = np.load(job.images)
         before = resident_memory()
         if job.layers:
-            runtime, _ = RUNTIMES[job.path.suffix]
+            runtime, _ = RUNTIMES[job.suffix]
             answer(time_layers(job.path, runtime, images, job.threads, job.layers))
             return
         session = job.open()

@@ -1,5 +1,6 @@
 """What is measured on a GPU, as far as a CPU can tell: which candidates, and why there are none."""
 
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_tim
     graph, images = tiny.graph(CONFIG), tiny.images().numpy()
     file = Candidate('ONNX Runtime', 'float32', onnx_file, {}, '')
     expect = partial(expect_graph, graph)
-    entries = list(gpu.on_gpu('cpu', {'.onnx': file}, expect, images, graph, tmp_path))
+    entries = list(gpu.on_gpu('cpu', {'.onnx': file}, expect, images, graph))
     assert [(each.runtime, each.precision) for each in entries] == [
         ('ONNX Runtime CUDA', 'float32'),
         ('PyTorch CUDA', 'float32'),
@@ -110,17 +111,17 @@ def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_tim
     assert all(isinstance(each, Candidate) for each in entries), entries
     stored = tmp_path / 'images.npy'
     np.save(stored, images)
-    job = Job(entries[1].path, stored, 1)
+    job = Job(None, stored, 1, graph=entries[1].graph)
     times, failures = time_in_rounds({0: TimedFile(job)}, 0.01)
     assert not failures
     assert times[0].median > 0
 
 
-def test_in_mixed_precision_only_the_network_is_in_float16(detector, tmp_path):
-    path = tmp_path / 'model.pt'
-    torch.save(detector, path)
+def test_in_mixed_precision_only_the_network_is_in_float16(detector):
     images = models.smooth_image((64, 64), 1)
-    single, half = (gpu.open_eager(path, 'cpu', half=half).run(images) for half in (False, True))
+    single, half = (
+        gpu.run_graph(deepcopy(detector), 'cpu', half=half).run(images) for half in (False, True)
+    )
     for found in (single, half):
         kinds = {name: str(value.dtype) for name, value in found.items()}
         assert kinds == dict(boxes='float32', scores='float32', labels='int64')
@@ -128,10 +129,10 @@ def test_in_mixed_precision_only_the_network_is_in_float16(detector, tmp_path):
     np.testing.assert_allclose(single['scores'], half['scores'], atol=0.02)
 
 
-def test_what_cannot_run_on_the_gpu_is_absent_with_its_reason(onnx_file, detector, tmp_path):
+def test_what_cannot_run_on_the_gpu_is_absent_with_its_reason(onnx_file, detector):
     file = Candidate('ONNX Runtime', 'float32', onnx_file, {}, '')
     images = models.smooth_image((96, 128), 1)
-    entries = list(gpu.on_gpu('nowhere', {'.onnx': file}, print, images, detector, tmp_path))
+    entries = list(gpu.on_gpu('nowhere', {'.onnx': file}, print, images, detector))
     assert all(isinstance(each, Absent) and each.state == 'not possible' for each in entries)
     assert "device 'nowhere' cannot be used" in entries[0].reason
     assert 'nowhere' in entries[1].reason
