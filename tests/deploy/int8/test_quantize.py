@@ -1,6 +1,7 @@
 """Static int8 files and their reports."""
 
 import json
+import time
 
 import cv2
 import numpy as np
@@ -16,9 +17,9 @@ from mmeffvit.deploy.int8.openvino import (
 )
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
-from mmeffvit.deploy.int8.trials import agrees
+from mmeffvit.deploy.int8.trials import agrees, milliseconds
 from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.predictor.sessions import open_model, open_onnx
+from mmeffvit.deploy.predictor.sessions import Session, open_model, open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from tests.conftest import run_command
@@ -363,3 +364,15 @@ def test_silu_after_a_convolution_is_int8_and_a_gate_is_float(tmp_path):
     np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
     kept = quantizer.quantized(['two'])  # the activation of a convolution in float is float
     assert {n.name: n.input[0] for n in kept.graph.node}['silu_sigmoid'] == 'x'
+
+
+def test_short_runs_are_timed_by_a_clock_that_counts_in_steps(monkeypatch):
+    clock = time.process_time
+    monkeypatch.setattr(time, 'process_time', lambda: clock() // 0.01 * 0.01)
+    image = np.ones((1, 3, 64, 64), np.float32)
+    once, often = (
+        Session(image.shape, ('y',), {}, lambda images, n=n: {'y': sum([images] * n)})
+        for n in (10, 400)
+    )
+    short, long = milliseconds([once, often], image)
+    assert 0 < short < long / 10
