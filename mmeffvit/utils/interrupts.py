@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -39,12 +40,32 @@ def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    hold_while_forking()
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+@cache
+def hold_while_forking() -> None:
+    """Block both signals in every fork until the new process can handle them.
+
+    Python forgets what a process received before it was set up after its fork. A process of
+    ``multiprocessing.Pool`` that is ended so early, as mmdet's VOC metric does with few images,
+    would wait forever, and its parent for it.
+    """
+    masks = threading.local()
+
+    def block() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=unblock)
 
 
 def exit_at_once(number: int, frame: FrameType | None = None) -> None:
