@@ -19,11 +19,10 @@ from mmeffvit.data.prepare import PrepareOptions, read
 from mmeffvit.data.write import draw
 from mmeffvit.datasets.shapes import ShapesSpec, generate
 from mmeffvit.utils.images import write_image
-from tests.conftest import SHARED, run_command
+from tests.conftest import run_command
 
 SPEC = ShapesSpec(num_train=640, num_val=80, side=64, max_objects=3)
 NUM_LABELED = 8
-PHOTOS = SHARED / 'coco_mini'
 SEEDS = (0, 1, 2)
 LOADERS = [
     f'{split}_dataloader.{option}'
@@ -100,32 +99,6 @@ def write_data(folder: Path) -> None:
                 labels = (draw(picture, data) > 0).astype(np.uint8)
                 write_image(root / 'masks' / split / f'{stem}.png', labels)
         (root / 'classes.txt').write_text('background\nshape\n')
-
-
-def write_photographs(folder: Path) -> None:
-    """Write COCO's photographs with the persons in all of them, in some, and in the others."""
-    for name in ('photos', 'few_photos', 'other_photos'):
-        (folder / name).mkdir(parents=True)
-    for split in ('train2017', 'val2017'):
-        content = json.loads((PHOTOS / 'annotations' / f'instances_{split}.json').read_text())
-        category = next(each for each in content['categories'] if each['name'] == 'person')
-        rows = [r for r in content['annotations'] if r['category_id'] == category['id']]
-        shown = {row['image_id'] for row in rows}
-        images = sorted(content['images'], key=lambda image: image['id'] not in shown)
-        some = images[:NUM_LABELED] if split == 'train2017' else images
-        parts = dict(photos=images, few_photos=some, other_photos=images[len(some) :])
-        for name, kept in parts.items():
-            ids = {image['id'] for image in kept}
-            made = dict(
-                images=kept,
-                annotations=[row for row in rows if row['image_id'] in ids],
-                categories=[category],
-            )
-            if kept:
-                (folder / name / f'instances_{split}.json').write_text(json.dumps(made))
-                (folder / name / split).mkdir()
-            for image in kept:
-                shutil.copy(PHOTOS / split / image['file_name'], folder / name / split)
 
 
 def run(*arguments: object) -> str:
