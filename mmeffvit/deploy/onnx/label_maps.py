@@ -139,6 +139,42 @@ def pixels_of_image(inside: FLOAT[...], rows: INT64[...], columns: INT64[...]) -
 
 
 @script(default_opset=op)
+def all_resized(logits: FLOAT[...], shape: INT64[...], transformation: str) -> INT64[...]:
+    """The label map by way of all logits at full size."""
+    resized = op.Resize(
+        logits,
+        None,
+        None,
+        shape,
+        mode='linear',
+        coordinate_transformation_mode=transformation,
+    )
+    return op.ArgMax(resized, axis=1, keepdims=0)
+
+
+@script(default_opset=op)
+def neighbors_agree(logits: FLOAT[...]) -> BOOL:
+    """Whether a quarter of the logits have the best class of their right neighbor.
+
+    It looks at every fourth row. Of noise, which this finds in a hundredth of the time of the
+    search, hardly any two agree.
+    """
+    zero = op.Constant(value_ints=[0])
+    one = op.Constant(value_ints=[1])
+    row = op.Constant(value_ints=[2])
+    column = op.Constant(value_ints=[3])
+    all_of_them = op.Constant(value_ints=[9223372036854775807])
+    rows = op.Slice(logits, zero, all_of_them, row, op.Constant(value_ints=[4]))
+    winners = op.ArgMax(rows, axis=1, keepdims=1)
+    right = op.Slice(winners, one, all_of_them, column)
+    left = op.Slice(winners, zero, op.Constant(value_ints=[-1]), column)
+    agreeing = op.Cast(op.Equal(left, right), to=1)
+    many = op.Cast(op.Size(agreeing), to=1) * op.Constant(value_float=0.25)
+    # not fewer: a single column has no neighbors
+    return op.Not(op.Less(op.ReduceSum(agreeing, keepdims=0), many))
+
+
+@script(default_opset=op)
 def resized_argmax(
     logits: FLOAT[...], shape: INT64[...], transformation: str, align_corners: int
 ) -> INT64[...]:
@@ -146,66 +182,64 @@ def resized_argmax(
 
     ``transformation`` is that of the coordinates, and ``align_corners`` says if it is of this name.
     """
-    all_axes = op.Constant(value_ints=[0, 1, 2, 3])
-    values = op.Transpose(logits, perm=[0, 2, 3, 1])
-    top_left, top_right, low_left, low_right = corners(values)
-    winner_1, winner_2, winner_3, winner_4 = corners(op.ArgMax(values, axis=3, keepdims=1))
-    winners = op.Concat(winner_1, winner_2, winner_3, winner_4, axis=3)
-    margin = op.Max(
-        above_mean(top_left, winners),
-        above_mean(top_right, winners),
-        above_mean(low_left, winners),
-        above_mean(low_right, winners),
-    )
-    rounding = op.ReduceMax(op.Abs(logits), all_axes, keepdims=0) * op.Constant(value_float=-1e-6)
-    can_win = op.Not(op.Less(margin, rounding))  # NaN, of infinite logits, can
-    flat = op.Constant(value_ints=[-1])
-    pairs = op.Reshape(op.NonZero(op.Reshape(can_win, flat)), flat)
-    few = op.Size(can_win) / op.Constant(value_int=3)  # half of them take as long as all
-    if op.Less(op.Size(pairs), few):
-        aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
-        height = op.Shape(logits, start=2, end=3)
-        width = op.Shape(logits, start=3, end=4)
-        rows = op.Gather(shape, op.Constant(value_ints=[2]))
-        columns = op.Gather(shape, op.Constant(value_ints=[3]))
-        y, y_first, y_second = cells_of_pixels(height, rows, aligned)
-        x, x_first, x_second = cells_of_pixels(width, columns, aligned)
-        up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
-        left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
-        one = op.Constant(value_ints=[1])
-        in_row = width + one
-        in_image = (height + one) * in_row
-        classes = op.Shape(logits, start=1, end=2)
-        places = pairs / classes
-        cells = op.Mod(places, in_image)
-        # the pixels of a cell in each pair (P, s t), summed in the order of ONNX Runtime
-        total = weighted(top_left, pairs, down, across, cells)
-        total = total + weighted(top_right, pairs, down, left, cells)
-        total = total + weighted(low_left, pairs, up, across, cells)
-        total = total + weighted(low_right, pairs, up, left, cells)
-        wide = op.Shape(left, start=1, end=2)
-        tall = op.Shape(up, start=1, end=2)
-        labels = best_classes(total, places, op.Mod(pairs, classes), op.Size(can_win) / classes)
-        images = op.Shape(logits, start=0, end=1)
-        sizes = op.Concat(images, height + one, in_row, tall, wide, axis=0)
-        inside = op.Reshape(labels, sizes)
-        result = pixels_of_image(inside, y * tall + y_inside, x * wide + x_inside)
-    else:
-        resized = op.Resize(
-            logits,
-            None,
-            None,
-            shape,
-            mode='linear',
-            coordinate_transformation_mode=transformation,
+    if neighbors_agree(logits):
+        all_axes = op.Constant(value_ints=[0, 1, 2, 3])
+        values = op.Transpose(logits, perm=[0, 2, 3, 1])
+        top_left, top_right, low_left, low_right = corners(values)
+        winner_1, winner_2, winner_3, winner_4 = corners(op.ArgMax(values, axis=3, keepdims=1))
+        winners = op.Concat(winner_1, winner_2, winner_3, winner_4, axis=3)
+        margin = op.Max(
+            above_mean(top_left, winners),
+            above_mean(top_right, winners),
+            above_mean(low_left, winners),
+            above_mean(low_right, winners),
         )
-        result = op.ArgMax(resized, axis=1, keepdims=0)
+        largest = op.ReduceMax(op.Abs(logits), all_axes, keepdims=0)
+        # NaN, of infinite logits, can win
+        can_win = op.Not(op.Less(margin, largest * op.Constant(value_float=-1e-6)))
+        pairs_found = op.ReduceSum(op.Cast(can_win, to=6), all_axes, keepdims=0)
+        few = op.Size(can_win) / op.Constant(value_int=3)  # half of them take as long as all
+        if op.Less(op.Cast(pairs_found, to=7), few):
+            flat = op.Constant(value_ints=[-1])
+            pairs = op.Reshape(op.NonZero(op.Reshape(can_win, flat)), flat)
+            aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
+            height = op.Shape(logits, start=2, end=3)
+            width = op.Shape(logits, start=3, end=4)
+            rows = op.Gather(shape, op.Constant(value_ints=[2]))
+            columns = op.Gather(shape, op.Constant(value_ints=[3]))
+            y, y_first, y_second = cells_of_pixels(height, rows, aligned)
+            x, x_first, x_second = cells_of_pixels(width, columns, aligned)
+            up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
+            left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
+            one = op.Constant(value_ints=[1])
+            in_row = width + one
+            in_image = (height + one) * in_row
+            classes = op.Shape(logits, start=1, end=2)
+            places = pairs / classes
+            cells = op.Mod(places, in_image)
+            # the pixels of a cell in each pair (P, s t), summed in the order of ONNX Runtime
+            total = weighted(top_left, pairs, down, across, cells)
+            total = total + weighted(top_right, pairs, down, left, cells)
+            total = total + weighted(low_left, pairs, up, across, cells)
+            total = total + weighted(low_right, pairs, up, left, cells)
+            wide = op.Shape(left, start=1, end=2)
+            tall = op.Shape(up, start=1, end=2)
+            labels = best_classes(total, places, op.Mod(pairs, classes), op.Size(can_win) / classes)
+            images = op.Shape(logits, start=0, end=1)
+            sizes = op.Concat(images, height + one, in_row, tall, wide, axis=0)
+            inside = op.Reshape(labels, sizes)
+            found = pixels_of_image(inside, y * tall + y_inside, x * wide + x_inside)
+        else:
+            found = all_resized(logits, shape, transformation)
+        result = op.Identity(found)
+    else:
+        result = all_resized(logits, shape, transformation)
     return result
 
 
 FUNCTIONS = (
     cells_of_pixels, pixels_of_cells, corners, above_mean, weighted, best_classes, pixels_of_image,
-    resized_argmax,
+    all_resized, neighbors_agree, resized_argmax,
 )  # fmt: skip
 
 
@@ -254,15 +288,24 @@ def expand_argmax(model: ir.Model) -> None:
             inside = list(branch)
             (result,), (old,) = branch.outputs, node.outputs
             other = node.attributes['then_branch'].as_graph()
-            for each in (branch, other):
-                each.outputs.clear()
+            branch.outputs.clear()
             branch.remove(inside)
-            other.remove(list(other), safe=True)  # it uses values of the graph no more
+            clear(other)
             model.graph.insert_after(node, inside)
             result.name, result.shape, result.type = old.name, old.shape, old.type
             ir.convenience.replace_all_uses_with(old, result, replace_graph_outputs=True)
             model.graph.remove(node, safe=True)
     common.RemoveUnusedNodesPass()(model)
+
+
+def clear(graph: ir.Graph) -> None:
+    """Remove what a branch does, so that it uses the values around it no more."""
+    graph.outputs.clear()
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                clear(attribute.as_graph())
+    graph.remove(list(graph), safe=True)
 
 
 def changed(model: 'onnx.ModelProto', change: Callable[[ir.Model], None]) -> 'onnx.ModelProto':

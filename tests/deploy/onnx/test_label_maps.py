@@ -111,15 +111,21 @@ def test_logits_that_are_not_finite_give_a_label_map(pair, value):
     np.testing.assert_array_equal(shrunk[:, 32:], plain[:, 32:])  # far from the cell
 
 
-@pytest.mark.parametrize(('logits', 'resized'), [(like_trained, False), (noise, True)])
-def test_all_logits_are_resized_only_where_many_classes_can_win(logits, resized, tmp_path):
+@pytest.mark.parametrize(
+    ('logits', 'searched', 'resized'),
+    [(like_trained, True, False), (noise, False, True), (np.zeros, True, True)],
+)
+def test_all_logits_are_resized_only_where_many_classes_can_win(
+    logits, searched, resized, tmp_path
+):
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(tmp_path / 'profile')
     session, _ = sessions(40, options)
-    run(session, logits((1, 40, 16, 24)), 64, 96)
+    run(session, logits((1, 40, 16, 24)).astype(np.float32), 64, 96)
     events = json.loads(Path(session.end_profiling()).read_text())
     operators = {event.get('args', {}).get('op_name') for event in events}
+    assert ('GatherElements' in operators) == searched
     assert ('Resize' in operators) == resized
     assert ('ScatterND' in operators) != resized
 
