@@ -79,8 +79,8 @@ def add_training(parser: ArgumentParser) -> None:
     add(
         '--step-format',
         choices=(AUTO, *FORMATS),
-        help='memory layout and precision of training steps (default: auto, the faster layout of '
-        'a few measured steps)',
+        help='memory layout and precision of training steps (default: auto, the fastest of '
+        'a few measured steps that learns the same)',
     )
     add(
         '--processes',

@@ -2,10 +2,10 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from mmengine.hooks import Hook
 from mmengine.optim import AmpOptimWrapper, OptimWrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from mmeffvit.errors import UserError
@@ -26,11 +27,13 @@ from .hooks import pipelines_in, random_states_kept, seed_all
 from .launcher import unwrap
 
 KEY = 'step_format'  # of a config, and of the saved state of a run
-AUTO, PLAIN = 'auto', 'plain'
+AUTO, PLAIN, ROUNDED = 'auto', 'plain', 'bfloat16'
 ROUNDS = 3  # steps of each format, the first of which warms up
 SHORTEST = 500  # steps of a run: in fewer, measuring takes more than 2 %
-GAIN = 0.9  # of the plain time, that another format may take at most
-# largest relative difference of a loss; heads that assign by predictions reach a tenth
+LOSSES = 10  # steps whose losses are compared before a format that rounds is used
+SHORTEST_ROUNDED = 1200  # steps of a run in which that takes less than 2 %, too
+GAIN = 0.9  # of the time of another format, that a chosen one may take at most
+# largest relative difference of the first loss; heads that assign by predictions reach a tenth
 AGREEMENT = 0.2
 
 
@@ -50,20 +53,20 @@ class StepFormat:
 FORMATS = {
     PLAIN: StepFormat(),
     'channels_last': StepFormat(channels_last=True),
-    'bfloat16': StepFormat(channels_last=True, bfloat16=True),  # faster than without channels_last
+    ROUNDED: StepFormat(channels_last=True, bfloat16=True),  # faster than without channels_last
 }
-# chosen without a word of the user: those that change nothing but the order of sums
+# those that change nothing but the order of sums
 SAME_LOSS = tuple(name for name, chosen in FORMATS.items() if not chosen.bfloat16)
 
 
 class StepFormatHook(Hook):
-    """Train in the faster memory layout, or in the format that is asked for.
+    """Train in the fastest format of equal losses, or in the one that is asked for.
 
-    At the start of a run, a few steps of each format are taken with a copy of the model: weights,
-    optimizer, data loading and random states stay as they were. Their times are logged, also that
-    of bfloat16, which rounds and is therefore never chosen here. Parameters and their gradients
-    keep their layout and precision in every format. Checkpoints say which one is used, and a
-    resumed run keeps it.
+    At the start of a run, a few steps of each format are taken with copies of the model and its
+    optimizer: weights, data loading and random states stay as they were. bfloat16, which rounds,
+    is used if it is faster and the losses of ten steps stay within the noise of the batches, see
+    `Trials.within_noise`. Parameters and their gradients keep their layout and precision in
+    every format. Checkpoints say which one is used, and a resumed run keeps it.
 
     Args:
         name: The format; 'auto' measures.
@@ -102,8 +105,13 @@ class StepFormatHook(Hook):
         if runner.max_iters < SHORTEST or len(names) == 1:
             return PLAIN
         with random_states_kept():
-            seconds = measure(runner, names)
-        name = fastest(seconds)
+            trials = Trials(runner, names)
+            trials.take(names, ROUNDS)
+            seconds = trials.seconds()
+            name = fastest(seconds)
+            if runner.max_iters >= SHORTEST_ROUNDED and saves_time(seconds, ROUNDED, name):
+                trials.take([name, ROUNDED], LOSSES - ROUNDS)
+                name = ROUNDED if trials.within_noise(ROUNDED, name) else name
         if is_main_process():
             logger.info(describe(seconds, name))
         return name
@@ -161,15 +169,15 @@ def to_channels_last(value: Any) -> Any:
 
 
 class Rehearsal(OptimWrapper):
-    """The optimizer wrapper of a run, for steps that change no weights.
+    """Steps of a copied optimizer, in the context and with the clipping of the run's own.
 
     Args:
         wrapper: That of the run.
-        model: A copy of its model.
+        optimizer: A copy of its optimizer, for the parameters of a copy of the model.
     """
 
-    def __init__(self, wrapper: OptimWrapper, model: nn.Module) -> None:
-        super().__init__(torch.optim.SGD(model.parameters(), lr=0.0))
+    def __init__(self, wrapper: OptimWrapper, optimizer: Optimizer) -> None:
+        super().__init__(optimizer)
         self.wrapper = wrapper
 
     def optim_context(self, model: nn.Module) -> Any:
@@ -177,58 +185,126 @@ class Rehearsal(OptimWrapper):
 
     def update_params(self, loss: Tensor, *args: Any, **options: Any) -> None:
         loss.backward()
+        clipping = self.wrapper.clip_grad_kwargs
+        groups = self.optimizer.param_groups
+        parameters = [each for group in groups for each in group['params'] if each.grad is not None]
+        if clipping and parameters:
+            self.wrapper.clip_func(parameters, **clipping)
+        self.optimizer.step()
         self.zero_grad()
 
 
-def measure(runner: Runner, names: list[str]) -> dict[str, float]:
-    """Seconds of a step in each format; infinite if it fails or has another loss.
+@dataclass
+class Trial:
+    """Training steps of a copy of a model in one format."""
 
-    Of several processes, the slowest counts.
+    chosen: StepFormat
+    model: nn.Module
+    wrapper: Rehearsal
+    seconds: float = math.inf  # of the fastest step
+    losses: list[float] = field(default_factory=list)
+
+    def step(self, batch: Any) -> None:
+        """Take a step; every trial has the same random numbers in it."""
+        seed_all(len(self.losses))
+        batch = deepcopy(batch)  # models add to samples
+        with in_format(self.model, self.chosen):
+            synchronize()
+            start = time.perf_counter()
+            logged = self.model.train_step(batch, self.wrapper)
+            synchronize()
+            self.seconds = min(self.seconds, time.perf_counter() - start)
+        self.losses.append(logged['loss'].item())
+
+
+class Trials:
+    """The first training steps of a run in several formats, in turn, on the same batches.
+
+    Args:
+        runner: The run, of which nothing changes.
+        names: Names of formats.
     """
-    seconds, losses = dict.fromkeys(names, math.inf), dict.fromkeys(names, math.nan)
-    try:
-        model, batch = deepcopy(unwrap(runner.model)).train(), first_batch(runner.train_dataloader)
-        wrapper = Rehearsal(runner.optim_wrapper, model)
-    except Exception as error:  # the first step of the run reports it better
-        logger.info(f'formats of a step are not measured: {reason(error)}')
-        names = []
-    for name in names * ROUNDS:
+
+    def __init__(self, runner: Runner, names: Sequence[str]) -> None:
+        self.loader, self.names, self.trials = runner.train_dataloader, names, {}
+        self.batches = 0
         try:
-            taken, losses[name] = rehearse(model, wrapper, batch, FORMATS[name])
-            seconds[name] = min(seconds[name], taken)
-        except Exception as error:  # an operator without this format raises various exceptions
-            logger.info(f'no step in the format {name!r}: {reason(error)}')
-    for name in names:
-        if not abs(losses[name] - losses[PLAIN]) <= AGREEMENT * abs(losses[PLAIN]):
-            seconds[name] = math.inf
-    shared = torch.tensor([seconds[name] for name in seconds])
-    all_reduce(shared, 'max')
-    return dict(zip(seconds, shared.tolist(), strict=True))
+            for name in names:
+                copied = deepcopy((unwrap(runner.model), runner.optim_wrapper.optimizer))
+                model, optimizer = copied  # the same parameters in both
+                wrapper = Rehearsal(runner.optim_wrapper, optimizer)
+                self.trials[name] = Trial(FORMATS[name], model.train(), wrapper)
+        except Exception as error:  # the first step of the run reports it better
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        logger.info(f'formats of a step are not measured: {reason(error)}')
+        self.trials.clear()
+
+    def take(self, names: Sequence[str], steps: int) -> None:
+        """Take steps in each of some formats; those that fail take part no more."""
+        for _ in range(steps):
+            try:
+                batch = batch_at(self.loader, self.batches)
+            except Exception as error:  # the first step of the run reports it better
+                self.give_up(error)
+                return
+            self.batches += 1
+            for name in [name for name in names if name in self.trials]:
+                try:
+                    self.trials[name].step(batch)
+                except Exception as error:  # operators without this format raise various ones
+                    logger.info(f'no step in the format {name!r}: {reason(error)}')
+                    del self.trials[name]
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of a step in each format; infinite if it fails or its first loss is another.
+
+        Of several processes, the slowest counts.
+        """
+        shared = torch.tensor(
+            [self.trials[name].seconds if self.agrees(name) else math.inf for name in self.names]
+        )
+        all_reduce(shared, 'max')
+        return dict(zip(self.names, shared.tolist(), strict=True))
+
+    def agrees(self, name: str) -> bool:
+        if not {name, PLAIN} <= self.trials.keys():
+            return False
+        loss, plain = (self.trials[each].losses[0] for each in (name, PLAIN))
+        return abs(loss - plain) <= AGREEMENT * abs(plain)
+
+    def within_noise(self, name: str, other: str) -> bool:
+        """Whether two formats have the same mean loss, as far as other batches would, too.
+
+        The mean difference of the losses, step by step, is at most the standard error that the
+        mean loss of as many other batches has. In every process.
+        """
+        within = {name, other} <= self.trials.keys()
+        if within:
+            found, expected = (torch.tensor(self.trials[each].losses) for each in (name, other))
+            difference = (found.mean() - expected.mean()).abs().item()
+            noise = expected.std().item() / math.sqrt(len(expected))
+            within = difference <= noise  # not for NaN
+            logger.info(
+                f'the mean loss of {len(found)} steps in {name!r} differs by {difference:.2g}, '
+                f'{"less" if within else "more"} than that of other batches ({noise:.2g})'
+            )
+        shared = torch.tensor(float(not within))
+        all_reduce(shared, 'max')
+        return not shared.item()
 
 
-def first_batch(loader: DataLoader) -> Any:
-    """A batch of the first images; pipelines, which may remember images, stay as they were."""
+def batch_at(loader: DataLoader, index: int) -> Any:
+    """A batch of images in order; pipelines, which may remember images, stay as they were."""
     dataset, size = loader.dataset, loader.batch_sampler.batch_size
     kept = [(owner, deepcopy(owner.pipeline)) for owner in pipelines_in(dataset)]
+    images = range(index * size, (index + 1) * size)
     try:
-        return loader.collate_fn([dataset[index % len(dataset)] for index in range(size)])
+        return loader.collate_fn([dataset[image % len(dataset)] for image in images])
     finally:
         for owner, pipeline in kept:
             owner.pipeline = pipeline
-
-
-def rehearse(
-    model: nn.Module, wrapper: OptimWrapper, batch: Any, chosen: StepFormat
-) -> tuple[float, float]:
-    """Seconds and loss of a step; with the same random numbers in each."""
-    seed_all(0)
-    batch = deepcopy(batch)  # models add to samples
-    with in_format(model, chosen):
-        synchronize()
-        start = time.perf_counter()
-        logged = model.train_step(batch, wrapper)
-        synchronize()
-        return time.perf_counter() - start, float(logged['loss'])
 
 
 def synchronize() -> None:
@@ -238,9 +314,14 @@ def synchronize() -> None:
 
 
 def fastest(seconds: Mapping[str, float]) -> str:
-    """The fastest format of equal losses, if it takes clearly less time than the plain one."""
+    """The fastest format that does not round, if it saves time over the plain one."""
     name = min((name for name in seconds if name in SAME_LOSS), key=seconds.__getitem__)
-    return name if seconds[name] <= GAIN * seconds[PLAIN] < math.inf else PLAIN
+    return name if saves_time(seconds, name, PLAIN) else PLAIN
+
+
+def saves_time(seconds: Mapping[str, float], name: str, other: str) -> bool:
+    """Whether a format takes clearly less time than another."""
+    return seconds.get(name, math.inf) <= GAIN * seconds[other] < math.inf
 
 
 def describe(seconds: Mapping[str, float], name: str) -> str:

@@ -19,7 +19,7 @@ from mmeffvit.checkpoints.read import read_content
 from mmeffvit.engine import step_format
 from mmeffvit.engine.compiled import CompileHook
 from mmeffvit.engine.hooks import ResumableRandomnessHook
-from mmeffvit.engine.step_format import FORMATS, StepFormatHook, fastest, in_format
+from mmeffvit.engine.step_format import FORMATS, StepFormatHook, Trials, fastest, in_format
 from mmeffvit.errors import UserError
 
 IMAGES, EPOCHS = 8, 3
@@ -127,22 +127,25 @@ def assert_same_tensors(found: object, expected: object) -> None:
 def measured(monkeypatch) -> None:
     """Short runs are measured too."""
     monkeypatch.setattr(step_format, 'SHORTEST', 1)
+    monkeypatch.setattr(step_format, 'SHORTEST_ROUNDED', 1)
     monkeypatch.setattr(step_format, 'supports_bfloat16', lambda: True)
 
 
 def test_measuring_changes_nothing_that_training_starts_from(measured, monkeypatch, tmp_path):
-    measure, states = step_format.measure, []
+    taken = []
 
-    def states_around(*arguments: object) -> dict[str, float]:
-        states.append((random.getstate()[1][:5], np.random.get_state()[2], torch.get_rng_state()))
-        return measure(*arguments)
+    class Counted(Trials):
+        def take(self, names: list[str], steps: int) -> None:
+            super().take(names, steps)
+            taken.append({name: len(trial.losses) for name, trial in self.trials.items()})
 
-    monkeypatch.setattr(step_format, 'measure', states_around)
-    monkeypatch.setattr(step_format, 'fastest', lambda seconds: 'plain')
+    monkeypatch.setattr(step_format, 'Trials', Counted)
+    monkeypatch.setattr(step_format, 'saves_time', lambda seconds, name, other: name == 'bfloat16')
+    monkeypatch.setattr(Counted, 'within_noise', lambda *_: False)
     expected = state_after(make_runner(tmp_path / 'stock', None))
     runner = make_runner(tmp_path / 'ours', StepFormatHook())
     found = state_after(runner)
-    assert len(states) == 1
+    assert taken == [dict.fromkeys(FORMATS, 3), dict(plain=10, channels_last=3, bfloat16=10)]
     for section in ('state_dict', 'optimizer'):
         assert_same_tensors(found[section], expected[section])
     assert found['message_hub']['runtime_info']['step_format'] == 'plain'
@@ -189,10 +192,11 @@ def test_a_step_that_fails_leaves_its_format():
 def test_a_resumed_run_keeps_the_format_and_ends_where_the_first_does(
     measured, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(step_format, 'fastest', lambda seconds: 'bfloat16')
+    monkeypatch.setattr(step_format, 'saves_time', lambda seconds, name, other: name == 'bfloat16')
+    monkeypatch.setattr(Trials, 'within_noise', lambda *_: True)
     expected = state_after(make_runner(tmp_path, StepFormatHook()))
     assert expected['message_hub']['runtime_info']['step_format'] == 'bfloat16'
-    monkeypatch.setattr(step_format, 'measure', lambda *_: pytest.fail('measured again'))
+    monkeypatch.setattr(step_format, 'Trials', lambda *_: pytest.fail('measured again'))
     resumed = make_runner(tmp_path / 'resumed', StepFormatHook())
     resumed._resume, resumed._load_from = True, str(tmp_path / 'epoch_1.pth')
     found = state_after(resumed)
@@ -216,10 +220,75 @@ def test_formats_that_fail_or_have_another_loss_are_not_chosen(measured, tmp_pat
     runner = make_runner(tmp_path, None)
     runner.train()
     runner.model.backbone = nn.Sequential(FailingPart(3, 8, 3))
-    seconds = step_format.measure(runner, list(FORMATS))
+    trials = Trials(runner, list(FORMATS))
+    trials.take(list(FORMATS), 2)
+    seconds = trials.seconds()
     assert [name for name in seconds if seconds[name] < math.inf] == ['plain']
     assert fastest(seconds) == 'plain'
-    assert "no step in the format 'bfloat16'" in log.text
+    assert log.text.count("no step in the format 'bfloat16'") == 1
+    assert not trials.within_noise('bfloat16', 'plain')
+
+
+def test_trials_train_as_the_run_would(tmp_path):
+    runner = make_runner(tmp_path, None)
+    runner.train()
+    before = copy.deepcopy(runner.model.state_dict())
+    trials = Trials(runner, ['plain', 'bfloat16'])
+    trials.take(['plain', 'bfloat16'], 10)
+    plain, rounded = trials.trials.values()
+    for trial in (plain, rounded):
+        assert trial.wrapper.optimizer.param_groups[0]['lr'] == 0.01
+        assert trial.losses[-1] < trial.losses[0]
+        assert not torch.equal(trial.model.head[-1].weight, before['head.2.weight'])
+    assert plain.losses != rounded.losses
+    assert_same_tensors(dict(runner.model.state_dict()), dict(before))
+
+
+@pytest.mark.parametrize(('error', 'within'), [(0.0, True), (0.02, True), (0.3, False)])
+def test_losses_of_a_format_that_rounds_stay_within_the_noise_of_batches(
+    error, within, tmp_path, log
+):
+    runner = make_runner(tmp_path, None)
+    runner.train()
+    trials = Trials(runner, ['plain', 'bfloat16'])
+    noise = torch.randn(10, generator=torch.Generator().manual_seed(0)).tolist()
+    trials.trials['plain'].losses = [2 + 0.3 * each for each in noise]
+    trials.trials['bfloat16'].losses = [2 + error + 0.3 * each for each in noise]
+    assert trials.within_noise('bfloat16', 'plain') == within
+    assert ('less' if within else 'more') + ' than that of other batches' in log.text
+    for each in trials.trials.values():  # one, then both
+        each.losses[0] = math.nan
+        assert not trials.within_noise('bfloat16', 'plain')
+
+
+class Rounds(nn.Module):
+    """Adds a number less its multiple of 4096, which is all that bfloat16 keeps of it."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self.number, self.weight = number, nn.Parameter(torch.eye(8)[..., None, None])
+
+    def forward(self, maps: Tensor) -> Tensor:
+        numbers = torch.full_like(maps, self.number)
+        return maps + nn.functional.conv2d(numbers, self.weight) - self.number // 4096 * 4096
+
+
+@pytest.mark.parametrize(('number', 'name'), [(0.0, 'bfloat16'), (4111.0, 'plain')])
+def test_bfloat16_is_used_where_it_is_faster_and_learns_the_same(
+    number, name, measured, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(step_format, 'saves_time', lambda seconds, name, other: name == 'bfloat16')
+    monkeypatch.setattr(step_format, 'AGREEMENT', math.inf)
+    runner = make_runner(tmp_path, None)
+    runner.train()
+    runner.model.backbone = nn.Sequential(*runner.model.backbone, Rounds(number))
+    assert StepFormatHook().choose(
+        SimpleNamespace(
+            deterministic=False, iter=0, max_iters=9, model=runner.model,
+            optim_wrapper=runner.build_optim_wrapper(dict(optimizer=dict(type='SGD', lr=0.001))),
+            train_dataloader=runner.train_dataloader,
+        )
+    ) == name  # fmt: skip
 
 
 @pytest.mark.parametrize(
