@@ -148,7 +148,7 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
     change = without_reduction if base.is_segmentor else (lambda pipeline: pipeline)
     train = change(scaled(first_pipeline(base, recipe), factor))
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
-    for pipeline in (train, last) if sample else ():
+    for pipeline in filter(None, (train, last)) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
         pipeline.insert(place, sample)  # draws predictions by their scores
     if recipe.shrinks_images:

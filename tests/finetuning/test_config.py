@@ -12,14 +12,14 @@ from mmengine.registry import PARAM_SCHEDULERS
 from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
 from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.records import DataSet, Picture
+from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.finetuning.base import Base
 from mmeffvit.finetuning.code import Code, assign, to_code
 from mmeffvit.finetuning.recipe import Overrides, fit_rate, make_recipe, why_one_process
 from mmeffvit.finetuning.weights import Start, find_start
-from mmeffvit.finetuning.write_config import write_config
+from mmeffvit.finetuning.write_config import Teaching, write_config
 from mmeffvit.zoo import read_models
 
 MODELS = [
@@ -37,19 +37,39 @@ def write(
     start: Start = SCRATCH,
     count: int = 80,
     size: tuple[int, int] = (90, 120),
+    teaching: Teaching | None = None,
 ) -> Config:
     """The config for a set of three classes, as it is read."""
     base, overrides = Base.of(name), overrides or Overrides(image_size=base_size(name))
     maps = {0: 0, 1: 1, 2: 2} if base.is_segmentor else {}
-    pictures = [Picture(folder / 'set' / f'{i}.jpg', size=size) for i in range(count)]
+    objects = [Object(0, (8, 8, 30, 20), 'set:1', score=0.5)] if teaching else []
+    pictures = [Picture(folder / 'set' / f'{i}.jpg', objects, size=size) for i in range(count)]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
     split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
     recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
     path = folder / f'{name}.py'
-    write_config(path, base, data, dict(train=split, val=split), recipe, overrides, start)
+    splits = dict(train=split, val=split)
+    write_config(path, base, data, splits, recipe, overrides, start, teaching)
     lines = path.read_text().splitlines()
     assert max(len(line) for line in lines if not line.startswith('_base_')) <= 100
     return load_config(path)
+
+
+@pytest.mark.parametrize(
+    'name',
+    ['rtmdet_swiftformer_xs', 'light_shvit_s1', 'ssdlite_mobilevitv2_050', 'retinanet_shvit_s4',
+     'maskrcnn_swiftformer_xs_shapes', 'deformabledetr_shvit_s4_singlehead',
+     'segformer_shvit_s1_ade20k'],
+)  # fmt: skip
+def test_students_of_every_head_draw_predictions_by_their_scores(name, tmp_path):
+    config = write(tmp_path, name, Overrides(), teaching=Teaching(sure=0.7))
+    pipelines = [config.train_pipeline, *filter(None, [config.get('last_pipeline')])]
+    for pipeline in pipelines:
+        kinds = [step['type'] for step in pipeline]
+        assert kinds.count('mmeffvit.SampleByScore') == (not Base.of(name).is_segmentor)
+        if not Base.of(name).is_segmentor:
+            place = kinds.index('mmeffvit.SampleByScore')
+            assert kinds[place + 1] == 'LoadAnnotations'
 
 
 def base_size(name: str) -> int:
