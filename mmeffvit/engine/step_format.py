@@ -64,7 +64,7 @@ class StepFormatHook(Hook):
 
     At the start of a run, a few steps of each format are taken with copies of the model and its
     optimizer: weights, data loading and random states stay as they were. bfloat16, which rounds,
-    is used if it is faster and the losses of ten steps stay within the noise of the batches, see
+    is used if it is faster and the losses of ten steps stay within the noise of seeds, see
     `Trials.within_noise`. Parameters and their gradients keep their layout and precision in
     every format. Checkpoints say which one is used, and a resumed run keeps it.
 
@@ -277,18 +277,18 @@ class Trials:
     def within_noise(self, name: str, other: str) -> bool:
         """Whether two formats have the same mean loss, as far as other batches would, too.
 
-        The mean difference of the losses, step by step, is at most the standard error that the
-        mean loss of as many other batches has. In every process.
+        The mean losses differ by no more than those of two runs with other seeds: by the standard
+        deviation of the difference between two means of as many batches. In every process.
         """
         within = {name, other} <= self.trials.keys()
         if within:
             found, expected = (torch.tensor(self.trials[each].losses) for each in (name, other))
             difference = (found.mean() - expected.mean()).abs().item()
-            noise = expected.std().item() / math.sqrt(len(expected))
+            noise = expected.std().item() * math.sqrt(2 / len(expected))
             within = difference <= noise  # not for NaN
             logger.info(
                 f'the mean loss of {len(found)} steps in {name!r} differs by {difference:.2g}, '
-                f'{"less" if within else "more"} than that of other batches ({noise:.2g})'
+                f'{"less" if within else "more"} than with another seed ({noise:.2g})'
             )
         shared = torch.tensor(float(not within))
         all_reduce(shared, 'max')
