@@ -1,6 +1,6 @@
 """Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite, the light detector."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,17 @@ from .base import DetectionGraph, Preprocessing
 
 Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, D), priors (N, ...)
 Candidates = tuple[Tensor, Tensor, Tensor]  # boxes (B, K, 4), scores (B, K), labels (B, K)
+Selection = tuple[Tensor, Tensor, Tensor]  # scores, indices of priors, and labels, (B, K) each
+Select = Callable[[Tensor], Selection]  # from the scores of a level
+MANY = 2000  # so few are selected faster than all pairs above a threshold are found
 
 
 class DenseGraph(DetectionGraph):
     """A detector of mmdet with the post-processing of ``BaseDenseHead``.
 
     From each level the best ``nms_pre`` pairs of prior and class above ``score_thr`` are decoded
-    and clipped, followed by NMS over all levels.
+    and clipped, followed by NMS over all levels. Before a selection of many, pairs below
+    ``score_thr`` are dropped, except by :meth:`candidates`, for runtimes that need fixed shapes.
 
     Args:
         model: The detector; its head must not have score factors such as centerness.
@@ -32,13 +36,17 @@ class DenseGraph(DetectionGraph):
         self.clips_candidates = self.head.bbox_coder.clip_border
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        return self.suppress(*self.candidates(x, size), size)
+        select = self.select_likely if self.test_cfg.nms_pre > MANY else self.select
+        return self.suppress(*self.joined(x, size, select), size)
 
     def candidates(self, x: Tensor, size: tuple[int, int]) -> Candidates:
         """Pre-NMS objects of all levels, decoded together."""
+        return self.joined(x, size, self.select)
+
+    def joined(self, x: Tensor, size: tuple[int, int], select: Select) -> Candidates:
         chosen = []
         for scores, deltas, priors in self.levels(x):
-            best, index, labels = self.select(scores)
+            best, index, labels = select(scores)
             chosen.append((best, labels, ops.gather(deltas, index), F.embedding(index, priors)))
         joined = (torch.cat(part, dim=1) for part in zip(*chosen, strict=True))
         best, labels, deltas, priors = joined
@@ -58,13 +66,24 @@ class DenseGraph(DetectionGraph):
             )
             yield probabilities, rows(delta, self.num_deltas), prior
 
-    def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, indices of priors, and labels, (B, K) each, of the best pairs of both."""
+    def select(self, scores: Tensor) -> Selection:
+        """The best ``nms_pre`` pairs of prior and class."""
         best, pairs = ops.topk(scores.flatten(1), self.test_cfg.nms_pre)
+        return self.split(best, pairs, scores.shape[2])
+
+    def select_likely(self, scores: Tensor) -> Selection:
+        """The same of the pairs above ``score_thr`` in any of the images."""
+        scores, classes = scores.flatten(1), scores.shape[2]
+        is_single = isinstance(scores.shape[0], int) and scores.shape[0] == 1
+        highest = scores[0] if is_single else scores.amax(dim=0)
+        likely = ops.places(highest > self.test_cfg.get('score_thr', 0))
+        count = torch.sym_min(self.test_cfg.nms_pre, likely.shape[0])
+        best, places = scores.index_select(1, likely).topk(count, dim=1)
+        return self.split(best, likely[places], classes)
+
+    def split(self, best: Tensor, pairs: Tensor, classes: int) -> Selection:
         best = above(best, self.test_cfg.get('score_thr', 0))
-        # coremltools divides integers as floats, which it does not take as an index
-        index = (pairs // scores.shape[2]).int().long()
-        return best, index, pairs % scores.shape[2]
+        return best, pairs // classes, pairs % classes
 
     def decode(self, priors: Tensor, deltas: Tensor) -> Tensor:
         """Boxes (B, K, 4) of priors (B, K, ...) and their deltas (B, K, D)."""
@@ -133,8 +152,13 @@ class SSDLiteGraph(DenseGraph):
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         boxes, scores = self.boxes(x)
-        likely = ops.places(scores.amax(dim=(0, 2)) > self.test_cfg.score_thr)
-        selected = self.select(scores.index_select(1, likely))
+        threshold = self.test_cfg.score_thr
+        likely = ops.places(scores.amax(dim=(0, 2)) > threshold)
+        scores = scores.index_select(1, likely)
+        # as many as the class with the most pairs above the threshold has
+        counts = (scores > threshold).float().sum(dim=1).amax(dim=(0, 1))
+        most = ops.places(torch.arange(scores.shape[1], device=x.device) < counts).shape[0]
+        selected = self.select(scores, most)
         found = ops.places(selected[0].amax(dim=0) > ops.EMPTY)
         best, index, labels = (part.index_select(1, found) for part in selected)
         boxes = ops.gather(boxes.index_select(1, likely), index)
@@ -150,9 +174,12 @@ class SSDLiteGraph(DenseGraph):
         ((scores, deltas, priors),) = self.levels(x)
         return self.decode(priors.expand(deltas.shape[0], -1, -1), deltas), scores
 
-    def select(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # ONNX Runtime is faster along the last axis
+    def select(self, scores: Tensor, most: int | None = None) -> Selection:
+        """The best pairs of every class: ``nms_pre``, or ``most`` if these are fewer."""
         count = torch.sym_min(self.test_cfg.nms_pre, scores.shape[1])
+        if most is not None:
+            count = torch.sym_min(count, most)
+        # ONNX Runtime is faster along the last axis
         best, anchors = scores.mT.topk(count, dim=2)
         best = above(best, self.test_cfg.score_thr)  # (B, classes, K)
         labels = torch.arange(scores.shape[2], device=best.device)[:, None].expand_as(best)

@@ -19,6 +19,7 @@ from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.quiet import quiet
 
+from .group_norm import onnx_group_norm
 from .metadata import model_metadata
 
 if TYPE_CHECKING:
@@ -105,14 +106,16 @@ def check_torch() -> None:
 
 
 def translations(graph: Graph) -> dict[Callable, Callable]:
-    """The translations of our operators, which backbones do not use: these need no mmcv."""
+    """Translations to ONNX: of our operators, which backbones do not use, and better ones."""
+    better = {torch.ops.aten.group_norm.default: onnx_group_norm}
     if isinstance(graph, BackboneGraph):
-        return {}
+        return better  # without mmcv
     from mmeffvit.deploy.graphs.deformable_attention import onnx_sample_levels
     from mmeffvit.deploy.graphs.ops import onnx_nms_mask
     from mmeffvit.deploy.graphs.roi_align import onnx_multi_level_roi_align
 
     return {
+        **better,
         torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
         torch.ops.mmeffvit.multi_level_roi_align.default: onnx_multi_level_roi_align,
         torch.ops.mmeffvit.sample_levels.default: onnx_sample_levels,

@@ -119,11 +119,10 @@ def before_nms(graph: nn.Module, size: tuple[int, int] | None = None) -> nn.Modu
     """
     if 'boxes' not in graph.output_names:
         return graph
-    if not hasattr(graph, 'suppress'):
+    if not hasattr(graph, 'candidates'):
         raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
     candidates = copy.copy(graph)
-    candidates.suppress = lambda boxes, scores, labels, size: (boxes, scores, labels)
-    candidates.finish = graph.suppress
+    candidates.results, candidates.finish = graph.candidates, graph.suppress
     return candidates
 
 

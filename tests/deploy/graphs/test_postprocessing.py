@@ -62,18 +62,20 @@ def test_the_coordinates_of_a_box_are_four_at_any_image_size():
     assert not isinstance(shape[1], int)
 
 
-def test_ssdlite_without_unlikely_anchors_finds_the_same():
-    graph = make_graph(models.tiny('ssdlite_mobilevitv2_050')).eval()
-    graph.test_cfg = ConfigDict({**graph.test_cfg, 'score_thr': 0.2})
-    images = models.smooth_image((96, 128), batch=2)
+@pytest.mark.parametrize('batch', [1, 2])
+@pytest.mark.parametrize('name', ['ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs'])
+def test_without_unlikely_pairs_the_same_is_found(name, batch):
+    graph, size = make_graph(models.tiny(name)).eval(), (96, 128)
     with torch.no_grad():
-        x, size = graph.normalize(torch.from_numpy(images)), (96, 128)
-        found = graph.results(x, size)
-        expected = graph.suppress(*graph.candidates(x, size), size)
-        scores = graph.boxes(x)[1]
-        assert 0 < (scores.amax(dim=(0, 2)) > graph.test_cfg.score_thr).sum() < scores.shape[1]
-    assert (found[1] > 0).any()
-    assert all(map(torch.equal, found, expected))
+        x = graph.normalize(torch.from_numpy(models.smooth_image(size, batch=batch)))
+        scores = torch.cat([scores.flatten() for scores, *_ in graph.levels(x)])
+        for share in (0.0, 0.9, 1.0):  # of unlikely pairs
+            limit = scores.quantile(share).item()
+            graph.test_cfg = ConfigDict({**graph.test_cfg, 'score_thr': limit, 'nms_pre': 30_000})
+            found = graph.results(x, size)
+            expected = graph.suppress(*graph.candidates(x, size), size)
+            assert (found[1] > 0).any() == (share < 1)
+            assert all(map(torch.equal, found, expected))
 
 
 def test_unsupported_nms_is_rejected():

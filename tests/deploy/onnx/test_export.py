@@ -193,6 +193,8 @@ def test_a_group_norm_is_exported_with_its_weights(factors, tmp_path):
     (found,) = open_onnx(path).run(images).values()
     expected = norm(torch.from_numpy(images).repeat(1, 2, 1, 1)).detach().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    kinds = [node.op_type for node in all_nodes(onnx.load(path))]
+    assert [kinds.count(kind) for kind in ('Mul', 'Add', 'CastLike')] == [factors, factors, 0]
 
 
 def test_a_file_with_a_changed_weight_is_detected(tmp_path):

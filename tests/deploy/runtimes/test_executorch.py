@@ -67,8 +67,14 @@ class Selecting(nn.Module):
 
 class Suppressed(Selecting):
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        return self.results(images, images.shape[2:])
+
+    def results(self, images: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return self.suppress(*self.candidates(images, size), size)
+
+    def candidates(self, images: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         boxes = images.flatten(1)[:, :40].view(-1, 10, 4)
-        return self.suppress(boxes, boxes[..., 0], boxes[..., 1], images.shape[2:])
+        return boxes, boxes[..., 0], boxes[..., 1]
 
     def suppress(
         self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
