@@ -13,8 +13,8 @@ def onnx_group_norm(
 ) -> Any:
     """``aten::group_norm`` in standard ONNX operators, for onnxscript.
 
-    The exporter's own translation multiplies by ones and adds zeros where :func:`mmeffvit.fuse`
-    has folded weight and bias into the next convolution.
+    The exporter's own translation multiplies by ones and adds zeros where
+    :func:`mmeffvit.deploy.fuse` has folded weight and bias into the next convolution.
     """
     from onnxscript import opset18 as op
 

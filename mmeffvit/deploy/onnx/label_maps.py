@@ -1,10 +1,11 @@
 """Label maps without full-size logits, in ONNX.
 
 A segmentor resizes its logits to the image and takes the argmax, which for 150 classes takes longer
-than the network. Between four neighboring centers every value is a weighted mean of their logits.
-The mean of the four winners is nowhere above the best of them: a class can win between the centers
-only if it reaches that mean in one of them. Of a trained model's logits these are a few classes,
-and many only in few cells: pairs of a cell and a class, which alone are resized. The arithmetic is
+than the network. Between four neighboring centers, the corners of a cell, every value is a weighted
+mean of their logits. Where one class is the best at all corners, it wins in the whole cell. In the
+other, mixed cells, the mean of the four winners is nowhere above the best of them: a class can win
+only if it reaches that mean at one of the corners. Of a trained model's logits few cells are mixed,
+and a few classes can win in them: pairs, which alone are resized. The arithmetic is
 that of ONNX Runtime's ``Resize``, whose label maps are the same to the bit; another runtime may
 round ties differently.
 """
@@ -73,55 +74,136 @@ def pixels_of_cells(
 
 
 @script(default_opset=op)
-def corners(values):
-    """The corners of cells, (B, h, w, C) -> (B, h + 1, w + 1, C) each; edges are repeated."""
-    return (
-        op.Pad(values, op.Constant(value_ints=[0, 1, 1, 0, 0, 0, 0, 0]), mode='edge'),
-        op.Pad(values, op.Constant(value_ints=[0, 1, 0, 0, 0, 0, 1, 0]), mode='edge'),
-        op.Pad(values, op.Constant(value_ints=[0, 0, 1, 0, 0, 1, 0, 0]), mode='edge'),
-        op.Pad(values, op.Constant(value_ints=[0, 0, 0, 0, 0, 1, 1, 0]), mode='edge'),
+def clear_winners(logits: FLOAT[...], tolerance: FLOAT[...]):
+    """A best class of centers (P, C), and the same or -1 where another comes close: (P, 1) each."""
+    last = op.Constant(value_ints=[-1])
+    zero = op.Constant(value_int=0)
+    one = op.Constant(value_float=1.0)
+    none = op.Constant(value_float=-1.0)
+    highest = op.ReduceMax(logits, last)
+    # NaN, of infinite logits, is close to everything
+    is_close = op.Cast(op.Not(op.Less(logits, highest - tolerance)), to=1)
+    classes = op.Squeeze(op.Shape(logits, start=1, end=2))
+    numbers = op.Cast(op.Range(zero, classes, op.Constant(value_int=1)), to=1)
+    winner = op.ReduceMax(is_close * numbers, last)
+    is_clear = op.Equal(op.ReduceSum(is_close, last), one)
+    return winner, op.Where(is_clear, winner, none)
+
+
+@script(default_opset=op)
+def mixed_cells(winner: FLOAT[...]):
+    """The common winner of the corners of cells (B, 1, h + 1, w + 1); the first and mixed cells."""
+    highest = op.MaxPool(winner, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+    lowest = op.Neg(op.MaxPool(op.Neg(winner), kernel_shape=[2, 2], pads=[1, 1, 1, 1]))
+    is_mixed = op.Or(op.Less(lowest, op.Constant(value_float=0.0)), op.Less(lowest, highest))
+    flat = op.Constant(value_ints=[-1])
+    one = op.Constant(value_ints=[1])
+    others = op.Slice(
+        op.Reshape(is_mixed, flat), one, op.Constant(value_ints=[9223372036854775807])
     )
+    mixed = op.Reshape(op.NonZero(others), flat) + one
+    return lowest, op.Concat(op.Constant(value_ints=[0]), mixed, axis=0)  # never empty
+
+
+@script(default_opset=op)
+def corners(cells: INT64[...], height: INT64[...], width: INT64[...]):
+    """The centers (P) at the four corners of cells (P), by number; those of the edge twice."""
+    zero = op.Constant(value_ints=[0])
+    one = op.Constant(value_ints=[1])
+    in_row = width + one
+    in_image = (height + one) * in_row
+    inside = op.Mod(cells, in_image)
+    row = inside / in_row
+    column = op.Mod(inside, in_row)
+    image = cells / in_image * height
+    top = (image + op.Max(row - one, zero)) * width
+    low = (image + op.Min(row, height - one)) * width
+    left = op.Max(column - one, zero)
+    right = op.Min(column, width - one)
+    return top + left, top + right, low + left, low + right
 
 
 @script(default_opset=op)
 def above_mean(values: FLOAT[...], winners: INT64[...]) -> FLOAT[...]:
-    """Logits (B, h, w, C) minus the mean of those of the winners (B, h, w, 4)."""
+    """Logits (P, C) minus the mean of those of the winners (P, 4)."""
     last = op.Constant(value_ints=[-1])
-    return values - op.ReduceMean(op.GatherElements(values, winners, axis=3), last)
+    return values - op.ReduceMean(op.GatherElements(values, winners, axis=1), last)
 
 
 @script(default_opset=op)
-def weighted(
-    values: FLOAT[...], pairs: INT64[...], vertical: FLOAT[...], horizontal: FLOAT[...],
-    cells: INT64[...],
-) -> FLOAT[...]:  # fmt: skip
-    """A corner's part (P, s t) of the logits of pairs in their cells."""
-    flat = op.Constant(value_ints=[-1])
-    column = op.Constant(value_ints=[1])
+def weights_of(vertical: FLOAT[...], horizontal: FLOAT[...], cells: INT64[...]) -> FLOAT[...]:
+    """The weights (P, s t) of a corner in the pixels of cells (P), from (h, s) and (w, t)."""
     y = op.Unsqueeze(vertical, op.Constant(value_ints=[1, 3]))
     x = op.Unsqueeze(horizontal, op.Constant(value_ints=[0, 2]))
-    pixels = op.Size(vertical) / op.Shape(vertical, start=0, end=1)
-    pixels = pixels * (op.Size(horizontal) / op.Shape(horizontal, start=0, end=1))
-    weights = op.Reshape(y * x, op.Concat(flat, pixels, axis=0))  # of all cells
-    chosen = op.Unsqueeze(op.Gather(op.Reshape(values, flat), pairs), column)
-    return op.Gather(weights, cells) * chosen
+    pixels = op.Shape(vertical, start=1, end=2) * op.Shape(horizontal, start=1, end=2)
+    sizes = op.Concat(op.Constant(value_ints=[-1]), pixels, axis=0)
+    return op.Gather(op.Reshape(y * x, sizes), cells)
 
 
 @script(default_opset=op)
-def best_classes(
-    logits: FLOAT[...], cells: INT64[...], classes: INT64[...], count: INT64[...]
-) -> FLOAT[...]:
-    """The best class of every pixel of a cell: (P, D), cell and class of each -> (count, D)."""
+def likely_classes(can_win: BOOL, cells: INT64[...], count: INT64[...]) -> INT64[...]:
+    """For some cells, the classes that can win and others to make them ``count``: (P, count)."""
+    classes = op.Squeeze(op.Shape(can_win, start=1, end=2))
+    numbers = op.Range(op.Constant(value_int=0), classes, op.Constant(value_int=1))
+    order = op.Cast(classes - numbers, to=1)
+    key = op.Where(op.Gather(can_win, cells), order, op.Constant(value_float=0.0))
+    _, found = op.TopK(key, count)  # those that can win in the order of their numbers
+    return found
+
+
+@script(default_opset=op)
+def likely(values: FLOAT[...], cells: INT64[...], classes: INT64[...]) -> FLOAT[...]:
+    """The logits (P, K) of some classes at a corner of some cells."""
+    return op.GatherElements(op.Gather(values, cells), classes, axis=1)
+
+
+@script(default_opset=op)
+def part(values: FLOAT[...], weights: FLOAT[...]) -> FLOAT[...]:
+    """A corner's part (K, P, D) of the pixels of cells, of its logits (P, K) by weights (P, D)."""
+    return op.Unsqueeze(op.Transpose(values), op.Constant(value_ints=[2])) * weights
+
+
+@script(default_opset=op)
+def best_numbers(logits: FLOAT[...], numbers: INT64[...]) -> FLOAT[...]:
+    """The number of the best of K classes, the first of ties: (K, P, D), (P, K) -> (P, D)."""
+    first = op.Constant(value_ints=[0])
+    loses = op.Less(logits, op.ReduceMax(logits, first))
+    number = op.Unsqueeze(op.Transpose(op.Cast(numbers, to=1)), op.Constant(value_ints=[2]))
+    winners = op.Where(loses, op.Constant(value_float=1e9), number)
+    return op.ReduceMin(winners, first, keepdims=0)
+
+
+@script(default_opset=op)
+def cells_with(counts: FLOAT[...], low: INT64[...], high: INT64[...]) -> INT64[...]:
+    """The first cell, and others with more than ``low`` and up to ``high`` classes."""
+    is_more = op.Greater(counts, op.Cast(low, to=1))
+    fits = op.And(is_more, op.LessOrEqual(counts, op.Cast(high, to=1)))
     one = op.Constant(value_ints=[1])
-    sizes = op.Concat(count, op.Shape(logits, start=1, end=2), axis=0)
-    rows = op.Unsqueeze(cells, one)
-    lowest = op.Expand(op.Constant(value_float=-3.4028234e38), sizes)
-    best = op.ScatterND(lowest, rows, logits, reduction='max')
-    loses = op.Less(logits, op.Gather(best, cells))
-    number = op.Unsqueeze(op.Cast(classes, to=1), one)
-    none = op.Constant(value_float=1e9)
-    winners = op.Where(loses, none, number)
-    return op.ScatterND(op.Expand(none, sizes), rows, winners, reduction='min')  # the first of ties
+    others = op.Slice(fits, one, op.Constant(value_ints=[9223372036854775807]))
+    found = op.Reshape(op.NonZero(others), op.Constant(value_ints=[-1])) + one
+    return op.Concat(op.Constant(value_ints=[0]), found, axis=0)  # never empty
+
+
+@script(default_opset=op)
+def with_group(
+    labels: FLOAT[...], counts: FLOAT[...], low: INT64[...], high: INT64[...], can_win: BOOL,
+    value_1: FLOAT[...], value_2: FLOAT[...], value_3: FLOAT[...], value_4: FLOAT[...],
+    weights_1: FLOAT[...], weights_2: FLOAT[...], weights_3: FLOAT[...], weights_4: FLOAT[...],
+) -> FLOAT[...]:  # fmt: skip
+    """Labels (P, D) of the pixels of cells, with those of the cells of a group and of the first.
+
+    A group has cells with more than ``low`` and up to ``high`` likely classes, of which each gets
+    ``high``. A cell is in it once: threads of ONNX Runtime write to a place at the same time. The
+    logits of corners are summed in its order.
+    """
+    cells = cells_with(counts, low, high)
+    classes = likely_classes(can_win, cells, op.Min(high, op.Shape(can_win, start=1, end=2)))
+    total = part(likely(value_1, cells, classes), op.Gather(weights_1, cells))
+    total = total + part(likely(value_2, cells, classes), op.Gather(weights_2, cells))
+    total = total + part(likely(value_3, cells, classes), op.Gather(weights_3, cells))
+    total = total + part(likely(value_4, cells, classes), op.Gather(weights_4, cells))
+    one = op.Constant(value_ints=[1])
+    return op.ScatterND(labels, op.Unsqueeze(cells, one), best_numbers(total, classes))
 
 
 @script(default_opset=op)
@@ -153,28 +235,6 @@ def all_resized(logits: FLOAT[...], shape: INT64[...], transformation: str) -> I
 
 
 @script(default_opset=op)
-def neighbors_agree(logits: FLOAT[...]) -> BOOL:
-    """Whether a quarter of the logits have the best class of their right neighbor.
-
-    It looks at every fourth row. Of noise, which this finds in a hundredth of the time of the
-    search, hardly any two agree.
-    """
-    zero = op.Constant(value_ints=[0])
-    one = op.Constant(value_ints=[1])
-    row = op.Constant(value_ints=[2])
-    column = op.Constant(value_ints=[3])
-    all_of_them = op.Constant(value_ints=[9223372036854775807])
-    rows = op.Slice(logits, zero, all_of_them, row, op.Constant(value_ints=[4]))
-    winners = op.ArgMax(rows, axis=1, keepdims=1)
-    right = op.Slice(winners, one, all_of_them, column)
-    left = op.Slice(winners, zero, op.Constant(value_ints=[-1]), column)
-    agreeing = op.Cast(op.Equal(left, right), to=1)
-    many = op.Cast(op.Size(agreeing), to=1) * op.Constant(value_float=0.25)
-    # not fewer: a single column has no neighbors
-    return op.Not(op.Less(op.ReduceSum(agreeing, keepdims=0), many))
-
-
-@script(default_opset=op)
 def resized_argmax(
     logits: FLOAT[...], shape: INT64[...], transformation: str, align_corners: int
 ) -> INT64[...]:
@@ -182,51 +242,162 @@ def resized_argmax(
 
     ``transformation`` is that of the coordinates, and ``align_corners`` says if it is of this name.
     """
-    if neighbors_agree(logits):
-        all_axes = op.Constant(value_ints=[0, 1, 2, 3])
-        values = op.Transpose(logits, perm=[0, 2, 3, 1])
-        top_left, top_right, low_left, low_right = corners(values)
-        winner_1, winner_2, winner_3, winner_4 = corners(op.ArgMax(values, axis=3, keepdims=1))
-        winners = op.Concat(winner_1, winner_2, winner_3, winner_4, axis=3)
-        margin = op.Max(
-            above_mean(top_left, winners),
-            above_mean(top_right, winners),
-            above_mean(low_left, winners),
-            above_mean(low_right, winners),
+    largest = op.ReduceMax(op.Abs(logits), op.Constant(value_ints=[0, 1, 2, 3]), keepdims=0)
+    tolerance = largest * op.Constant(value_float=1e-6)
+    flat = op.Constant(value_ints=[-1])
+    one = op.Constant(value_ints=[1])
+    classes = op.Shape(logits, start=1, end=2)
+    by_center = op.Transpose(logits, perm=[0, 2, 3, 1])
+    by_center = op.Reshape(by_center, op.Concat(flat, classes, axis=0))
+    winner, clear_winner = clear_winners(by_center, tolerance)
+    centers = op.Concat(
+        op.Shape(logits, start=0, end=1), one, op.Shape(logits, start=2, end=4), axis=0
+    )
+    common, mixed = mixed_cells(op.Reshape(clear_winner, centers))
+    # of noise, almost all are mixed
+    if op.Less(op.Size(mixed), op.Size(common) / op.Constant(value_int=2)):
+        height = op.Shape(logits, start=2, end=3)
+        width = op.Shape(logits, start=3, end=4)
+        top_left, top_right, low_left, low_right = corners(mixed, height, width)
+        number = op.Cast(winner, to=7)
+        winners = op.Concat(
+            op.Gather(number, top_left),
+            op.Gather(number, top_right),
+            op.Gather(number, low_left),
+            op.Gather(number, low_right),
+            axis=1,
         )
-        largest = op.ReduceMax(op.Abs(logits), all_axes, keepdims=0)
-        # NaN, of infinite logits, can win
-        can_win = op.Not(op.Less(margin, largest * op.Constant(value_float=-1e-6)))
-        pairs_found = op.ReduceSum(op.Cast(can_win, to=6), all_axes, keepdims=0)
-        few = op.Size(can_win) / op.Constant(value_int=3)  # half of them take as long as all
-        if op.Less(op.Cast(pairs_found, to=7), few):
-            flat = op.Constant(value_ints=[-1])
-            pairs = op.Reshape(op.NonZero(op.Reshape(can_win, flat)), flat)
+        value_1 = op.Gather(by_center, top_left)
+        value_2 = op.Gather(by_center, top_right)
+        value_3 = op.Gather(by_center, low_left)
+        value_4 = op.Gather(by_center, low_right)
+        margin = op.Max(
+            above_mean(value_1, winners),
+            above_mean(value_2, winners),
+            above_mean(value_3, winners),
+            above_mean(value_4, winners),
+        )
+        can_win = op.Not(op.Less(margin, op.Neg(tolerance)))
+        counts = op.ReduceSum(op.Cast(can_win, to=1), flat, keepdims=0)
+        pairs = op.Cast(op.ReduceSum(counts, keepdims=0), to=7) * op.Constant(value_int=4)
+        # a quarter of all take as long as all
+        if op.Less(pairs, op.Size(common) * op.Squeeze(classes)):
             aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
-            height = op.Shape(logits, start=2, end=3)
-            width = op.Shape(logits, start=3, end=4)
             rows = op.Gather(shape, op.Constant(value_ints=[2]))
             columns = op.Gather(shape, op.Constant(value_ints=[3]))
             y, y_first, y_second = cells_of_pixels(height, rows, aligned)
             x, x_first, x_second = cells_of_pixels(width, columns, aligned)
             up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
             left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
-            one = op.Constant(value_ints=[1])
-            in_row = width + one
-            in_image = (height + one) * in_row
-            classes = op.Shape(logits, start=1, end=2)
-            places = pairs / classes
-            cells = op.Mod(places, in_image)
-            # the pixels of a cell in each pair (P, s t), summed in the order of ONNX Runtime
-            total = weighted(top_left, pairs, down, across, cells)
-            total = total + weighted(top_right, pairs, down, left, cells)
-            total = total + weighted(low_left, pairs, up, across, cells)
-            total = total + weighted(low_right, pairs, up, left, cells)
+            places = op.Mod(mixed, (height + one) * (width + one))
+            weights_1 = weights_of(down, across, places)
+            weights_2 = weights_of(down, left, places)
+            weights_3 = weights_of(up, across, places)
+            weights_4 = weights_of(up, left, places)
+            labels = weights_1  # all are replaced
+            labels = with_group(
+                labels,
+                counts,
+                op.Constant(value_ints=[0]),
+                op.Constant(value_ints=[2]),
+                can_win,
+                value_1,
+                value_2,
+                value_3,
+                value_4,
+                weights_1,
+                weights_2,
+                weights_3,
+                weights_4,
+            )
+            labels = with_group(
+                labels,
+                counts,
+                op.Constant(value_ints=[2]),
+                op.Constant(value_ints=[4]),
+                can_win,
+                value_1,
+                value_2,
+                value_3,
+                value_4,
+                weights_1,
+                weights_2,
+                weights_3,
+                weights_4,
+            )
+            labels = with_group(
+                labels,
+                counts,
+                op.Constant(value_ints=[4]),
+                op.Constant(value_ints=[8]),
+                can_win,
+                value_1,
+                value_2,
+                value_3,
+                value_4,
+                weights_1,
+                weights_2,
+                weights_3,
+                weights_4,
+            )
+            labels = with_group(
+                labels,
+                counts,
+                op.Constant(value_ints=[8]),
+                op.Constant(value_ints=[16]),
+                can_win,
+                value_1,
+                value_2,
+                value_3,
+                value_4,
+                weights_1,
+                weights_2,
+                weights_3,
+                weights_4,
+            )
+            labels = with_group(
+                labels,
+                counts,
+                op.Constant(value_ints=[16]),
+                op.Constant(value_ints=[32]),
+                can_win,
+                value_1,
+                value_2,
+                value_3,
+                value_4,
+                weights_1,
+                weights_2,
+                weights_3,
+                weights_4,
+            )
+            labels = with_group(
+                labels,
+                counts,
+                op.Constant(value_ints=[32]),
+                op.Constant(value_ints=[64]),
+                can_win,
+                value_1,
+                value_2,
+                value_3,
+                value_4,
+                weights_1,
+                weights_2,
+                weights_3,
+                weights_4,
+            )
+            of_mixed = with_group(
+                labels, counts, op.Constant(value_ints=[64]), classes, can_win,
+                value_1, value_2, value_3, value_4, weights_1, weights_2, weights_3, weights_4,
+            )  # fmt: skip
             wide = op.Shape(left, start=1, end=2)
             tall = op.Shape(up, start=1, end=2)
-            labels = best_classes(total, places, op.Mod(pairs, classes), op.Size(can_win) / classes)
+            of_all = op.Expand(
+                op.Reshape(common, op.Constant(value_ints=[-1, 1])),
+                op.Concat(op.Shape(op.Reshape(common, flat)), tall * wide, axis=0),
+            )
+            labels = op.ScatterND(of_all, op.Unsqueeze(mixed, one), of_mixed)
             images = op.Shape(logits, start=0, end=1)
-            sizes = op.Concat(images, height + one, in_row, tall, wide, axis=0)
+            sizes = op.Concat(images, height + one, width + one, tall, wide, axis=0)
             inside = op.Reshape(labels, sizes)
             found = pixels_of_image(inside, y * tall + y_inside, x * wide + x_inside)
         else:
@@ -238,8 +409,9 @@ def resized_argmax(
 
 
 FUNCTIONS = (
-    cells_of_pixels, pixels_of_cells, corners, above_mean, weighted, best_classes, pixels_of_image,
-    all_resized, neighbors_agree, resized_argmax,
+    cells_of_pixels, pixels_of_cells, clear_winners, mixed_cells, corners, above_mean, weights_of,
+    likely_classes, likely, part, best_numbers, cells_with, with_group, pixels_of_image,
+    all_resized, resized_argmax,
 )  # fmt: skip
 
 
