@@ -255,7 +255,9 @@ def resized_argmax(
     )
     common, mixed = mixed_cells(op.Reshape(clear_winner, centers))
     # of noise, almost all are mixed
-    if op.Less(op.Size(mixed), op.Size(common) / op.Constant(value_int=2)):
+    if op.Less(
+        op.Size(mixed), op.Size(common) * op.Constant(value_int=7) / op.Constant(value_int=8)
+    ):
         height = op.Shape(logits, start=2, end=3)
         width = op.Shape(logits, start=3, end=4)
         top_left, top_right, low_left, low_right = corners(mixed, height, width)
