@@ -216,7 +216,9 @@ hook.after_train_epoch(runner)
 saved = float(hook.ema_model.module.running_mean)
 norm.running_mean.fill_(-rank)  # swapped with that of the EMA weights
 hook.before_val_epoch(runner)
-print(rank, saved, float(norm.running_mean), float(hook.ema_model.module.running_mean), flush=True)
+averaged = hook.ema_model.module
+found = f'{{rank}} {{saved}} {{float(norm.running_mean)}} {{float(averaged.running_mean)}}'
+os.write(1, (found + os.linesep).encode())  # in one call: lines of two processes do not mix
 torch.distributed.barrier()
 os._exit(0) if rank else os.waitpid(child, 0)
 """
