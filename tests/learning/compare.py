@@ -1,8 +1,8 @@
 """``python -m tests.learning.compare``: the light detector and RTMDet over the same backbone.
 
 Both train from random weights with the same data, optimizer and schedule, for equal steps of eight
-images: on generated shapes of 64 pixels, with AP on other shapes, or on photographs in COCO's
-format at 128 pixels, with AP on the same ones. Prints a row of a Markdown table per run.
+images: on generated shapes of 64 pixels (`--side`), with AP on other shapes, or on photographs in
+COCO's format at 128 pixels, with AP on the same ones. Prints a row of a Markdown table per run.
 """
 
 import argparse
@@ -87,6 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--backbone', default='swiftformer_xs', help='as in names of configs')
     parser.add_argument('--steps', type=int, help='500 for shapes, 200 for photographs')
+    parser.add_argument('--side', type=int, default=64, help='of the shapes, in pixels')
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
     parser.add_argument('--photographs', type=Path, help='folder in the form of COCO')
     given = parser.parse_args()
@@ -96,8 +97,8 @@ def main() -> None:
             steps, classes = given.steps or 200, 80
         else:
             root = Path(folder, 'shapes')
-            generate(root, ShapesSpec(num_train=NUM_TRAIN, num_val=NUM_VAL, side=64))
-            data = data_of(root, 64, 'train2017', 'val2017', dict(classes=CLASSES))
+            generate(root, ShapesSpec(num_train=NUM_TRAIN, num_val=NUM_VAL, side=given.side))
+            data = data_of(root, given.side, 'train2017', 'val2017', dict(classes=CLASSES))
             steps, classes = given.steps or 500, len(CLASSES)
         print('| seed | detector | box AP, % |\n|---|---|---|', flush=True)
         for seed in given.seeds:

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mmeffvit.deploy import fuse
 from mmeffvit.necks import LightPAN
+from mmeffvit.necks.light_pan import FinerLevel, Fusion, TopDownFusion
 from tests.backbones.parity import randomized
 
 CHANNELS = (8, 12, 16)
@@ -26,12 +28,12 @@ def maps() -> list[torch.Tensor]:
     ],
 )
 def test_levels_are_the_maps_and_those_that_are_added(options, sizes):
-    levels = LightPAN(CHANNELS, 6, **options)(maps())
-    assert [tuple(level.shape) for level in levels] == [(2, 6, *size) for size in sizes]
+    levels = LightPAN(CHANNELS, 8, **options)(maps())
+    assert [tuple(level.shape) for level in levels] == [(2, 8, *size) for size in sizes]
 
 
 def test_every_level_depends_on_every_map():
-    neck, inputs = LightPAN(CHANNELS, 6, finer=True).eval(), maps()
+    neck, inputs = LightPAN(CHANNELS, 8, finer=True).eval(), maps()
     for x in inputs:
         x.requires_grad_()
     for level in neck(inputs):
@@ -40,21 +42,34 @@ def test_every_level_depends_on_every_map():
 
 
 def test_every_parameter_is_trained():
-    neck = LightPAN(CHANNELS, 6, finer=True, coarser=True)
+    neck = LightPAN(CHANNELS, 8, finer=True, coarser=True)
     sum(level.square().sum() for level in neck(maps())).backward()
     assert [name for name, p in neck.named_parameters() if p.grad is None] == []
 
 
 @pytest.mark.parametrize('added', [True, False])
-def test_fused_it_convolves_coarse_maps_before_their_resize_and_gives_the_same(added):
-    neck = randomized(LightPAN(CHANNELS, 6, finer=added, coarser=added)).double()
+def test_fused_it_has_no_norms_and_gives_the_same(added):
+    neck = randomized(LightPAN(CHANNELS, 8, finer=added, coarser=added)).double()
     fused, inputs = fuse(neck), [x.double() for x in maps()]
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
-    assert 12 not in {getattr(module, 'in_channels', 0) for module in fused.top_down.modules()}
-    assert isinstance(fused.top_down[0].fine, torch.nn.Identity) == added
     with torch.no_grad():
         for level, expected in zip(fused(inputs), neck(inputs), strict=True):
             torch.testing.assert_close(level, expected)
+
+
+def test_fusing_convolves_a_coarse_map_before_its_resize_with_the_same_outputs():
+    fusion = randomized(TopDownFusion(8)).eval()
+    coarse, fine = torch.randn(1, 8, 7, 5), torch.randn(1, 8, 13, 10)
+    with torch.no_grad():
+        expected = Fusion.forward(fusion, F.interpolate(coarse, (13, 10)), fine)
+        torch.testing.assert_close(fusion(coarse, fine), expected)
+
+
+def test_a_finer_level_has_channels_of_its_own_for_each_new_pixel():
+    level = FinerLevel(8).eval()
+    pixels = level[1](level[0](torch.randn(1, 8, 1, 1)))
+    assert pixels.shape == (1, 2, 2, 2)
+    assert len(pixels.unique()) == 8
 
 
 def test_wrong_maps_are_rejected():
@@ -62,3 +77,5 @@ def test_wrong_maps_are_rejected():
         LightPAN(())
     with pytest.raises(ValueError, match=r'2 maps arrive; in_channels names 3'):
         LightPAN(CHANNELS)(maps()[:2])
+    with pytest.raises(ValueError, match='out_channels is 6; with finer it is a multiple of 4'):
+        LightPAN(CHANNELS, 6, finer=True)

@@ -22,7 +22,7 @@ model = dict(
         num_classes=80,
         in_channels=96,
         feat_channels=96,
-        stacked_convs=2,
+        stacked_convs=1,
         reg_max=7,
         anchor_generator=dict(type='MlvlPointGenerator', offset=0.5, strides=[8, 16, 32, 64]),
         bbox_coder=dict(type='DistancePointBBoxCoder'),
