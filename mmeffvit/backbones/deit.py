@@ -213,7 +213,7 @@ class DeiTBlock(nn.Module):
 
 
 class CellsToMap(nn.Module):
-    """The cells as a map, without class tokens.
+    """Return the cells as a map, without class tokens.
 
     Shape:
         (B, T + H W, C) and (H, W) -> (B, C, H, W).
@@ -285,7 +285,7 @@ def make_stage(
 
 
 def initialize(module: nn.Module) -> None:
-    """Initial values of the authors."""
+    """Initialize as the authors do."""
     if isinstance(module, nn.Linear):
         nn.init.trunc_normal_(module.weight, std=0.02)
         nn.init.zeros_(module.bias)

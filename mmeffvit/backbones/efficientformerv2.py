@@ -108,7 +108,7 @@ class AttentionChoice:
         return -(-height // stride), -(-width // stride)
 
     def check_output_stride(self, output_stride: int) -> None:
-        """Raise a ValueError where position biases do not allow a dilated network."""
+        """Raise a ValueError if position biases do not allow a dilated network."""
         tables = [
             name
             for name, value in (('attention', self.blocks), ('downsampling', self.downsampling))

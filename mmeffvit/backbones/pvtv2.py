@@ -68,7 +68,7 @@ class PatchEmbedding(nn.Sequential):
 
 
 class MobileMixer(nn.Module):
-    """Mobile-Attention in place of attention with spatial reduction: no token is left out.
+    """Mobile-Attention instead of attention with spatial reduction: it covers all tokens.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -102,7 +102,7 @@ class MobileMixer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A depth-wise convolution between two 1x1 convolutions, in place of position embeddings.
+    """Two 1x1 convolutions around a depth-wise one, which replaces position embeddings.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -194,7 +194,7 @@ def make_attention(
 
 
 def initialize(module: nn.Module) -> None:
-    """Initial values of the authors: their linear layers are 1x1 convolutions here."""
+    """Initialize as the authors do; their linear layers are 1x1 convolutions here."""
     if not isinstance(module, nn.Conv2d):
         return
     if module.kernel_size == (1, 1):

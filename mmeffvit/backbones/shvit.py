@@ -131,7 +131,7 @@ def make_attention(
 
 
 class SqueezeExcite(nn.Module):
-    """Squeeze and excitation: scale channels by a function of their global mean: arXiv:1709.01507.
+    """Squeeze and excitation (arXiv:1709.01507): scale channels by a function of their global mean.
 
     Args:
         channels: C, channels of the input and of the output.

@@ -118,7 +118,7 @@ class Checkpoint:
         return {**self.sections, 'meta': dict(self.meta), 'state_dict': dict(self.weights)}
 
     def strip(self, prefix: str | None = None) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """The tensors of a backbone alone, without prefixes.
+        """Only the tensors of the backbone, without prefixes.
 
         Args:
             prefix: Of the keys to read; by default the usual ones of wrappers and backbones.
@@ -208,7 +208,7 @@ def open_checkpoint(
 
 
 def remap(checkpoint: Checkpoint) -> Checkpoint:
-    """A released model by our keys; others are returned unchanged.
+    """A released model with our keys; others are returned unchanged.
 
     Raises:
         CheckpointError: If two keys would become one, or a tensor has another shape than released.

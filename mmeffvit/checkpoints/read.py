@@ -43,7 +43,7 @@ def is_command() -> bool:
 
 
 def check_integrity(path: Path) -> None:
-    """Reject a torch file that was cut off or damaged, at the price of reading it once.
+    """Reject a truncated or damaged torch file, at the cost of reading it once.
 
     Raises:
         CheckpointError: If the file is incomplete, or no regular file that can be read.
@@ -180,7 +180,7 @@ def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
 
 
 def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
-    """Reject weights that training has lost, unless :func:`allow_non_finite` holds.
+    """Reject NaN and infinite weights, unless :func:`allow_non_finite` holds.
 
     Raises:
         CheckpointError: If one is NaN or infinite; the message names it.

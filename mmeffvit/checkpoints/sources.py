@@ -45,7 +45,7 @@ def register(find: Find, resolve: Callable[[str], str]) -> None:
 
 
 def fetch(checkpoint: str | os.PathLike) -> Path:
-    """Return the local file behind ``checkpoint``, downloading it into a cache if need be.
+    """Return the local file of ``checkpoint``, downloaded into a cache if necessary.
 
     The license of a release is printed when its download begins, or has come from the hub.
 

@@ -1,4 +1,4 @@
-"""Data sets of classifiers that mmpretrain lacks."""
+"""Datasets for classifiers that mmpretrain lacks."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A classifier that learns from a teacher beside the labels (arXiv:2012.12877)."""
+"""A classifier that learns from a teacher and the labels (arXiv:2012.12877)."""
 
 from copy import deepcopy
 from typing import Any
@@ -16,7 +16,7 @@ from .heads import ClassifierHead
 
 
 class Teacher:
-    """A classifier in eval mode, built when it is first asked; no part of any model's state.
+    """A classifier in eval mode, built on first use and not part of any model's state.
 
     Args:
         settings: Its config.
@@ -55,7 +55,7 @@ class Teacher:
 
 @MODELS.register_module()
 class DistilledClassifier(ImageClassifier):
-    """mmpretrain's ``ImageClassifier`` that a teacher teaches beside the labels.
+    """mmpretrain's ``ImageClassifier``, trained on a teacher's scores and the labels.
 
     The teacher gets the images of the student, after mixing, and is in no checkpoint.
 

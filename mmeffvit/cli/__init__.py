@@ -1,1 +1,1 @@
-"""Commands: a module with a parser and a job each, run by ``mmeffvit COMMAND``."""
+"""Commands: one module with a parser and a job each, run by ``mmeffvit COMMAND``."""

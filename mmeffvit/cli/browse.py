@@ -31,8 +31,8 @@ def make_parser() -> ArgumentParser:
         help='number of samples (default: %(default)s)',
     )
     add_alias(parser, '--number', '--num-images')
-    add('--seed', type=int, default=0, help='random seed of the order and the augmentation')
-    add('--original', action='store_true', help='show the original image beside each sample')
+    add('--seed', type=int, default=0, help='random seed of sampling and augmentation')
+    add('--original', action='store_true', help='show the original image next to each sample')
     return parser
 
 

@@ -1,7 +1,7 @@
-"""Find faults in a config and its data sets, or in a data set of your own, before training.
+"""Find errors in a config and its datasets, or in your own dataset, before training.
 
 The model of a config is trained for one step on noise. All annotations are read, and some images
-are opened. Exit code: 0 without faults, 1 with faults, 2 if TARGET cannot be read.
+are opened. Exit code: 0 without errors, 1 with errors, 2 if TARGET cannot be read.
 """
 
 import time
@@ -48,8 +48,8 @@ def make_parser() -> ArgumentParser:
         help='number of images to open per data set (default: %(default)s)',
     )
     add('--all', action='store_true', help='open every image')
-    add('--seed', type=int, default=0, help='random seed of the choice of images')
-    add('--verbose', action='store_true', help='list all classes, also where there are many')
+    add('--seed', type=int, default=0, help='random seed for selecting images')
+    add('--verbose', action='store_true', help='list all classes, even if there are many')
     add('--format', choices=FORMATS, help='format of the data set (default: detected)')
     return parser
 

@@ -1,4 +1,4 @@
-"""Count parameters and MACs of a backbone, detector, segmentor or classifier, part by part."""
+"""Count parameters and MACs of a backbone, detector, segmentor or classifier, per module."""
 
 import json
 from argparse import ArgumentParser

@@ -35,7 +35,7 @@ def add_reading(parser: Any) -> None:
     """How a data set is read."""
     add = parser.add_argument
     add('--format', choices=FORMATS, help='format of the data set (default: detected)')
-    add('--skip-broken', action='store_true', help='skip images with faults')
+    add('--skip-broken', action='store_true', help='skip images with errors')
     add(
         '--keep-partly-broken',
         action='store_true',

@@ -34,7 +34,7 @@ def make_parser() -> ArgumentParser:
         help='output folder (default: %(default)s)',
     )
     add_alias(parser, '--out', '--out-dir')
-    add('--seed', type=int, default=0, help='random seed of the data and the training')
+    add('--seed', type=int, default=0, help='random seed of data and training')
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Train a small model on what a teacher predicts for images without labels.
+"""Train a small model on a teacher's predictions for images without labels.
 
 The teacher is a config of mmdet or mmseg with a checkpoint, a run or a saved model; a file of
 `mmeffvit export`; COCO results (JSON); or a folder of label maps. Its predictions are kept in the
@@ -58,37 +58,37 @@ def make_parser() -> ArgumentParser:
         type=float,
         default=0.3,
         metavar='SCORE',
-        help='lowest score of a prediction to train on (default: %(default)s)',
+        help='minimum score of predictions to train on (default: %(default)s)',
     )
     add(
         '--sure-score',
         type=float,
         default=0.7,
         metavar='SCORE',
-        help='score from which a prediction is always a label; others are as often as their '
-        'score (default: %(default)s)',
+        help='predictions from this score are always labels, others with a probability equal to '
+        'their score (default: %(default)s)',
     )
     add('--ids', type=Path, metavar='FILE.json', help='COCO file with the ids in TEACHER.json')
     add(
         '--losses',
         nargs='+',
         metavar='NAME',
-        help='losses against a teacher that is a PyTorch model: channels (default), imitation, '
+        help='losses with a teacher that is a PyTorch model: channels (default), imitation, '
         'cross or soft for detectors, pixels (default) or channels for segmentors, or none',
     )
     add(
         '--no-comparison',
         dest='compare',
         action='store_false',
-        help='do not train the student on the labels alone as well',
+        help='do not also train the student on only the labels',
     )
-    add('--work-dir', type=output_folder, metavar='FOLDER', help='folder for everything written')
+    add('--work-dir', type=output_folder, metavar='FOLDER', help='folder for all outputs')
     add('--seed', type=int, default=0, help='random seed')
     add_verbose(parser)
     add_cfg_options(parser)
     add_training(parser)
     add_allow_non_finite(parser)
-    add_overrides(parser.add_argument_group('options of the training'))
+    add_overrides(parser.add_argument_group('training options'))
     return parser
 
 

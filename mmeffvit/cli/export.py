@@ -1,4 +1,4 @@
-"""Export a model to ONNX, OpenVINO and other formats, by the suffix of the output file."""
+"""Export a model to ONNX, OpenVINO or another format, selected by the suffix of the output file."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ COMMANDS = {  # each is a module of this folder, with `_` for `-`
     'web': 'write a web page that runs a model in the browser',
     'profile': 'measure the speed of every installed runtime',
     'browse': 'show augmented training samples',
-    'check': 'find faults in a config or a data set',
+    'check': 'find errors in a config or dataset',
     'complexity': 'count parameters and MACs',
     'convert': 'convert released weights to our keys',
     'prune': 'prune attention heads and hidden units',

@@ -104,7 +104,7 @@ def add_overrides(group: Any) -> None:
         '--image-size',
         type=int,
         metavar='PIXELS',
-        help="side of the training images (default: that of the images, up to the model's)",
+        help="training image size (default: that of the images, up to the model's)",
     )
     add(
         '--batch',

@@ -1,1 +1,1 @@
-"""Generated data sets, for training without downloads."""
+"""Generated datasets, for training without downloads."""

@@ -117,7 +117,7 @@ def _image(outputs: Outputs) -> dict[str, NDArray]:
 def agreement(
     expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float = 0.3
 ) -> dict[str, float]:
-    """Measures of agreement for the outputs: objects, a label map, or other values.
+    """Measures of agreement for outputs: objects, a label map, or other values.
 
     Args:
         expected: Outputs of the reference version by name, one mapping per image.

@@ -1,4 +1,4 @@
-"""Data sets that mmdet lacks."""
+"""Datasets that mmdet lacks."""
 
 from mmdet.datasets import CocoDataset
 

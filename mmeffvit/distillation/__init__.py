@@ -1,4 +1,4 @@
-"""Training of a backbone that imitates another one, and losses between student and teacher."""
+"""Training a backbone to imitate another one, and losses between student and teacher."""
 
 from .losses import (
     Adapter,

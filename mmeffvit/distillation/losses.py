@@ -19,7 +19,7 @@ EPSILON = 1e-6
 def common_classes(
     student: Sequence[str], teacher: Sequence[str]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Labels of the classes that both know by name, in the order of the student.
+    """Labels of the classes that both have by name, in the student's order.
 
     Args:
         student: Class names of the student.
@@ -108,7 +108,7 @@ class ChannelWise(nn.Module):
 
 
 class FeatureImitation(nn.Module):
-    """Imitation of feature maps, plain or in masked pixels alone.
+    """Imitation of feature maps, in all pixels or only in masked ones.
 
     ``sum_i m(i) |s(i) - t(i)|^2 / (C sum_i m(i))``, with m = 1 without a mask: FitNets' loss
     (arXiv:1412.6550), and on normalized maps twice PKD's, ``2 (1 - r)`` with the Pearson

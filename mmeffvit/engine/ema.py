@@ -1,4 +1,4 @@
-"""EMA weights that are updated together instead of one tensor after another."""
+"""EMA weights that are updated together instead of one tensor at a time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping

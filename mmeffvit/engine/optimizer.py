@@ -77,7 +77,7 @@ def supports_fused(kind: str | type) -> bool:
 
 
 def merge_in_steps(optimizer: Optimizer) -> None:
-    """Merge the groups of equal settings of ``optimizer`` for the time of each of its steps."""
+    """Merge the groups of ``optimizer`` with equal settings during each of its steps."""
     own: list[list[dict[str, Any]]] = []
 
     def merge(optimizer: Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:

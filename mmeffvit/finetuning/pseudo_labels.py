@@ -1,4 +1,4 @@
-"""What a teacher predicts for images without labels, kept on disk beside a run."""
+"""A teacher's predictions for images without labels, kept on disk with a run."""
 
 import json
 from collections.abc import Iterator

@@ -129,7 +129,7 @@ class StridedResidualConv(nn.Conv2d):
 
 
 class ConvStem(nn.Sequential):
-    """From the image to stride 4: two convolutions of stride 2, with bias, norm and activation.
+    """Two convolutions of stride 2, with bias, norm and activation: from the image to stride 4.
 
     Args:
         channels: C, channels of the output; the first convolution has half of them.

@@ -1,4 +1,4 @@
-"""The outputs of the heads of an attention layer, to be read or set to zero.
+"""The head outputs of an attention layer, to be read or set to zero.
 
 A layer with heads has a method ``head_outputs()`` that returns a :class:`HeadOutputs`.
 """

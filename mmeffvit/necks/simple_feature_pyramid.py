@@ -1,4 +1,4 @@
-"""A feature pyramid of the only map of a plain backbone."""
+"""A feature pyramid from the only map of a plain backbone."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from mmeffvit.registry import MODELS
 
 @MODELS.register_module()
 class SimpleFeaturePyramid(BaseModule):
-    """Simple feature pyramid (arXiv:2203.16527): levels at strides 4, 8, 16 and 32 of one map.
+    """Simple feature pyramid (arXiv:2203.16527): levels at strides 4, 8, 16 and 32 from one map.
 
     Two transposed convolutions, one, none and max pooling change the resolution of the map at
     stride 16; a 1x1 and a 3x3 convolution, each followed by a layer norm, give a level its

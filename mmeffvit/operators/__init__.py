@@ -1,4 +1,4 @@
-"""Operators of mmcv without a compiler.
+"""mmcv's operators without a compiler.
 
 mmcv looks up its operators in its module ``mmcv._ext``, a compiled library that the wheel
 ``mmcv-lite`` lacks. Installing this package adds a file ``_ext.py`` to mmcv's folder, which serves

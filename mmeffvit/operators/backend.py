@@ -1,4 +1,4 @@
-"""torchvision's operators, where they can be loaded."""
+"""torchvision's operators, if they can be loaded."""
 
 import warnings
 from functools import cache

@@ -1,4 +1,4 @@
-"""Heads and data sets that mmseg lacks; the only room that imports mmseg."""
+"""Heads and datasets that mmseg lacks; the only package that imports mmseg."""
 
 from .datasets import PairedSegDataset
 from .heads import SlimASPPHead, SlimPSPHead

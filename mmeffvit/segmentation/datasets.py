@@ -1,4 +1,4 @@
-"""Data sets that mmseg lacks."""
+"""Datasets that mmseg lacks."""
 
 import os
 
@@ -11,7 +11,7 @@ from mmeffvit.utils.reading import read_json
 
 @DATASETS.register_module()
 class PairedSegDataset(BaseSegDataset):
-    """Images with label maps of any other name.
+    """Images with label maps under any other name.
 
     ``ann_file`` is a JSON file with the pairs: ``[[image, label map], ...]``, relative to the
     folders in ``data_prefix``.

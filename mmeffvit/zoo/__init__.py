@@ -1,4 +1,4 @@
-"""The table of models: every backbone and every config by name, with what is known of it."""
+"""The table of models: metadata of every backbone and config by name."""
 
 from .metafile import Model, Result, find_model, list_models, read_models
 

@@ -39,7 +39,7 @@ def model_card(
     license: str | None,
     picture: str | None,
 ) -> str:
-    """The card of a model, with the numbers of its own and those that its authors published.
+    """The card of a model, with its own metrics and those that its authors published.
 
     Args:
         model: What the metafile has on it.

@@ -1,4 +1,4 @@
-"""Models as folders, in the manner of the Hugging Face hub: weights, config and model card.
+"""Models as folders, as on the Hugging Face Hub: weights, config and model card.
 
 A folder names a model of this package and the numbers that differ from its config. It holds no
 config of its own: one of mmengine can name any function of any installed package, to be called.
@@ -145,7 +145,7 @@ def check_picture(path: Path) -> Path:
 
 
 def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
-    """Save a model as :func:`save_pretrained` does, into a repository of the Hugging Face hub.
+    """Save a model like :func:`save_pretrained`, to a repository on the Hugging Face Hub.
 
     Args:
         model: See :func:`save_pretrained`.

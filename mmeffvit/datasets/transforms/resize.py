@@ -1,4 +1,4 @@
-"""Sizes of test images as the code of arXiv:2206.02680 has them."""
+"""Sizes of test images, as in the code of arXiv:2206.02680."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Predictions as labels, each as often as it is likely to be right."""
+"""Predictions as labels, each with the probability of being right."""
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -8,7 +8,7 @@ from mmeffvit.registry import TRANSFORMS
 
 @TRANSFORMS.register_module()
 class SampleByScore(BaseTransform):
-    """Keep an instance with a probability of its score, drawn anew whenever an image is read.
+    """Keep an instance with a probability equal to its score, drawn anew for every read.
 
     Losses that are linear in their targets, such as cross-entropy, then equal in the mean those of
     soft labels: ``E[BCE(x, y)] = BCE(x, s)`` for y = 1 with probability s. Any head and loss can be

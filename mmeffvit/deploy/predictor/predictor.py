@@ -1,4 +1,4 @@
-"""Run an exported model on images, with its runtime, numpy, OpenCV and Pillow alone."""
+"""Run an exported model on images, using only its runtime, numpy, OpenCV and Pillow."""
 
 import os
 from collections.abc import Hashable, Iterator, Sequence

@@ -1,1 +1,1 @@
-"""Measuring what every runtime gives on this machine."""
+"""Measuring the speed of every runtime on this machine."""

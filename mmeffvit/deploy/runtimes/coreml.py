@@ -1,4 +1,4 @@
-"""Core ML, Apple's runtime. Converting works anywhere, running the result on macOS only."""
+"""Core ML, Apple's runtime. Conversion works anywhere; only macOS can run the result."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Core ML models of images as Apple's Vision framework and Xcode's preview take them."""
+"""Core ML image models, as Apple's Vision framework and Xcode's preview expect them."""
 
 import json
 from collections.abc import Mapping, Sequence

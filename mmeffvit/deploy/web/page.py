@@ -26,7 +26,7 @@ RESAMPLING = (  # what static/resizing.js has
 
 
 def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool = False) -> str:
-    """Write a folder with a page that runs a model: the scripts, the model and the runtime.
+    """Write a folder with a page that runs a model: scripts, model and runtime.
 
     Args:
         model: An ONNX file of ``mmeffvit export``.
