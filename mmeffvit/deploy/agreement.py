@@ -11,6 +11,7 @@ from mmeffvit.utils.boxes import match_objects, pairwise_iou
 Outputs = Mapping[str, NDArray]
 
 OBJECTS = ('boxes', 'scores', 'labels')
+METRIC = 'metric on the validation images, %'
 MASK = 0.5  # lowest probability of a mask's pixels
 
 
@@ -144,9 +145,12 @@ def agreement(
 def fidelity(measures: Mapping[str, float]) -> float:
     """One number for measures of :func:`agreement`, to compare versions of a model.
 
-    The panoptic quality of the objects (arXiv:1801.00868, equation 1) with the reference version as
-    the truth, the mean IoU of the label maps, or the lowest signal-to-noise ratio.
+    The metric on labeled images, where it was measured. Otherwise the panoptic quality of the
+    objects (arXiv:1801.00868, equation 1) with the reference version as the truth, the mean IoU of
+    the label maps, or the lowest signal-to-noise ratio.
     """
+    if METRIC in measures:
+        return measures[METRIC]
     if 'objects' in measures:
         count, new = measures['objects'], measures['new objects']
         matched = count * measures['matched objects'] if count else 0

@@ -1,12 +1,14 @@
 """What a run ends with: pictures, tables, exported files, and how to go on."""
 
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS
 from mmengine.runner import Runner
 
@@ -16,10 +18,17 @@ from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.int8.quantize import quantize
+from mmeffvit.deploy.predictor.predictor import ExportedPredictor
 from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import LOW, in_percent
 from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
+from mmeffvit.evaluation.per_class import per_class
+from mmeffvit.inference.coco_ids import find_ids
+from mmeffvit.inference.frames import read_frames
+from mmeffvit.inference.inputs import find_inputs
+from mmeffvit.inference.predictor import predict_frames
+from mmeffvit.inference.writers import CocoWriter, LabelMapWriter
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
@@ -69,7 +78,9 @@ def finish(
     rows['best'] = str(checkpoint)
     jobs = dict(jobs_of(config_path, config, runner, folder, checkpoint, export, cfg_options))
     if int8:
-        jobs['int8'] = partial(quantized, config, result)
+        jobs['int8'] = partial(
+            quantized, config_path, config, runner.test_loop.dataloader.dataset, result, cfg_options
+        )
     for name, job in jobs.items():
         try:
             with options.output(options.work_dir):
@@ -157,20 +168,46 @@ def jobs_of(
         yield suffix, partial(exported, suffix)
 
 
-def quantized(config: Config, result: Path) -> str:
+def quantized(
+    config_path: Path,
+    config: Config,
+    tested: BaseDataset,
+    result: Path,
+    cfg_options: Mapping[str, Any],
+) -> str:
     """Fine-tune the exported file in int8 on the training images."""
     (first, *_) = datasets_of(config, 'train')
-    dataset = DATASETS.build({**first, 'pipeline': []})
-    images = [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
     found = quantize(
         result / 'model.onnx',
-        images,
+        images_of(DATASETS.build({**first, 'pipeline': []})),
         result / 'int8.onnx',
         samples=INT8_IMAGES,
         finetune=INT8_STEPS,
         allow_slower=True,  # the file may be for another machine
+        metric=partial(measured, config_path, tested, cfg_options),
     )
     return f'{found.out}: {found.chosen}'
+
+
+def measured(
+    config_path: Path, tested: BaseDataset, cfg_options: Mapping[str, Any], file: Path
+) -> float:
+    """The first metric of an exported file on the test data, in percent."""
+    predictor = ExportedPredictor(file)
+    frames = read_frames(find_inputs(images_of(tested)).sources, predictor.read, logger.warning)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, 'found.json' if predictor.is_detector else 'found')
+        writer = (
+            CocoWriter(out, find_ids(tested, predictor.classes))
+            if predictor.is_detector
+            else LabelMapWriter(out, predictor.label_offset)
+        )
+        predict_frames(predictor, frames, [writer], None, 1, draws=False)
+        return per_class(str(config_path), out, cfg_options)[0].mean
+
+
+def images_of(dataset: BaseDataset) -> list[Path]:
+    return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
 
 
 def image_of(runner: Runner) -> Path:

@@ -12,6 +12,7 @@ import torch
 from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import load_config
 from mmeffvit.datasets.shapes import ShapesSpec
+from mmeffvit.deploy.agreement import METRIC
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import finish, fit_batch
 from tests.conftest import run_command_here
@@ -116,6 +117,7 @@ def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path, mo
     assert '\n  mIoU ' in run.stdout
     assert 'not made' not in run.stdout
     assert (tmp_path / 'work/result/int8.onnx').is_file() == ('--int8' in files)
+    assert (METRIC in run.stdout) == ('--int8' in files)
     assert '| background |' in (tmp_path / 'work/result/per_class.md').read_text()
 
 

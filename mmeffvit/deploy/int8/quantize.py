@@ -3,14 +3,15 @@
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.agreement import OBJECTS, agreement
+from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
 from mmeffvit.deploy.predictor.metadata import parse_metadata
 from mmeffvit.deploy.predictor.resizing import check_size, reader_of
 from mmeffvit.deploy.predictor.sessions import open_model
@@ -77,6 +78,7 @@ def quantize(
     min_agreement: float | None = None,
     allow_slower: bool = False,
     finetune: int = 0,
+    metric: Callable[[Path], float] | None = None,
 ) -> Quantization:
     """Quantize an ONNX file to int8, and write it if it agrees with the float file and is faster.
 
@@ -94,8 +96,9 @@ def quantize(
             matched objects or of equal pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
         finetune: Steps of quantization-aware fine-tuning on the calibration images, with the float
-            file as teacher and all layers in int8; only of ONNX files. The calibrated model is kept
-            if it agrees better on the held-out images.
+            file as teacher and all layers in int8; only for ONNX files. The calibrated model is
+            kept if it agrees better on the held-out images, or if its metric is higher.
+        metric: Measures a file on labeled images, in percent; ``out`` then needs a suffix.
 
     Raises:
         UserError: If an argument or the file is invalid, there are too few images, no layer can be
@@ -122,7 +125,13 @@ def quantize(
         # an object whose score only drops below the threshold is not lost
         found = [finish(session.run(image), score_thr=score_thr / 2) for image in images]
         times = milliseconds([single, attempt.open(1)], images[0])
-        return agreement(expected, found, score_thr), times
+        measures = agreement(expected, found, score_thr)
+        if metric is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, 'model').with_suffix(suffixes[0])
+                attempt.save(path, reference.metadata)
+                measures[METRIC] = metric(path)
+        return measures, times
 
     if finetune:
         trials = finetuned_trials(suffixes, model, inputs, finetune, compare)

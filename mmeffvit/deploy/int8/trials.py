@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.agreement import DisagreementError, fidelity
+from mmeffvit.deploy.agreement import METRIC, DisagreementError, fidelity
 from mmeffvit.deploy.predictor.sessions import Session, readable
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
@@ -72,7 +72,9 @@ class Trial:
             if excluded
             else ''
         )
-        shown = ', '.join(f'{name} {value:.4g}' for name, value in worst(self.measures).items())
+        measures = worst(self.measures)
+        measures |= {METRIC: self.measures[METRIC]} if METRIC in self.measures else {}
+        shown = ', '.join(f'{name} {value:.4g}' for name, value in measures.items())
         return f'{self.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
 
 

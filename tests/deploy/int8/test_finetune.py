@@ -1,12 +1,13 @@
 """Fine-tuning in int8 writes what it trained, and lessens the noise."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from mmeffvit.deploy.agreement import fidelity, signal_to_noise
+from mmeffvit.deploy.agreement import METRIC, fidelity, signal_to_noise
 from mmeffvit.deploy.int8.finetune import (
     FakeQuantized,
     finetune,
@@ -136,6 +137,26 @@ def test_a_file_is_fine_tuned_with_all_layers_in_int8(suffix, tmp_path, folder):
     assert result.chosen.attempt.excluded == ()
     note = json.loads(open_model(out).metadata[NOTE])
     assert note['settings'] == result.chosen.attempt.settings
+
+
+@pytest.mark.parametrize('values', [(50.0, 60.0), (60.0, 50.0)])
+def test_the_model_with_the_higher_metric_on_labeled_images_is_written(values, tmp_path, folder):
+    pytest.importorskip('onnxruntime')
+    files = []
+
+    def metric(path: Path) -> float:
+        files.append(open_model(path).run(np.zeros((1, 3, *tiny.SIZE), np.float32)))
+        return values[len(files) - 1]
+
+    out = tmp_path / 'int8.onnx'
+    options = dict(samples=4, size=tiny.SIZE, allow_slower=True, finetune=3, metric=metric)
+    result = quantize(tiny.onnx_file(), folder, out, **options)
+    assert result.chosen is result.trials[values.index(60.0)]
+    assert f'{METRIC} 60' in str(result.chosen)
+    written = open_model(out)
+    assert json.loads(written.metadata[NOTE])['agreement'][METRIC] == 60
+    for name, value in written.run(np.zeros((1, 3, *tiny.SIZE), np.float32)).items():
+        np.testing.assert_array_equal(value, files[values.index(60.0)][name])
 
 
 @pytest.mark.parametrize(
