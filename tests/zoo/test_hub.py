@@ -136,10 +136,15 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_saved_folder_is_exported(saved, tmp_path):
+@pytest.mark.parametrize(
+    'options',
+    [('--backbone-only',), pytest.param((), marks=pytest.mark.variant)],
+    ids=['backbone', 'detector'],
+)
+def test_a_saved_folder_is_exported(saved, tmp_path, options):
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
-    options = ['--image', picture, '--shape', 320, 320]
-    done = run_command_here('export', saved, tmp_path / 'bolts.onnx', *options)
+    size = ('--image', picture, '--shape', 320, 320)
+    done = run_command_here('export', saved, tmp_path / 'bolts.onnx', *size, *options)
     assert done.returncode == 0, done.stdout
 
 
