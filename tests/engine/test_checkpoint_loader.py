@@ -63,7 +63,7 @@ def served(tmp_path, monkeypatch):
     folder.mkdir()
     Quiet.requests, Quiet.cut, Quiet.tag = [], None, '"1"'
     server = ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield folder, f'http://127.0.0.1:{server.server_port}'
     server.shutdown()
 

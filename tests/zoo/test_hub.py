@@ -136,15 +136,11 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    'options',
-    [('--backbone-only',), pytest.param((), marks=pytest.mark.variant)],
-    ids=['backbone', 'detector'],
-)
-def test_a_saved_folder_is_exported(saved, tmp_path, options):
+@pytest.mark.variant
+def test_a_saved_folder_is_exported(saved, tmp_path):
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
-    size = ('--image', picture, '--shape', 320, 320)
-    done = run_command_here('export', saved, tmp_path / 'bolts.onnx', *size, *options)
+    options = ['--image', picture, '--shape', 320, 320]
+    done = run_command_here('export', saved, tmp_path / 'bolts.onnx', *options)
     assert done.returncode == 0, done.stdout
 
 
