@@ -22,6 +22,7 @@ import pytest
 import torch
 from mmengine.logging import MMLogger
 from mmengine.registry import DefaultScope
+from torch.utils.data import _utils as loading
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from yapf.yapflib.yapf_api import FormatCode
 
@@ -36,6 +37,9 @@ SHARED = ROOT.parent / 'shared' / 'data'
 
 avoid_trapping_amx()
 torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2)))
+# 5 s otherwise, which the garbage collection of a data set waits for every worker of an ended run
+loading.MP_STATUS_CHECK_INTERVAL = 0.2
+gc.set_threshold(20_000)  # 700 otherwise: exporters allocate much, and lose a tenth of their time
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,13 +9,13 @@ import pytest
 from tests.conftest import ROOT, run_command_here
 
 CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_xs.py'
-SCALE = '(128,96)'
+SCALE = '(96,72)'
 OPTIONS = [
     'model.backbone.init_cfg=None',  # from scratch: the weights are not available
     'train_dataloader.batch_size=2',
     f'train_dataloader.dataset.pipeline.2.scale={SCALE}',
     f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
-    'model.train_cfg.rcnn.sampler.num=16',
+    'model.train_cfg.rcnn.sampler.num=8',
     'param_scheduler.0.end=16',  # 500 iterations of warm-up are more than the whole run
     'model.test_cfg.rpn.max_per_img=100',
     'model.test_cfg.rcnn.max_per_img=20',

@@ -210,7 +210,7 @@ def server(tmp_path):
     folder.mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(('127.0.0.1', 0), handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
         yield folder, f'http://127.0.0.1:{running.server_port}'
         running.shutdown()
 

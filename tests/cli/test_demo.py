@@ -3,14 +3,15 @@
 import cv2
 import pytest
 
-from mmeffvit.cli.demo import run_demo
+from mmeffvit.cli import demo
 from mmeffvit.datasets.shapes import ShapesSpec
 
 
 @pytest.mark.slow
-def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd):
+def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(demo, 'num_cores', lambda: 1)  # a process less to start
     spec = ShapesSpec(num_train=16, num_val=12, side=64, max_objects=3)
-    metrics = run_demo(tmp_path, spec=spec, epochs=1)
+    metrics = demo.run_demo(tmp_path, spec=spec, epochs=1)
     assert {'coco/bbox_mAP', 'coco/segm_mAP'} <= metrics.keys()
     sheet = cv2.imread(str(tmp_path / 'contact_sheet.png'))
     # six rows and two columns of pairs below captions

@@ -16,7 +16,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 import mmeffvit  # noqa: F401
 from mmeffvit.engine.checkpoint_loader import load_guarded, sets_values
 from mmeffvit.errors import CheckpointError
-from tests.conftest import ROOT, run_command, run_python
+from tests.conftest import ROOT, run_command_here, run_python
 
 
 class Payload:
@@ -63,7 +63,7 @@ def served(tmp_path, monkeypatch):
     folder.mkdir()
     Quiet.requests, Quiet.cut, Quiet.tag = [], None, '"1"'
     server = ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield folder, f'http://127.0.0.1:{server.server_port}'
     server.shutdown()
 
@@ -169,7 +169,10 @@ def test_backbones_of_mmdet_load_what_is_harmless_and_run_nothing(served):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('option', ['load_from', 'model.backbone.init_cfg'])
-def test_training_from_an_address_rejects_it_in_one_line(served, shapes, tmp_path, option):
+def test_training_from_an_address_rejects_it_in_one_line(
+    served, shapes, tmp_path, option, monkeypatch
+):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path))
     folder, address = served
     name = f'{address}/{hostile(folder).name}'
     value = name if option == 'load_from' else f"dict(type='Pretrained', checkpoint='{name}')"
@@ -178,9 +181,9 @@ def test_training_from_an_address_rejects_it_in_one_line(served, shapes, tmp_pat
         options += [f'model.backbone.init_cfg.checkpoint={name}']
     else:
         options = [f'load_from={value}']
-    run = run_command(
-        'train', 'configs/maskrcnn_swiftformer_xs_shapes.py', '--work-dir', tmp_path / 'run',
-        '--cfg-options', f'data_root={shapes}/', *options, env={'TORCH_HOME': str(tmp_path)},
+    run = run_command_here(
+        'train', ROOT / 'configs/maskrcnn_swiftformer_xs_shapes.py', '--work-dir',
+        tmp_path / 'run', '--cfg-options', f'data_root={shapes}/', *options,
     )  # fmt: skip
     assert run.returncode == 2, run.stdout
     assert 'Traceback' not in run.stdout

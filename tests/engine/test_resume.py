@@ -62,17 +62,17 @@ def train(
     return run_command(*command(*arguments), env=env)
 
 
-@pytest.fixture
-def train_here(monkeypatch) -> Callable[..., CompletedProcess[str]]:
+def train_here(*arguments: object) -> CompletedProcess[str]:
     """The same in this process, where no kill is wanted."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    return lambda *arguments: run_command_here(*command(*arguments))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent)
+        return run_command_here(*command(*arguments))
 
 
 @pytest.fixture(scope='module')
 def uninterrupted(config, shapes, tmp_path_factory) -> Path:
     work_dir = tmp_path_factory.mktemp('uninterrupted')
-    run = train(config, work_dir, shapes)
+    run = train_here(config, work_dir, shapes)
     assert run.returncode == 0, run.stdout
     return work_dir
 
@@ -82,7 +82,7 @@ def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted,
     # 3 iterations an epoch: the kill falls into the middle of the second
     assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
     assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
-    run = train(config, tmp_path, shapes, '--resume')
+    run = train_here(config, tmp_path, shapes, '--resume')
     assert run.returncode == 0, run.stdout
     expected = read_content(uninterrupted / 'epoch_3.pth')
     resumed = read_content(tmp_path / 'epoch_3.pth')
@@ -97,7 +97,7 @@ def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterr
     for name in ('epoch_2.pth', 'epoch_3.pth'):
         content = (uninterrupted / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
-    run = train(config, tmp_path, shapes, '--resume', '--verbose')
+    run = train_here(config, tmp_path, shapes, '--resume', '--verbose')
     assert run.returncode == 0, run.stdout
     assert 'epoch_3.pth is truncated or damaged' in run.stdout
     assert 'Load checkpoint from' in run.stdout
@@ -111,9 +111,7 @@ def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
 
 
 @pytest.mark.slow
-def test_naming_a_truncated_checkpoint_ends_in_one_message(
-    config, shapes, uninterrupted, tmp_path, train_here
-):
+def test_naming_a_truncated_checkpoint_ends_in_one_message(config, shapes, uninterrupted, tmp_path):
     path = tmp_path / 'cut.pth'
     path.write_bytes((uninterrupted / 'epoch_3.pth').read_bytes()[:5000])
     run = train_here(config, tmp_path, shapes, '--resume', path)
@@ -168,7 +166,7 @@ def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tm
 
 
 @pytest.mark.slow
-def test_a_run_without_a_valid_checkpoint_overwrites_nothing(config, shapes, tmp_path, train_here):
+def test_a_run_without_a_valid_checkpoint_overwrites_nothing(config, shapes, tmp_path):
     (tmp_path / 'epoch_2.pth').write_bytes(b'mine')
     run = train_here(config, tmp_path, shapes, '--resume')
     assert run.returncode == 2
@@ -230,7 +228,7 @@ MISFITS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', MISFITS)
-def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, train_here, name):
+def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, name):
     misfit, words = MISFITS[name]
     content = deepcopy(read_content(uninterrupted / 'epoch_2.pth'))
     misfit(content)
@@ -248,7 +246,7 @@ def test_the_config_inside_a_checkpoint_is_not_run(config, shapes, uninterrupted
     trace = tmp_path / 'trace'
     content['meta']['config'] = f'__import__("pathlib").Path({str(trace)!r}).touch()'
     torch.save(content, tmp_path / 'epoch_2.pth')
-    run = train(config, tmp_path, shapes, '--resume')
+    run = train_here(config, tmp_path, shapes, '--resume')
     assert run.returncode == 0, run.stdout
     assert 'the config inside, meta.config, is left out' in run.stdout
     assert not trace.exists()

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
-from tests.conftest import ROOT, run_command, run_command_here
+from tests.conftest import ROOT, run_command_here
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 TRAIN = 'annotations/instances_train2017.json'
@@ -33,13 +33,9 @@ def copy(few, tmp_path) -> Path:
 
 
 def train(
-    data: Path,
-    work_dir: Path,
-    *options: str,
-    config: Path = SHAPES,
-    run: Callable = run_command_here,
+    data: Path, work_dir: Path, *options: str, config: Path = SHAPES
 ) -> CompletedProcess[str]:
-    return run(
+    return run_command_here(
         'train', config, '--work-dir', work_dir, '--cfg-options', f'data_root={data}/', *SHORT,
         *options,
     )  # fmt: skip
@@ -136,7 +132,7 @@ def test_data_that_cannot_be_used_are_named(damage, parts, copy, tmp_path):
 @pytest.mark.slow
 def test_an_image_that_a_data_loading_process_cannot_read_is_named(copy, tmp_path):
     empty_image(copy)
-    done = train(copy, tmp_path / 'run', 'train_dataloader.num_workers=1', run=run_command)
+    done = train(copy, tmp_path / 'run', 'train_dataloader.num_workers=1')
     assert_one_line(done, '000001.png', 'cannot be read')
 
 

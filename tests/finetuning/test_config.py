@@ -21,6 +21,8 @@ from mmeffvit.finetuning.recipe import Overrides, fit_rate, make_recipe, why_one
 from mmeffvit.finetuning.weights import Start, find_start
 from mmeffvit.finetuning.write_config import Teaching, write_config
 from mmeffvit.zoo import read_models
+from tests.configs.models import one_of_each_head_and_family
+from tests.variants import sampled
 
 MODELS = [
     name
@@ -77,7 +79,7 @@ def base_size(name: str) -> int:
     return Base.of(name).image_size // 2 // 32 * 32
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('name', sampled(MODELS, one_of_each_head_and_family()))
 def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
     base, config = Base.of(name), write(tmp_path, name)
     found = [settings['num_classes'] for settings in with_class_counts(config.model)]

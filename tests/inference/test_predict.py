@@ -21,7 +21,7 @@ from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import LabelMap
 from mmeffvit.inference.writers import LabelMapWriter
-from tests.conftest import run_command
+from tests.conftest import run_command_here
 from tests.inference.untrained import FEW, Untrained, save_untrained
 from tests.learning.cases import CASES
 
@@ -184,8 +184,9 @@ def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_pat
 
 @pytest.mark.slow
 def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
-    untrained, shapes, tmp_path
+    untrained, shapes, tmp_path, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)
     photos = tmp_path / 'photos'
     (photos / 'deep').mkdir(parents=True)
     shutil.copy(shapes / 'val2017/000000.png', photos / 'deep/good.png')
@@ -198,7 +199,7 @@ def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
     files = untrained('RetinaNet')
     command = ('predict', files.config, files.checkpoint)
     options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-pictures')
-    done = run_command(*command, f'{photos}/**/*', 'no.jpg', *options, cwd=tmp_path)
+    done = run_command_here(*command, f'{photos}/**/*', 'no.jpg', *options)
     assert done.returncode == 1, done.stdout
     skipped = [line for line in done.stdout.splitlines() if line.startswith('skipped: ')]
     for name in ('cut.png', 'empty.jpg', 'clip.mp4', 'no.jpg', 'notes.txt'):

@@ -21,7 +21,7 @@ CASES = {  # a head of each layout, with the image size of the export
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('name', 'shape'), sampled([*CASES.items()], [*CASES.items()][:2]))
+@pytest.mark.parametrize(('name', 'shape'), sampled([*CASES.items()], [*CASES.items()][1:2]))
 def test_an_exported_released_model_agrees(name, shape, folder):
     height, width = shape
     picture = files.save_picture(folder / 'p.png', width, height)

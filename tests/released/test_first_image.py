@@ -18,6 +18,7 @@ from tests.conftest import SHARED
 from tests.released import cvnets, efficientformerv2, files, shvit
 from tests.released.test_loading import transformers_key
 from tests.released.test_models import RESIZE, SHVITS, pixels_of
+from tests.variants import sampled
 
 CVNETS = {release.config: release for release in cvnets.RELEASES}
 TRANSFORMERS = 'deeplabv3_mobilevitv2_100_voc12'
@@ -30,6 +31,7 @@ KINDS = [
     'maskrcnn_efficientformerv2_s2',
     'semfpn_efficientformerv2_s2_ade20k',
 ]
+FEW = ['ssdlite_mobilevitv2_100', 'pspnet_mobilevitv2_050_ade20k', TRANSFORMERS, *SHVITS]
 SMALL = (448, 320)  # of detectors that test at 1333 x 800
 
 
@@ -82,7 +84,7 @@ def predict(name: str, photo: Path, folder: Path) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', KINDS)
+@pytest.mark.parametrize('name', sampled(KINDS, FEW))
 def test_the_predictor_draws_what_a_file_of_every_kind_finds(name, folder, monkeypatch):
     monkeypatch.setenv('TORCH_HOME', str(folder / 'cache'))
     photo = image_file(folder)

@@ -24,6 +24,7 @@ RESIZE = 'test_dataloader.dataset.pipeline.1.scale'
 
 # one of every head and data set
 FEW = [release for release in cvnets.RELEASES if '_050' in release.config]
+SMALLER = [name for name in efficientformerv2.RELEASES if 's2' in name]
 
 
 @pytest.mark.parametrize('release', sampled(cvnets.RELEASES, FEW), ids=lambda r: r.config)
@@ -172,7 +173,7 @@ def pixels_of(picture: Path, size: tuple[int, int]) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', efficientformerv2.RELEASES)
+@pytest.mark.parametrize('name', sampled(efficientformerv2.RELEASES, SMALLER))
 def test_a_file_of_efficientformerv2_finds_what_its_own_network_finds(name, folder, log):
     """At another size than that of the tables, whose biases are resized as by the authors."""
     size, native = (160, 128), {'model.backbone.resize_matrix': True}
@@ -197,6 +198,7 @@ def test_a_segmentor_of_efficientformerv2_needs_no_option_at_the_size_of_its_tab
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_a_detector_of_efficientformerv2_needs_no_option_at_the_size_of_its_tables(folder):
     name = 'maskrcnn_efficientformerv2_s2'
     pixels = pixels_of(files.save_picture(folder / 'p.png', 800, 800), (800, 800))

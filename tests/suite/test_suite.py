@@ -34,7 +34,7 @@ model = dict(
     test_cfg=dict(rcnn=dict(score_thr=0.0)),  # after so short a training scores are low
 )
 train_dataloader = dict(batch_size=2)
-train_cfg = dict(max_epochs=EPOCHS, val_interval=99)
+train_cfg = dict(max_epochs=3, val_interval=99)
 param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
 default_hooks = dict(logger=dict(interval=1))
 """
@@ -42,12 +42,12 @@ default_hooks = dict(logger=dict(interval=1))
 
 @pytest.fixture(scope='module')
 def configs(tmp_path_factory) -> dict[str, Path]:
-    """A long run, a config whose model does not exist, and a short run."""
+    """A run, and a config whose model does not exist."""
     folder = tmp_path_factory.mktemp('configs')
     base = repr(str(CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'))
     written = {}
-    for name, epochs in ((FIRST, 3), ('second', 2), ('third', 1)):
-        text = TINY.replace('BASE', base).replace('EPOCHS', str(epochs))
+    for name in (FIRST, 'second'):
+        text = TINY.replace('BASE', base)
         if name == 'second':
             text = text.replace('backbone=dict(', "backbone=dict(type='mmeffvit.Nothing', ")
         written[name] = folder / f'{name}.py'
@@ -95,39 +95,35 @@ def kill_in_training(configs: dict[str, Path], work_dir: Path, data: Path) -> No
     wait_until(lambda: not running_in(work_dir), 30)  # the training is killed with its suite
     rows = json.loads((work_dir / 'suite.json').read_text())
     assert rows[FIRST]['status'] == 'training'
-    assert rows['third']['status'] == 'waiting'
+    assert rows['second']['status'] == 'waiting'
 
 
 # one test, since processes of pytest-xdist share no fixture and the runs take most of a minute
 @pytest.mark.slow
-def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_others(
+def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_other(
     configs, shapes, tmp_path, capsys
 ):
     kill_in_training(configs, tmp_path, shapes)
-    suite = start(configs, tmp_path, shapes)
-    output, _ = suite.communicate(timeout=600)
-    assert suite.returncode == 1, output
-    assert f'[1/3] {FIRST}: training, train [2][' in output
+    options = SuiteOptions(tmp_path, {'data_root': f'{shapes}/'})
+    assert run_suite(map(str, reversed(configs.values())), options) == 1
+    output = capsys.readouterr().out
+    assert f'[2/2] {FIRST}: training, train [2][' in output
     assert ' left, ' in output
     log = (tmp_path / FIRST / 'suite.log').read_text()
     assert 'resumed epoch: 1' in log
-    assert not (tmp_path / 'third' / 'epoch_2.pth').exists()
     assert 'failed: second: training: ' in output
     assert 'mmeffvit.Nothing' in output
-    assert '2 of 3 done' in output
+    assert '1 of 2 done' in output
     assert not list(tmp_path.rglob('*.partial'))
     check_table(tmp_path)
-    check_finished_configs_are_skipped(tmp_path, configs, shapes, capsys)
+    check_a_finished_config_is_skipped(tmp_path, configs, shapes, capsys)
 
 
 def check_table(work_dir: Path) -> None:
     """The numbers of the paper and ours are in both files."""
     rows = json.loads((work_dir / 'suite.json').read_text())
-    assert {name: row['status'] for name, row in rows.items()} == {
-        FIRST: 'done',
-        'second': 'failed',
-        'third': 'done',
-    }
+    statuses = {name: row['status'] for name, row in rows.items()}
+    assert statuses == {FIRST: 'done', 'second': 'failed'}
     first = rows[FIRST]
     source, paper = find_model(FIRST).published()
     assert (first['source'], first['paper']) == (source, paper)
@@ -144,15 +140,15 @@ def check_table(work_dir: Path) -> None:
     assert '| second | failed |  |  |  |  |  |  |  | ' in text  # not published
 
 
-def check_finished_configs_are_skipped(
+def check_a_finished_config_is_skipped(
     work_dir: Path, configs: dict[str, Path], data: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    done = [str(configs[name]) for name in (FIRST, 'third')]
+    done = [str(configs[FIRST])]
     options = SuiteOptions(work_dir, {'data_root': f'{data}/'})
     assert run_suite(done, options) == 0
-    assert capsys.readouterr().out.count('already done') == 2
+    assert capsys.readouterr().out.count('already done') == 1
     assert run_suite(done, SuiteOptions(work_dir, test_only=True)) == 0
-    assert capsys.readouterr().out.count('already done') == 2
+    assert capsys.readouterr().out.count('already done') == 1
     with pytest.raises(UserError, match=r'started with .*data_root'):
         run_suite(done, SuiteOptions(work_dir, {'data_root': 'elsewhere/'}))
 

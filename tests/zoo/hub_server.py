@@ -109,6 +109,6 @@ def serve(root: Path) -> Iterator[tuple[str, type[HubHandler]]]:
     """A hub with the repositories in a folder: its address, and what it was asked for."""
     handler = type('Handler', (HubHandler,), dict(root=root, large={}, created=[]))
     with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f'http://127.0.0.1:{server.server_port}', handler
         server.shutdown()

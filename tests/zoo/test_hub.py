@@ -136,6 +136,7 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_a_saved_folder_is_exported(saved, tmp_path):
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
     options = ['--image', picture, '--shape', 320, 320]

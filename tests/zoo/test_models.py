@@ -42,7 +42,7 @@ def serving(folder: Path) -> Iterator[str]:
             """Nothing."""
 
     with ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder))) as host:
-        threading.Thread(target=host.serve_forever, daemon=True).start()
+        threading.Thread(target=host.serve_forever, args=(0.01,), daemon=True).start()
         yield f'http://127.0.0.1:{host.server_address[1]}/{RELEASE.stem}.pt'
         host.shutdown()
 

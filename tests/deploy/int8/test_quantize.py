@@ -22,7 +22,7 @@ from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.predictor.sessions import Session, open_model, open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
-from tests.conftest import run_command
+from tests.conftest import run_command_here
 from tests.deploy import tiny
 from tests.variants import sampled
 
@@ -50,7 +50,7 @@ def int8_nodes(model) -> list:
 
 def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(tmp_path, folder):
     out = tmp_path / 'int8.onnx'
-    result = run_command(
+    result = run_command_here(
         'quantize', tiny.onnx_file(), folder, out, '--samples', 4, '--exclude', 'none',
         '--size', *tiny.SIZE, '--allow-slower',
     )  # fmt: skip
