@@ -11,7 +11,7 @@ from mmeffvit.utils.boxes import match_objects, pairwise_iou
 Outputs = Mapping[str, NDArray]
 
 OBJECTS = ('boxes', 'scores', 'labels')
-METRIC = 'metric on the validation images, %'
+METRIC = 'validation metric, %'
 MASK = 0.5  # lowest probability of a mask's pixels
 
 

@@ -70,6 +70,13 @@ class ResumableRandomnessHook(Hook):
         elif batch_idx == 0 and runner.train_dataloader._iterator is self.before is not None:
             torch.empty((), dtype=torch.int64).random_()  # new processes are seeded by it
 
+    def after_run(self, runner: Runner) -> None:
+        """End the data loading processes: garbage collection would wait five seconds for each."""
+        self.before = None
+        for loop in (runner.train_loop, runner.val_loop):
+            if getattr(getattr(loop, 'dataloader', None), '_iterator', None) is not None:
+                loop.dataloader._iterator = None
+
 
 class WorkerSeeds:
     """Starts data loading processes, and has them begin every epoch like new ones.

@@ -109,16 +109,19 @@ def tiny(config_name: str) -> nn.Module:
     if config_name.startswith('light'):
         for output in model.bbox_head.outputs:
             nn.init.normal_(output.weight, std=3.0)
-    if hasattr(model, 'decode_head'):
-        balance(model)
+    balance(model)
     return model
 
 
 @torch.no_grad()
 def balance(model: nn.Module) -> None:
     """Shift the logits to a mean of 0 on noise, so that no class wins everywhere."""
-    logits = model.decode_head(model.extract_feat(torch.randn(2, 3, 96, 128)))
-    model.decode_head.conv_seg.bias -= logits.mean(dim=(0, 2, 3))
+    maps = model.extract_feat(torch.randn(2, 3, 96, 128))
+    if hasattr(model, 'decode_head'):
+        model.decode_head.conv_seg.bias -= model.decode_head(maps).mean(dim=(0, 2, 3))
+    elif hasattr(getattr(model, 'bbox_head', None), 'outputs'):  # of the light detector
+        for output, logits in zip(model.bbox_head.outputs, model.bbox_head(maps)[0], strict=True):
+            output.bias[: logits.shape[1]] -= logits.mean(dim=(0, 2, 3))
 
 
 def errors_on(

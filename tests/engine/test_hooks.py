@@ -84,3 +84,15 @@ def test_processes_that_outlive_an_epoch_begin_it_like_new_ones():
     assert epochs([1, 2], persistent=True) == expected[1:]  # of a resumed run
     assert expected[0] != expected[1]
     assert expected[0][0][-1][-1][-1] == 4  # images in memory at the end of each epoch
+
+
+def test_data_loading_processes_end_with_the_run():
+    dataset = Drawn(lazy_init=True, pipeline=[Remember()])
+    options = dict(num_workers=2, persistent_workers=True, collate_fn=list)
+    loader = DataLoader(dataset, sampler=range(8), **options)
+    hook, loop = ResumableRandomnessHook(), SimpleNamespace(dataloader=loader)
+    next(iter(loader))
+    workers = loader._iterator._workers
+    assert all(worker.is_alive() for worker in workers)
+    hook.after_run(SimpleNamespace(train_loop=loop, val_loop=None))
+    assert not any(worker.is_alive() for worker in workers)

@@ -97,7 +97,7 @@ def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterr
     for name in ('epoch_2.pth', 'epoch_3.pth'):
         content = (uninterrupted / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
-    run = train_here(config, tmp_path, shapes, '--resume', '--verbose')
+    run = train(config, tmp_path, shapes, '--resume', '--verbose')
     assert run.returncode == 0, run.stdout
     assert 'epoch_3.pth is truncated or damaged' in run.stdout
     assert 'Load checkpoint from' in run.stdout
