@@ -65,6 +65,7 @@ def test_a_config_of_mmdet_works_with_our_backbone(coco_mini, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_the_coco_config_learns_on_real_images(coco_mini, tmp_path):
     said = train(coco_mini, tmp_path, 1)
     assert 'coco/bbox_mAP' in said

@@ -50,6 +50,7 @@ def test_a_backbone_is_timed_with_its_peer(timm):
     assert len({len(times) for times in row['seconds'].values()}) == 1
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize('form', ablation.FORMS)
 def test_a_special_form_is_timed_against_a_file_without_it(form):
     cls, family = ablation.FORMS[form]

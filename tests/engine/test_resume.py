@@ -93,6 +93,7 @@ def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted,
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterrupted, tmp_path):
     for name in ('epoch_2.pth', 'epoch_3.pth'):
         content = (uninterrupted / name).read_bytes()

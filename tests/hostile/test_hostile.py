@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import run_python
 from tests.variants import sampled
 
-PARTS = 3  # each has every third case, so some of every group
+PARTS = 6  # each has every sixth case, so some of almost every group
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ def assert_same_detections(ours, theirs: Sequence[Tensor]) -> None:
     assert float(apart.amin(dim=1)[certain].max()) <= TOLERANCE
 
 
-@pytest.mark.parametrize('name', SHVITS)
+@pytest.mark.parametrize('name', sampled(SHVITS, ['retinanet_shvit_s4']))
 def test_a_detector_of_shvit_finds_what_its_own_network_finds(name, folder, log):
     network = files.with_random_weights(SHVITS[name]())
     find_the_same(name, network, folder, (200, 150), (256, 192))

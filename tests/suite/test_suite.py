@@ -100,6 +100,7 @@ def kill_in_training(configs: dict[str, Path], work_dir: Path, data: Path) -> No
 
 # one test, since processes of pytest-xdist share no fixture and the runs take most of a minute
 @pytest.mark.slow
+@pytest.mark.variant
 def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_other(
     configs, shapes, tmp_path, capsys
 ):
