@@ -31,8 +31,8 @@ TITLE = 'Operators of full models'
 DEVICES = ('cpu',)
 SECONDS = 3.0
 SHOWN = 4  # other operators
-STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes
-REGION = 48  # pixels of a region's side, in training and in the timed image
+STEPS, SIDE, COLORS = 200, 192, 40  # of the training: images of SIDE pixels, classes
+REGION = 96  # pixels of a side of a region: a sixth of the cells are at a border, as in ADE20K
 CONFIGS = (
     'rtmdet_swiftformer_xs',
     'maskrcnn_swiftformer_xs',

@@ -3,9 +3,9 @@
 A segmentor resizes its logits to the image and takes the argmax, which for 150 classes takes longer
 than the network. Between four neighboring centers, the corners of a cell, every value is a weighted
 mean of their logits. Where one class is the best at all corners, it wins in the whole cell. In the
-other, mixed cells, the mean of the four winners is nowhere above the best of them: a class can win
-only if it reaches that mean at one of the corners. Of a trained model's logits few cells are mixed,
-and a few classes can win in them: pairs, which alone are resized. The arithmetic is
+other, mixed cells, a class can win only if it reaches each of the winners, and any weighted mean of
+them, at one of the corners. Of a trained model's logits few cells are mixed, and a few classes can
+win in them: pairs, which alone are resized. The arithmetic is
 that of ONNX Runtime's ``Resize``, whose label maps are the same to the bit; another runtime may
 round ties differently.
 """
@@ -107,7 +107,10 @@ def mixed_cells(winner: FLOAT[...]):
 
 @script(default_opset=op)
 def corners(cells: INT64[...], height: INT64[...], width: INT64[...]):
-    """The centers (P) at the four corners of cells (P), by number; those of the edge twice."""
+    """The centers (P, 4) at the corners of cells (P), and the rows and columns of the cells.
+
+    At the edge of the image, two corners are the same center.
+    """
     zero = op.Constant(value_ints=[0])
     one = op.Constant(value_ints=[1])
     in_row = width + one
@@ -120,28 +123,56 @@ def corners(cells: INT64[...], height: INT64[...], width: INT64[...]):
     low = (image + op.Min(row, height - one)) * width
     left = op.Max(column - one, zero)
     right = op.Min(column, width - one)
-    return top + left, top + right, low + left, low + right
+    numbers = op.Concat(top + left, top + right, low + left, low + right, axis=0)
+    return op.Transpose(op.Reshape(numbers, op.Constant(value_ints=[4, -1]))), row, column
 
 
 @script(default_opset=op)
-def above_mean(values: FLOAT[...], winners: INT64[...]) -> FLOAT[...]:
-    """Logits (P, C) minus the mean of those of the winners (P, 4)."""
+def classes_that_can_win(
+    values: FLOAT[...], winners: INT64[...], tolerance: FLOAT[...]
+) -> BOOL[...]:
+    """Whether a class can be the best in a cell (P, C), from the corners' logits (P, 4, C).
+
+    At one corner, it has to reach the mean of the corners' winners (P, 4), and at one the winner
+    with the highest mean.
+    """
+    corner = op.Constant(value_ints=[1])
     last = op.Constant(value_ints=[-1])
-    return values - op.ReduceMean(op.GatherElements(values, winners, axis=1), last)
+    everywhere = op.Constant(value_ints=[1, 4, 1])
+    numbers = op.Expand(op.Unsqueeze(winners, corner), everywhere)
+    of_winners = op.GatherElements(values, numbers, axis=2)  # (P, 4, 4)
+    best = op.Expand(op.ArgMax(op.ReduceMean(of_winners, corner), axis=2), everywhere)
+    of_best = op.GatherElements(of_winners, best, axis=2)
+    over_mean = op.ReduceMax(values - op.ReduceMean(of_winners, last), corner, keepdims=0)
+    over_best = op.ReduceMax(values - of_best, corner, keepdims=0)
+    return op.Not(op.Less(op.Min(over_mean, over_best), op.Neg(tolerance)))
 
 
 @script(default_opset=op)
-def weights_of(vertical: FLOAT[...], horizontal: FLOAT[...], cells: INT64[...]) -> FLOAT[...]:
-    """The weights (P, s t) of a corner in the pixels of cells (P), from (h, s) and (w, t)."""
-    y = op.Unsqueeze(vertical, op.Constant(value_ints=[1, 3]))
-    x = op.Unsqueeze(horizontal, op.Constant(value_ints=[0, 2]))
-    pixels = op.Shape(vertical, start=1, end=2) * op.Shape(horizontal, start=1, end=2)
-    sizes = op.Concat(op.Constant(value_ints=[-1]), pixels, axis=0)
-    return op.Gather(op.Reshape(y * x, sizes), cells)
+def both(first: FLOAT[...], second: FLOAT[...], shape: INT64[...]) -> FLOAT[...]:
+    """Two weights (n, s, 1) or (n, 1, t), expanded to (n, s, t), side by side: (n, 2, s t)."""
+    pair = op.Concat(op.Expand(first, shape), op.Expand(second, shape), axis=1)
+    return op.Reshape(pair, op.Constant(value_ints=[0, 2, -1]))
 
 
 @script(default_opset=op)
-def likely_classes(can_win: BOOL, cells: INT64[...], count: INT64[...]) -> INT64[...]:
+def weights_of(
+    top: FLOAT[...], low: FLOAT[...], left: FLOAT[...], right: FLOAT[...],
+    row: INT64[...], column: INT64[...],
+) -> FLOAT[...]:  # fmt: skip
+    """The weights (P, 4, s t) of corners in the pixels of cells (P), from (h, s) and (w, t)."""
+    one = op.Constant(value_ints=[1])
+    two = op.Constant(value_ints=[2])
+    sides = op.Concat(op.Shape(top, start=1, end=2), op.Shape(left, start=1, end=2), axis=0)
+    shape = op.Concat(one, sides, axis=0)
+    y = both(op.Unsqueeze(top, two), op.Unsqueeze(low, two), shape)
+    x = both(op.Unsqueeze(left, one), op.Unsqueeze(right, one), shape)
+    weights = op.Unsqueeze(op.Gather(y, row), two) * op.Unsqueeze(op.Gather(x, column), one)
+    return op.Reshape(weights, op.Constant(value_ints=[0, 4, -1]))
+
+
+@script(default_opset=op)
+def likely_classes(can_win: BOOL[...], cells: INT64[...], count: INT64[...]) -> INT64[...]:
     """For some cells, the classes that can win and others to make them ``count``: (P, count)."""
     classes = op.Squeeze(op.Shape(can_win, start=1, end=2))
     numbers = op.Range(op.Constant(value_int=0), classes, op.Constant(value_int=1))
@@ -152,25 +183,10 @@ def likely_classes(can_win: BOOL, cells: INT64[...], count: INT64[...]) -> INT64
 
 
 @script(default_opset=op)
-def likely(values: FLOAT[...], cells: INT64[...], classes: INT64[...]) -> FLOAT[...]:
-    """The logits (P, K) of some classes at a corner of some cells."""
-    return op.GatherElements(op.Gather(values, cells), classes, axis=1)
-
-
-@script(default_opset=op)
-def part(values: FLOAT[...], weights: FLOAT[...]) -> FLOAT[...]:
-    """A corner's part (K, P, D) of the pixels of cells, of its logits (P, K) by weights (P, D)."""
-    return op.Unsqueeze(op.Transpose(values), op.Constant(value_ints=[2])) * weights
-
-
-@script(default_opset=op)
-def best_numbers(logits: FLOAT[...], numbers: INT64[...]) -> FLOAT[...]:
-    """The number of the best of K classes, the first of ties: (K, P, D), (P, K) -> (P, D)."""
-    first = op.Constant(value_ints=[0])
-    loses = op.Less(logits, op.ReduceMax(logits, first))
-    number = op.Unsqueeze(op.Transpose(op.Cast(numbers, to=1)), op.Constant(value_ints=[2]))
-    winners = op.Where(loses, op.Constant(value_float=1e9), number)
-    return op.ReduceMin(winners, first, keepdims=0)
+def part(values: FLOAT[...], weights: FLOAT[...], corner: INT64) -> FLOAT[...]:
+    """A corner's part (P, K, D) of the pixels' logits: values (P, 4, K) by weights (P, 4, D)."""
+    value = op.Gather(op.Unsqueeze(values, op.Constant(value_ints=[3])), corner, axis=1)
+    return value * op.Gather(op.Unsqueeze(weights, op.Constant(value_ints=[2])), corner, axis=1)
 
 
 @script(default_opset=op)
@@ -186,37 +202,39 @@ def cells_with(counts: FLOAT[...], low: INT64[...], high: INT64[...]) -> INT64[.
 
 @script(default_opset=op)
 def with_group(
-    labels: FLOAT[...], counts: FLOAT[...], low: INT64[...], high: INT64[...], can_win: BOOL,
-    value_1: FLOAT[...], value_2: FLOAT[...], value_3: FLOAT[...], value_4: FLOAT[...],
-    weights_1: FLOAT[...], weights_2: FLOAT[...], weights_3: FLOAT[...], weights_4: FLOAT[...],
+    labels: FLOAT[...], can_win: BOOL[...], values: FLOAT[...], weights: FLOAT[...],
+    low: INT64[...], high: INT64[...],
 ) -> FLOAT[...]:  # fmt: skip
     """Labels (P, D) of the pixels of cells, with those of the cells of a group and of the first.
 
     A group has cells with more than ``low`` and up to ``high`` likely classes, of which each gets
     ``high``. A cell is in it once: threads of ONNX Runtime write to a place at the same time. The
-    logits of corners are summed in its order.
+    logits of corners (P, 4, C) are summed in its order, by their weights (P, 4, D).
     """
+    counts = op.ReduceSum(op.Cast(can_win, to=1), op.Constant(value_ints=[-1]), keepdims=0)
     cells = cells_with(counts, low, high)
     classes = likely_classes(can_win, cells, op.Min(high, op.Shape(can_win, start=1, end=2)))
-    total = part(likely(value_1, cells, classes), op.Gather(weights_1, cells))
-    total = total + part(likely(value_2, cells, classes), op.Gather(weights_2, cells))
-    total = total + part(likely(value_3, cells, classes), op.Gather(weights_3, cells))
-    total = total + part(likely(value_4, cells, classes), op.Gather(weights_4, cells))
-    one = op.Constant(value_ints=[1])
-    return op.ScatterND(labels, op.Unsqueeze(cells, one), best_numbers(total, classes))
+    every = op.Expand(op.Unsqueeze(classes, [1]), op.Constant(value_ints=[1, 4, 1]))
+    values = op.GatherElements(op.Gather(values, cells), every, axis=2)
+    weights = op.Gather(weights, cells)
+    total = part(values, weights, op.Constant(value_int=0))
+    total = total + part(values, weights, op.Constant(value_int=1))
+    total = total + part(values, weights, op.Constant(value_int=2))
+    total = total + part(values, weights, op.Constant(value_int=3))
+    best = op.GatherElements(classes, op.ArgMax(total, axis=1, keepdims=0), axis=1)
+    place = op.Unsqueeze(cells, op.Constant(value_ints=[1]))
+    return op.ScatterND(labels, place, op.Cast(best, to=1))
 
 
 @script(default_opset=op)
 def pixels_of_image(inside: FLOAT[...], rows: INT64[...], columns: INT64[...]) -> INT64[...]:
     """Labels of the pixels of cells (B, h, w, s, t) -> (B, H, W), from places in h s and in w t."""
-    flat = op.Constant(value_ints=[-1])
-    sizes = op.Shape(inside)
-    images = op.Shape(inside, start=0, end=1)
-    width = op.Gather(sizes, op.Constant(value_ints=[2])) * op.Shape(inside, start=4, end=5)
-    by_row = op.Transpose(inside, perm=[1, 3, 0, 2, 4])
-    by_row = op.Reshape(by_row, op.Concat(flat, images, width, axis=0))
-    by_row = op.Gather(by_row, rows, axis=0)  # whole rows: single pixels take several times as long
-    by_column = op.Gather(op.Transpose(by_row, perm=[2, 1, 0]), columns, axis=0)
+    by_row = op.Transpose(inside, perm=[0, 1, 3, 2, 4])
+    height = op.Shape(by_row, start=1, end=2) * op.Shape(by_row, start=2, end=3)
+    sizes = op.Concat(op.Constant(value_ints=[0]), height, op.Constant(value_ints=[-1]), axis=0)
+    by_row = op.Gather(op.Reshape(by_row, sizes), rows, axis=1)  # single pixels would be slower
+    # ONNX Runtime transposes fast where a single axis moves
+    by_column = op.Gather(op.Transpose(by_row, perm=[2, 0, 1]), columns)
     return op.Cast(op.Transpose(by_column, perm=[1, 2, 0]), to=7)
 
 
@@ -260,28 +278,12 @@ def resized_argmax(
     ):
         height = op.Shape(logits, start=2, end=3)
         width = op.Shape(logits, start=3, end=4)
-        top_left, top_right, low_left, low_right = corners(mixed, height, width)
-        number = op.Cast(winner, to=7)
-        winners = op.Concat(
-            op.Gather(number, top_left),
-            op.Gather(number, top_right),
-            op.Gather(number, low_left),
-            op.Gather(number, low_right),
-            axis=1,
-        )
-        value_1 = op.Gather(by_center, top_left)
-        value_2 = op.Gather(by_center, top_right)
-        value_3 = op.Gather(by_center, low_left)
-        value_4 = op.Gather(by_center, low_right)
-        margin = op.Max(
-            above_mean(value_1, winners),
-            above_mean(value_2, winners),
-            above_mean(value_3, winners),
-            above_mean(value_4, winners),
-        )
-        can_win = op.Not(op.Less(margin, op.Neg(tolerance)))
-        counts = op.ReduceSum(op.Cast(can_win, to=1), flat, keepdims=0)
-        pairs = op.Cast(op.ReduceSum(counts, keepdims=0), to=7) * op.Constant(value_int=4)
+        centers, row, column = corners(mixed, height, width)
+        values = op.Gather(by_center, centers)
+        winners = op.Gather(op.Cast(op.Squeeze(winner, flat), to=7), centers)
+        can_win = classes_that_can_win(values, winners, tolerance)
+        pairs = op.ReduceSum(op.Cast(can_win, to=1), keepdims=0)
+        pairs = op.Cast(pairs, to=7) * op.Constant(value_int=4)
         # a quarter of all take as long as all
         if op.Less(pairs, op.Size(common) * op.Squeeze(classes)):
             aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
@@ -291,106 +293,22 @@ def resized_argmax(
             x, x_first, x_second = cells_of_pixels(width, columns, aligned)
             up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
             left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
-            places = op.Mod(mixed, (height + one) * (width + one))
-            weights_1 = weights_of(down, across, places)
-            weights_2 = weights_of(down, left, places)
-            weights_3 = weights_of(up, across, places)
-            weights_4 = weights_of(up, left, places)
-            labels = weights_1  # all are replaced
-            labels = with_group(
-                labels,
-                counts,
-                op.Constant(value_ints=[0]),
-                op.Constant(value_ints=[2]),
-                can_win,
-                value_1,
-                value_2,
-                value_3,
-                value_4,
-                weights_1,
-                weights_2,
-                weights_3,
-                weights_4,
-            )
-            labels = with_group(
-                labels,
-                counts,
-                op.Constant(value_ints=[2]),
-                op.Constant(value_ints=[4]),
-                can_win,
-                value_1,
-                value_2,
-                value_3,
-                value_4,
-                weights_1,
-                weights_2,
-                weights_3,
-                weights_4,
-            )
-            labels = with_group(
-                labels,
-                counts,
-                op.Constant(value_ints=[4]),
-                op.Constant(value_ints=[8]),
-                can_win,
-                value_1,
-                value_2,
-                value_3,
-                value_4,
-                weights_1,
-                weights_2,
-                weights_3,
-                weights_4,
-            )
-            labels = with_group(
-                labels,
-                counts,
-                op.Constant(value_ints=[8]),
-                op.Constant(value_ints=[16]),
-                can_win,
-                value_1,
-                value_2,
-                value_3,
-                value_4,
-                weights_1,
-                weights_2,
-                weights_3,
-                weights_4,
-            )
-            labels = with_group(
-                labels,
-                counts,
-                op.Constant(value_ints=[16]),
-                op.Constant(value_ints=[32]),
-                can_win,
-                value_1,
-                value_2,
-                value_3,
-                value_4,
-                weights_1,
-                weights_2,
-                weights_3,
-                weights_4,
-            )
-            labels = with_group(
-                labels,
-                counts,
-                op.Constant(value_ints=[32]),
-                op.Constant(value_ints=[64]),
-                can_win,
-                value_1,
-                value_2,
-                value_3,
-                value_4,
-                weights_1,
-                weights_2,
-                weights_3,
-                weights_4,
-            )
-            of_mixed = with_group(
-                labels, counts, op.Constant(value_ints=[64]), classes, can_win,
-                value_1, value_2, value_3, value_4, weights_1, weights_2, weights_3, weights_4,
-            )  # fmt: skip
+            weights = weights_of(down, up, across, left, row, column)
+            labels = op.Gather(weights, op.Constant(value_int=0), axis=1)  # all are replaced
+            two = op.Constant(value_ints=[2])
+            four = op.Constant(value_ints=[4])
+            eight = op.Constant(value_ints=[8])
+            sixteen = op.Constant(value_ints=[16])
+            more = op.Constant(value_ints=[32])
+            most = op.Constant(value_ints=[64])
+            none = op.Constant(value_ints=[0])
+            labels = with_group(labels, can_win, values, weights, none, two)
+            labels = with_group(labels, can_win, values, weights, two, four)
+            labels = with_group(labels, can_win, values, weights, four, eight)
+            labels = with_group(labels, can_win, values, weights, eight, sixteen)
+            labels = with_group(labels, can_win, values, weights, sixteen, more)
+            labels = with_group(labels, can_win, values, weights, more, most)
+            of_mixed = with_group(labels, can_win, values, weights, most, classes)
             wide = op.Shape(left, start=1, end=2)
             tall = op.Shape(up, start=1, end=2)
             of_all = op.Expand(
@@ -411,9 +329,9 @@ def resized_argmax(
 
 
 FUNCTIONS = (
-    cells_of_pixels, pixels_of_cells, clear_winners, mixed_cells, corners, above_mean, weights_of,
-    likely_classes, likely, part, best_numbers, cells_with, with_group, pixels_of_image,
-    all_resized, resized_argmax,
+    cells_of_pixels, pixels_of_cells, clear_winners, mixed_cells, corners, classes_that_can_win,
+    both, weights_of, likely_classes, part, cells_with, with_group, pixels_of_image, all_resized,
+    resized_argmax,
 )  # fmt: skip
 
 
