@@ -64,7 +64,7 @@ OPTIM_WRAPPERS = Registry(
     'optim_wrapper',
     parent=ROOT_OPTIM_WRAPPERS,
     scope='mmeffvit',
-    locations=['mmeffvit.engine.adaptive_clip'],
+    locations=['mmeffvit.engine.optimizer'],
 )
 OPTIM_WRAPPER_CONSTRUCTORS = Registry(
     'optim_wrapper_constructor',

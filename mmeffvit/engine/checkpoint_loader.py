@@ -1,9 +1,8 @@
-"""mmengine's own loaders of checkpoints read without running any code of a file.
+"""Loaders of checkpoints for mmengine that run no code of a file.
 
-mmengine itself loads files with the installed ``torch.load`` and URLs with ``torch.hub``, which
-executes the code in a pickle. What a file holds stays as it is: only ``mmeffvit://``, and what our
-commands hand over, has the keys of our models. NaN and infinite weights are rejected in our
-commands alone.
+mmengine itself loads files with ``torch.load`` and URLs with ``torch.hub``, which executes the code
+in a pickle. The content of a file is unchanged: only ``mmeffvit://``, and checkpoints from our
+commands, have the keys of our models. Only our commands reject NaN and infinite weights.
 """
 
 import ast
@@ -35,21 +34,19 @@ NAMED = {
     'mmcls://': mmengine_checkpoint.get_mmcls_models,
 }
 STORES = ('s3://', 'petrel://')
-# that a config inside a checkpoint may import
+# packages that a config inside a checkpoint may import
 PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain')
 # where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 
 
-_handed_over: ContextVar[Mapping[str, Checkpoint] | None]
-_handed_over = ContextVar('handed_over', default=None)
+_handed_over: ContextVar[Mapping[str, Checkpoint]] = ContextVar('handed_over')
 
 
 def guard_checkpoints() -> None:
     """Register :func:`load_guarded` in place of mmengine's loaders, for ``hf://`` and our scheme.
 
-    Loaders that others have registered stay. Downloads of released weights print their license from
-    then on.
+    Loaders of other packages stay. Downloads of released weights print their license from then on.
     """
     known = CheckpointLoader._schemes
     replaced = (mmengine_checkpoint.__name__, __name__)
@@ -60,7 +57,7 @@ def guard_checkpoints() -> None:
 
 
 def find_release(address: str) -> Release | None:
-    """See :func:`mmeffvit.zoo.weights.find_release`, which is not imported before a download."""
+    """:func:`mmeffvit.zoo.weights.find_release`, imported at the first download."""
     from mmeffvit.zoo import weights
 
     return weights.find_release(address)
@@ -68,7 +65,7 @@ def find_release(address: str) -> Release | None:
 
 @contextmanager
 def handed_over(*checkpoints: Checkpoint) -> Iterator[None]:
-    """Within this context, mmengine gets these in place of reading their files again."""
+    """Within this context, mmengine gets these checkpoints without reading their files again."""
     token = _handed_over.set({each.source: each for each in checkpoints})
     try:
         yield
@@ -85,13 +82,13 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
             (``s3://...``). ``mmeffvit://`` before any of these returns a released model with our
             keys.
         map_location: As for ``torch.load``; None leaves tensors on the CPU.
-        logger: Not needed.
+        logger: Ignored.
 
     Raises:
         mmeffvit.errors.CheckpointError: If it cannot be found or read safely.
     """
     name = str(filename)
-    handed = (_handed_over.get() or {}).get(name)
+    handed = _handed_over.get({}).get(name)
     if handed is not None or name.startswith(OURS):
         content = (handed or open_checkpoint(name)).content
     else:
@@ -108,7 +105,7 @@ load_guarded.__name__ = 'load_from_guarded_reader'  # mmengine's log cuts off `l
 def remove_programs(content: Any, name: str) -> None:
     """Remove, in place, configs in a checkpoint that do more than assign values.
 
-    mmengine executes them when a run is resumed, and its inferencers when they get no config.
+    mmengine executes them to resume a run, as do its inferencers without a config.
     """
     for *path, key in CONFIGS:
         holder = content
@@ -118,7 +115,7 @@ def remove_programs(content: Any, name: str) -> None:
             del holder[key]
             logger.warning(
                 f'{name}: the config inside, {".".join([*path, key])}, is left out: it is a '
-                'program, and running it could execute any code'
+                'program that could execute any code'
             )
 
 
@@ -129,18 +126,13 @@ def sets_values(text: Any) -> bool:
         return False
     try:
         return all(map(is_assignment, ast.parse(text).body))
-    except (SyntaxError, AttributeError, TypeError, ValueError):
-        return False
-    except (RecursionError, MemoryError):  # deep nesting
+    # RecursionError and MemoryError come from deep nesting
+    except (SyntaxError, AttributeError, TypeError, ValueError, RecursionError, MemoryError):
         return False
 
 
 def is_assignment(line: ast.stmt) -> bool:
-    """Whether a line assigns a literal; bases do not count, since mmengine would execute them.
-
-    Raises:
-        ValueError: If it assigns anything else.
-    """
+    """Whether a line assigns a literal, but no bases, which mmengine would execute."""
     if not isinstance(line, ast.Assign) or not all(isinstance(n, ast.Name) for n in line.targets):
         return False
     value, names = literal_value(line.value), {name.id for name in line.targets}
@@ -150,18 +142,14 @@ def is_assignment(line: ast.stmt) -> bool:
 
 
 def imports_known(value: Any) -> bool:
-    """Whether ``custom_imports`` names modules of known packages alone: others would be run."""
+    """Whether ``custom_imports`` names only modules of known packages."""
     names = value.get('imports') if isinstance(value, dict) else None
     names = [names] if isinstance(names, str) else names
     return bool(names) and all(name.partition('.')[0] in PACKAGES for name in names)
 
 
 def resolve(name: str) -> str:
-    """The address or path behind a name in a model zoo or a store; others are returned unchanged.
-
-    Raises:
-        CheckpointError: If the zoo has no such model, or the store cannot be reached.
-    """
+    """The address or path behind a name in a model zoo or a store; other names are unchanged."""
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
     if any(store in name for store in STORES):

@@ -1,4 +1,4 @@
-"""Parts of a model that are compiled while it is trained."""
+"""Compilation of parts of a model for training."""
 
 from collections.abc import Sequence
 
@@ -16,15 +16,15 @@ PARTS = ('backbone', 'neck')
 class CompileHook(Hook):
     """Compile the training forward and backward of parts of a model with torch.compile.
 
-    Heads, losses and assigners, whose shapes follow from the objects of an image, stay as they
-    are. A part is compiled for the first image size, and once more, for any size, when a second one
-    comes; where its code branches by size, a few times more, until torch stops at its limit
-    (``torch._dynamo.config.recompile_limit``, 8) and runs further sizes uncompiled. Validation is
-    not compiled: it has sizes of its own.
+    Heads, losses and assigners, whose shapes depend on the objects of an image, are not compiled.
+    A part is compiled for the first image size, and once more, for any size, at the second one.
+    Code that branches by size is compiled again up to torch's limit
+    (``torch._dynamo.config.recompile_limit``, 8); further sizes run uncompiled, as does validation,
+    which has its own sizes.
 
     Args:
-        names: Attributes of the model; one that it lacks is left out.
-        backend: Of torch.compile.
+        names: Attributes of the model; missing ones are skipped.
+        backend: Backend of torch.compile.
 
     Raises:
         UserError: When training starts, if the model has none of them.

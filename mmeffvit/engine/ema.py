@@ -1,4 +1,4 @@
-"""EMA weights that are updated together instead of one tensor at a time."""
+"""EMA weights, updated together instead of one tensor at a time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class EMAHook(StockEMAHook):
 
     In every step, mmengine collects the state of the model and starts a kernel per tensor. Here,
     the tensors are found once per epoch and updated together, ``EMA += momentum * (weights - EMA)``
-    with the momentum of the averaged model. A model that averages otherwise updates itself.
+    with the momentum of the averaged model. Models with another average update themselves.
     Processes share the running statistics of norms before a validation and a checkpoint.
 
     Use it in any config of mmengine: ``custom_hooks = [dict(type='mmeffvit.EMAHook', ...)]``.
@@ -72,8 +72,7 @@ class EMAHook(StockEMAHook):
     def share_statistics(self) -> None:
         """Average the running statistics of norms over the processes.
 
-        Without SyncBN, each process has those of its own images, and would validate another model
-        than the one that is saved.
+        Without SyncBN, each process would validate another model than the saved one.
         """
         for model in (self.ema_model.module, self.src_model):
             all_reduce_params([each for each in model.buffers() if is_averaged(each)], op='mean')
@@ -99,7 +98,7 @@ def grouped(model: nn.Module, names: Mapping[str, object]) -> list[list[str]]:
 
 
 def places(model: nn.Module, names: list[str]) -> list[Place]:
-    """Where the parameters and buffers of these names are; hooks of a model may rename them."""
+    """Places of the parameters and buffers of these names; hooks of a model may rename them."""
     modules = dict(model.named_modules(remove_duplicate=False))
     split = [name.rpartition('.') for name in names]
     found = [(modules.get(path), name) for path, _, name in split]

@@ -37,12 +37,12 @@ def evaluate(
     Args:
         config_path: The config file, or a saved model, as a folder or as ``hf://OWNER/NAME``, or
             the work dir of a run.
-        checkpoint: A checkpoint of a run with this config, or a released model of it; None takes
-            the saved one, the best one of the run, or the one that is released.
+        checkpoint: A checkpoint of a run with this config, or its released model; None for the
+            saved one, the best one of the run, or the released one.
         options: See :class:`RunOptions`.
         show_dir: Folder for drawn predictions.
         out: File for the predictions, ``.pkl``.
-        tta: Test-time augmentation: merge predictions on the image and on its horizontal flip.
+        tta: Test-time augmentation with the horizontal flip.
 
     Returns:
         The runner, with the checkpoint in its model, and the metrics by name.
@@ -76,17 +76,8 @@ def open_test(
 ) -> tuple[Runner, Config]:
     """Check and prepare a test: the runner, with the weights in its model, and the config.
 
-    Args:
-        config_path: See :func:`evaluate`.
-        checkpoint: See :func:`evaluate`.
-        options: See :class:`RunOptions`.
-        show_dir: See :func:`evaluate`.
-        tta: See :func:`evaluate`.
-        max_images: Test only so many images, the first ones of every data set.
-
-    Raises:
-        UserError: See :func:`evaluate`.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    ``max_images`` limits the number of images of every dataset; for the other arguments and the
+    errors see :func:`evaluate`.
     """
     source = find_source(config_path, options.cfg_options, ALL)
     config = source.config
@@ -135,11 +126,7 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
 
 
 def augment_tests(config: Config) -> None:
-    """Wrap the model and the test pipeline for flipped copies; the config's own choice first.
-
-    Raises:
-        UserError: If the config is not of a detector and lacks ``tta_model`` or ``tta_pipeline``.
-    """
+    """Wrap the model and the test pipeline for flipped copies, by default those of a detector."""
     if config.default_scope == 'mmdet':
         config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))
         config.setdefault('tta_pipeline', flip_pipeline(config))
@@ -170,10 +157,7 @@ class AtomicDump(DumpResults):
 
 
 class DumpLabelMaps(AtomicDump):
-    """Dump label maps, predicted and true, without the scores of every class and pixel.
-
-    The scores are a hundred times larger: 118 MB for one image of ADE20K.
-    """
+    """Dump label maps, predicted and true, without the scores: 118 MB for one image of ADE20K."""
 
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
         kept = [{k: v for k, v in sample.items() if k != 'seg_logits'} for sample in predictions]

@@ -1,4 +1,4 @@
-"""Random states that a resumed run reproduces, and the rate of the processes that have them."""
+"""Random states that a resumed run reproduces, and the rates of data loading and model."""
 
 import random
 import time
@@ -44,11 +44,10 @@ def random_states_kept() -> Iterator[None]:
 class ResumableRandomnessHook(Hook):
     """Make random numbers depend on (seed, rank, epoch) alone, so that a resumed run matches.
 
-    mmengine seeds once at the start, so a resumed run would draw other numbers than an
-    uninterrupted one. Under an epoch-based loop this hook seeds this process, and the data loading
-    processes, at every epoch. Under an iteration-based loop it seeds this process at every
-    iteration; there the loop itself replays the data loading, exactly if it has processes of its
-    own (``num_workers`` > 0).
+    mmengine seeds only at the start. Under an epoch-based loop, this hook seeds this process and
+    its data loading processes at every epoch. Under an iteration-based loop, it seeds this process
+    at every iteration; there the loop itself replays the data loading, exactly if it has processes
+    of its own (``num_workers`` > 0).
     """
 
     priority = 'VERY_HIGH'
@@ -82,7 +81,7 @@ class WorkerSeeds:
     """Starts data loading processes, and has them begin every epoch like new ones.
 
     A process that outlives an epoch is seeded again before its first batch of the next, and its
-    pipelines, which may remember images for mosaics, become what they were at its start.
+    pipelines, which may cache images for mosaics, are reset.
 
     Args:
         start: mmengine's function that seeds a process, as a partial one.
@@ -91,7 +90,7 @@ class WorkerSeeds:
     def __init__(self, start: partial) -> None:
         self.start = start
         self.seed = torch.zeros((), dtype=torch.int64).share_memory_()  # read by the processes
-        count = start.keywords['num_workers'] or 0  # None if the config does not say
+        count = start.keywords['num_workers'] or 0  # may be None
         # images and seconds of each process
         self.loaded = torch.zeros(count, 2).double().share_memory_()
 
@@ -99,7 +98,7 @@ class WorkerSeeds:
         dataset = get_worker_info().dataset  # the copy of this process
         fetch = getattr(dataset, '__getitems__', None)
         current = self.restart(worker)
-        kept = [(owner, deepcopy(owner.pipeline)) for owner in pipelines_in(dataset)]
+        kept = copied_pipelines(dataset)
 
         def fetch_in_epoch(indices: list[int]) -> list[Any]:
             nonlocal current
@@ -125,22 +124,27 @@ class WorkerSeeds:
         return seed
 
 
-def pipelines_in(dataset: Any) -> Iterator[Any]:
-    """The data sets in ``dataset``, itself included, that have a pipeline."""
+def nested_datasets(dataset: Any) -> Iterator[Any]:
+    """A dataset, and all that it wraps."""
+    yield dataset
     for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
         if inner is not None:
-            yield from pipelines_in(inner)
-    if hasattr(dataset, 'pipeline'):
-        yield dataset
+            yield from nested_datasets(inner)
+
+
+def copied_pipelines(dataset: Any) -> list[tuple[Any, Any]]:
+    """All datasets in ``dataset`` that have a pipeline, each with a copy of it."""
+    owners = [each for each in nested_datasets(dataset) if hasattr(each, 'pipeline')]
+    return [(owner, deepcopy(owner.pipeline)) for owner in owners]
 
 
 def rates(runner: Runner, images: int, steps: int) -> tuple[float, float]:
-    """Images per second that this run can load, and that its model takes.
+    """Images per second that this run can load, and that its model can take.
 
     Args:
         runner: The runner, in training.
         images: Images per step.
-        steps: The number of last steps that are averaged over.
+        steps: Number of steps to average over.
     """
     hub, init = runner.message_hub, runner.train_dataloader.worker_init_fn
     waited, total = (hub.get_scalar(f'train/{key}').mean(steps) for key in ('data_time', 'time'))

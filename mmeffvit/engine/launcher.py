@@ -1,29 +1,33 @@
 """The launcher, the process group, and the runner."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.fileio import LocalBackend, register_backend
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 from torch import nn
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import write_file
 from mmeffvit.utils.interrupts import deferred
 
 from .metrics import PercentHook
 from .user_errors import building
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
+BACKEND = 'mmeffvit_atomic'
 
 
 def prepare_launcher(config: Config, launcher: str) -> None:
-    """Check how the processes were started; on a machine without accelerators use gloo.
+    """Check how the processes were started, and use gloo if there is no accelerator.
 
-    The runner starts its process group itself, but only where there is an accelerator.
+    The runner starts a process group only where there is an accelerator.
     """
     if launcher == 'pytorch' and 'RANK' not in os.environ:
         raise UserError(
@@ -49,6 +53,21 @@ def leave_process_group() -> None:
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
+
+
+@register_backend(BACKEND, force=True)
+class AtomicLocalBackend(LocalBackend):
+    """The local file system; a file appears under its name once it is completely on disk.
+
+    For ``CheckpointHook(backend_args=dict(backend='mmeffvit_atomic'))``: a run killed while
+    saving keeps the earlier checkpoints.
+    """
+
+    def put(self, obj: bytes, filepath: str | Path) -> None:
+        write_file(filepath, obj)
+
+    def put_text(self, obj: str, filepath: str | Path, encoding: str = 'utf-8') -> None:
+        write_file(filepath, obj.encode(encoding))
 
 
 class WholeCheckpointsRunner(Runner):

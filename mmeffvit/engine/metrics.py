@@ -6,7 +6,7 @@ from typing import Any
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-# name of the metric in its package: that in papers, what makes it percent, and its decimals
+# by name in mmdet, mmseg or mmpretrain: name in papers, factor to percent, and decimals
 MEASURED = {
     'coco/bbox_mAP': ('box AP', 100, 1),
     'coco/segm_mAP': ('mask AP', 100, 1),
@@ -14,7 +14,7 @@ MEASURED = {
     'accuracy/top1': ('Top 1 Accuracy', 1, 2),
     'accuracy/top5': ('Top 5 Accuracy', 1, 2),
 }
-LOW = 1.0  # percent: such a model has not learned to find anything
+LOW = 1.0  # percent: a model below this has not learned
 
 
 def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:

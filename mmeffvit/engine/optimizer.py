@@ -1,18 +1,21 @@
-"""One optimizer step over few large groups of parameters instead of one group per parameter."""
+"""Optimizer wrappers for mmengine: steps over merged groups, and adaptive gradient clipping."""
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from mmengine.logging import print_log
-from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
-from torch import nn
+from mmengine.optim import AmpOptimWrapper, DefaultOptimWrapperConstructor, OptimWrapper
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mmeffvit.registry import OPTIM_WRAPPER_CONSTRUCTORS
+from mmeffvit.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
 
 from .scalars import log_scalar
+
+MIN_NORM = 1e-3  # of a unit's weights: those near zero could not grow otherwise
+TINY = 1e-6
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
@@ -20,9 +23,9 @@ class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     """mmengine's constructor of optimizer wrappers, with a fused step over merged groups.
 
     With ``paramwise_cfg``, mmengine makes a group of every parameter, and the optimizer starts its
-    kernels for each of them. Here, the groups whose settings are equal are merged while a step is
-    taken. Between steps they are mmengine's, so learning-rate schedules, checkpoints and logs are
-    the same with and without this constructor, and a run can be resumed in both directions.
+    kernels for each of them. Here, groups with equal settings are merged during a step. Between
+    steps they are mmengine's, so learning-rate schedules, checkpoints and logs are the same with
+    and without this constructor, and a run can be resumed in both directions.
 
     Use it in any config of mmengine::
 
@@ -44,7 +47,7 @@ class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         return wrapper
 
     def build_fused(self, model: nn.Module) -> OptimWrapper | None:
-        """The wrapper with a fused optimizer; None if that is not wanted or not supported."""
+        """The wrapper with a fused optimizer, or None if that is not wanted or not supported."""
         settings = self.optimizer_cfg
         if not supports_fused(settings['type']) or {'fused', 'foreach'} & settings.keys():
             return None
@@ -59,7 +62,7 @@ class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
 
 
 def without_waiting(wrapper: OptimWrapper) -> Callable[..., None]:
-    """The wrapper's clipping, which logs the norm as it is: mmengine waits for the number."""
+    """The wrapper's clipping, which does not wait for the norm that it logs, as mmengine does."""
     clip = wrapper.clip_func
 
     def clip_and_log(parameters: Sequence[nn.Parameter], **settings: Any) -> None:
@@ -99,14 +102,48 @@ def merged(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for group in groups:
         settings = group.copy()
         parameters = settings.pop('params')
-        key = tuple(settings.items())  # a tensor as learning rate is equal to itself only
-        try:
-            found = distinct.get(key)
-        except TypeError:  # a config may have lists
-            key = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in key)
-            found = distinct.get(key)
-        if found is None:
-            distinct[key] = {**settings, 'params': [*parameters]}
-        else:
-            found['params'] += parameters
+        # a tensor as learning rate is equal to itself only; a config may have lists
+        key = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in settings.items())
+        distinct.setdefault(key, {**settings, 'params': []})['params'] += parameters
     return list(distinct.values())
+
+
+def unit_norms(x: Tensor) -> Tensor:
+    """The norm of the weights of every output unit, with a shape that broadcasts with ``x``."""
+    dims = tuple(range(1, x.ndim)) or None
+    return torch.linalg.vector_norm(x, dim=dims, keepdim=True)
+
+
+@torch.no_grad()
+def clip_units(parameters: Iterable[Tensor], max_norm: float) -> None:
+    """Shrink gradients of units, in place, to ``max_norm`` times the norm of the unit's weights."""
+    for parameter in parameters:
+        largest = unit_norms(parameter).clamp(min=MIN_NORM) * max_norm
+        norms = unit_norms(parameter.grad)
+        scale = torch.where(norms > largest, largest / norms.clamp(min=TINY), 1.0)
+        parameter.grad.mul_(scale)
+
+
+class AdaptiveClip:
+    """Part of an optimizer wrapper: clips all gradients, including those of the classifier."""
+
+    def __init__(self, *args: object, clip_factor: float, **options: object) -> None:
+        super().__init__(*args, clip_grad=dict(max_norm=clip_factor), **options)
+        self.clip_func = clip_units
+
+
+@OPTIM_WRAPPERS.register_module()
+class AdaptiveClipOptimWrapper(AdaptiveClip, OptimWrapper):
+    """mmengine's ``OptimWrapper`` with adaptive gradient clipping of arXiv:2102.06171.
+
+    ``--amp`` selects :class:`AdaptiveClipAmpOptimWrapper`.
+
+    Args:
+        clip_factor: Largest norm of a gradient, relative to the weights, unit by unit.
+        options: Those of mmengine's wrapper, but ``clip_grad``.
+    """
+
+
+@OPTIM_WRAPPERS.register_module()
+class AdaptiveClipAmpOptimWrapper(AdaptiveClip, AmpOptimWrapper):
+    """mmengine's ``AmpOptimWrapper`` with adaptive gradient clipping."""

@@ -31,7 +31,7 @@ class RunOptions:
         deterministic: Use deterministic algorithms only.
         verbose: Print all that mmengine and its libraries print; otherwise it goes to
             ``console.log`` in the work dir.
-        hooks: Further hooks of the runner, which are not part of its config.
+        hooks: Further hooks of the runner that are not in its config.
     """
 
     work_dir: str | Path | None = None
@@ -43,7 +43,7 @@ class RunOptions:
     hooks: Sequence[Hook] = ()
 
     def output(self, work_dir: str) -> AbstractContextManager[None]:
-        """Redirect the output of mmengine and its libraries while a run is built and executed."""
+        """Redirect the output of mmengine and its libraries, unless it is verbose."""
         return nullcontext() if self.verbose else output_to(Path(work_dir, CONSOLE_LOG))
 
 
@@ -66,11 +66,7 @@ def prepare(config: Config, options: RunOptions) -> None:
 
 
 def check_accelerator(option: str) -> None:
-    """Check that there is a device other than the CPU, for an option that has no effect on it.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """Check that there is a device other than the CPU, on which an option has no effect."""
     if get_device() == 'cpu':
         raise UserError(f'{option} needs an accelerator; there is none here')
 

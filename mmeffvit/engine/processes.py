@@ -27,8 +27,7 @@ PR_SET_PDEATHSIG = 1  # of Linux's prctl
 def usual_processes() -> int:
     """Two on a CPU with two or more cores, otherwise one.
 
-    The operators of a small model are too short to share between threads: two processes are faster
-    than two threads in one.
+    For the short operators of a small model, two processes are faster than one with two threads.
     """
     return min(2, num_cores()) if get_device() == 'cpu' else 1
 
@@ -48,11 +47,11 @@ def train_in_processes(
         config: The config file.
         options: See :class:`RunOptions`; the launcher is always torchrun.
         flags: Further arguments of the command.
-        environment: Variables for the processes.
+        environment: Environment variables of the processes.
 
     Raises:
-        UserError: If there are fewer GPUs, or one of them failed; it has printed its message.
-        Interrupted: After Ctrl-C or SIGTERM, when all have ended.
+        UserError: If there are fewer GPUs, or a process failed, which has printed its message.
+        Interrupted: After Ctrl-C or SIGTERM, when all processes have ended.
     """
     check_count(count, environment or {})
     script = [str(resource_dir('tools') / 'train.py'), config, '--launcher', 'pytorch', *flags]
@@ -60,15 +59,12 @@ def train_in_processes(
         script += ['--work-dir', str(options.work_dir)]
     if options.seed is not None:
         script += ['--seed', str(options.seed)]
-    if options.deterministic:
-        script += ['--deterministic']
-    if options.verbose:
-        script += ['--verbose']
+    script += ['--deterministic'] * options.deterministic + ['--verbose'] * options.verbose
     if options.cfg_options:
         script += ['--cfg-options', *to_texts(options.cfg_options)]
     torchrun = ['-m', 'mmeffvit.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
     threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
-    # without the current folder among those that packages are imported from
+    # packages are not imported from the current folder
     variables = {'OMP_NUM_THREADS': threads, 'PYTHONSAFEPATH': '1', PARENT_REPORTS: '1'}
     command = [sys.executable, *torchrun, *script]
     with start_tied(command, env={**os.environ, **variables, **(environment or {})}) as process:
@@ -84,11 +80,7 @@ def train_in_processes(
 
 
 def check_count(count: int, environment: Mapping[str, str]) -> None:
-    """Check the number of processes: two cannot share a GPU.
-
-    Raises:
-        UserError: If it is below 1, or above the number of GPUs that the processes see.
-    """
+    """Check that there are at least 1 and at most as many processes as visible GPUs, if any."""
     if count < 1:
         raise UserError(f'--processes is {count}; give 1 or more')
     sees_gpus = environment.get('CUDA_VISIBLE_DEVICES') != '' and torch.cuda.is_available()
@@ -101,7 +93,7 @@ def check_count(count: int, environment: Mapping[str, str]) -> None:
 
 
 def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:
-    """The exception for a signal, with the notes of the run that it ended."""
+    """The exception for a signal, with a note on how to resume the run."""
     error = Interrupted(number)
     with suppress(UserError):  # a config that cannot be read has saved nothing
         work_dir = resolve_work_dir(load_config(config, options.cfg_options), options.work_dir)
@@ -110,9 +102,9 @@ def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:
 
 
 def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:
-    """Start a process that is sent SIGTERM when this one dies, even by SIGKILL.
+    """Start a process that gets SIGTERM when this one dies, even by SIGKILL.
 
-    Otherwise it would keep running, and collide with the next run in its work dir.
+    Otherwise it would collide with the next run in its work dir.
     """
     tie = end_with_parent if sys.platform == 'linux' else None
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=tie, **options)

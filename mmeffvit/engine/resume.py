@@ -25,7 +25,7 @@ def resumable(work_dir: Path) -> Iterator[None]:
 
 
 def how_to_resume(work_dir: Path) -> str:
-    """A note on the last checkpoint of a run that was interrupted."""
+    """A note on the last checkpoint of an interrupted run."""
     saved = next(iter(saved_checkpoints(work_dir)), None)
     if saved is None:
         return f'no checkpoint was saved in {work_dir} yet'
@@ -36,9 +36,8 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
     """Check that progress, optimizer, schedulers and EMA weights are those of such a run.
 
     Args:
-        runner: As built; its optimizer is built if it is not yet.
-        checkpoint: One that :func:`mmeffvit.checkpoints.checkpoint.require_run` has accepted, with
-            weights that fit.
+        runner: The runner, whose optimizer is built if it is not yet.
+        checkpoint: A checkpoint of a run whose weights fit.
 
     Raises:
         CheckpointError: If one is missing or of another kind.
@@ -47,19 +46,17 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
     sections = checkpoint.sections
     saved, own = groups_in(sections['optimizer']), groups_in(runner.optim_wrapper.state_dict())
     schedulers = runner.param_schedulers or []
-    expected = len(schedulers) if isinstance(schedulers, list) else 1
     found = sections.get('param_schedulers', ())
     with_ema = any(isinstance(hook, EMAHook) for hook in runner.hooks)
-    done = {name: checkpoint.meta[name] for name in ('epoch', 'iter')}
-    planned = dict(epoch=runner.max_epochs, iter=runner.max_iters)
-    beyond = [name for name in done if done[name] > planned[name]]
+    meta, planned = checkpoint.meta, dict(epoch=runner.max_epochs, iter=runner.max_iters)
+    beyond = [name for name in planned if meta[name] > planned[name]]
     if beyond:
-        (name, *_) = beyond
-        fault = f'its meta.{name} is {done[name]}, and the config trains to {planned[name]}'
+        name = beyond[0]
+        fault = f'its meta.{name} is {meta[name]}, and the config trains to {planned[name]}'
     elif with_ema and 'ema_state_dict' not in sections:
         fault = 'it has no EMA weights, and the config asks for them'
-    elif isinstance(schedulers, list) and len(found) != expected:
-        fault = f'it has {len(found)} parameter schedulers, the config {expected}'
+    elif isinstance(schedulers, list) and len(found) != len(schedulers):
+        fault = f'it has {len(found)} parameter schedulers, the config {len(schedulers)}'
     elif saved.keys() != own.keys() or any(
         saved[name].sizes != own[name].sizes or not own[name].options <= saved[name].options
         for name in own
@@ -77,7 +74,7 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
 
 @dataclass(frozen=True)
 class Groups:
-    """Parameter groups of an optimizer: how many parameters each has, and which options."""
+    """Parameter groups of an optimizer: the number of parameters of each, and their options."""
 
     sizes: tuple[int, ...]
     options: frozenset[str]

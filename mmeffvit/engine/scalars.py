@@ -17,15 +17,11 @@ Scalar = int | float | Tensor
 
 
 class DeferredHistory(HistoryBuffer):
-    """mmengine's history of a scalar, which keeps new values as they are until it is read.
+    """mmengine's history of a scalar, which keeps new values on their device until it is read.
 
-    mmengine converts each loss of each step to a number, for which a GPU has to finish, and copies
-    all earlier numbers to append one. Here, when a history of a hub is read, as by the logger every
-    50 steps, the values of all its histories are transferred together.
-
-    Args:
-        hub: The hub that it belongs to.
-        history: What was logged before.
+    In every step, mmengine waits for the GPU to convert each loss to a number, and copies all
+    earlier numbers to append it. Here, when a history of a hub is read, as by the logger every 50
+    steps, the values of all its histories are transferred together.
     """
 
     def __init__(self, hub: MessageHub, history: HistoryBuffer) -> None:
@@ -66,7 +62,7 @@ class DeferredHistory(HistoryBuffer):
         return HistoryBuffer, (*self.data, self.max_length)
 
     def transfer(self) -> None:
-        """Append what is pending; of all histories of the hub if there are tensors."""
+        """Append the pending values; if there are tensors, those of all histories of the hub."""
         histories = [self]
         if any(isinstance(value, Tensor) for value, _ in self.pending):
             histories = [h for h in self.hub.log_scalars.values() if isinstance(h, DeferredHistory)]
@@ -80,7 +76,7 @@ class DeferredHistory(HistoryBuffer):
         if not entries:
             return
         columns = zip(super().data, zip(*entries, strict=True), strict=True)
-        # a history of whole numbers stays one
+        # a history of integers keeps its type
         joined = [np.append(old, new) if len(old) else new for old, new in columns]
         kept = (column[-self.max_length :] for column in joined)
         super().__init__(*kept, max_length=self.max_length)
@@ -93,14 +89,14 @@ def log_scalar(hub: MessageHub, key: str, value: Scalar) -> None:
         return
     assert value.numel() == 1, f'{key} has {value.numel()} values; it must have one'
     if key not in hub.log_scalars:
-        hub.update_scalar(key, 0)  # mmengine notes that checkpoints have it
+        hub.update_scalar(key, 0)  # so that mmengine saves it in checkpoints
         hub.log_scalars[key] = HistoryBuffer()
     defer(hub, [key])
     hub.log_scalars[key].update(value.detach().reshape(()).clone())  # the model may change it
 
 
 def defer(hub: MessageHub, keys: Iterable[str]) -> None:
-    """Make histories of a hub deferred ones."""
+    """Defer histories of a hub."""
     for key in keys:
         history = hub.log_scalars[key]
         if type(history) is HistoryBuffer:
@@ -137,4 +133,4 @@ class RuntimeInfoHook(StockRuntimeInfoHook):
     ) -> None:
         for key, value in (outputs or {}).items():
             log_scalar(runner.message_hub, f'train/{key}', value)
-        defer(runner.message_hub, runner.message_hub.log_scalars)  # also those that others log
+        defer(runner.message_hub, runner.message_hub.log_scalars)  # also those of other hooks

@@ -23,16 +23,16 @@ from mmeffvit.utils.machine import amx_is_safe
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import reason
 
-from .hooks import pipelines_in, random_states_kept, seed_all
+from .hooks import copied_pipelines, random_states_kept, seed_all
 from .launcher import unwrap
 
 KEY = 'step_format'  # of a config, and of the saved state of a run
 AUTO, PLAIN, ROUNDED = 'auto', 'plain', 'bfloat16'
 ROUNDS = 3  # steps of each format, the first of which warms up
-SHORTEST = 500  # steps of a run: in fewer, measuring takes more than 2 %
+SHORTEST = 500  # minimum steps of a run: in fewer, measuring takes more than 2 %
 LOSSES = 10  # steps whose losses are compared before a format that rounds is used
-SHORTEST_ROUNDED = 1200  # steps of a run in which that takes less than 2 %, too
-GAIN = 0.9  # of the time of another format, that a chosen one may take at most
+SHORTEST_ROUNDED = 1200  # minimum steps of a run for this comparison, again for 2 %
+GAIN = 0.9  # a chosen format takes at most this part of the time of another
 # largest relative difference of the first loss; heads that assign by predictions reach a tenth
 AGREEMENT = 0.2
 
@@ -42,7 +42,7 @@ class StepFormat:
     """How a training step is computed.
 
     Args:
-        channels_last: Images, and so feature maps, have their channels next to each other.
+        channels_last: Images, and so feature maps, have the memory format channels_last.
         bfloat16: Autocast to bfloat16, which needs no loss scale; weights stay in float32.
     """
 
@@ -55,18 +55,18 @@ FORMATS = {
     'channels_last': StepFormat(channels_last=True),
     ROUNDED: StepFormat(channels_last=True, bfloat16=True),  # faster than without channels_last
 }
-# those that change nothing but the order of sums
+# formats that only change the order of sums
 SAME_LOSS = tuple(name for name, chosen in FORMATS.items() if not chosen.bfloat16)
 
 
 class StepFormatHook(Hook):
-    """Train in the fastest format of equal losses, or in the one that is asked for.
+    """Train in the fastest format of equal losses, or in a given one.
 
     At the start of a run, a few steps of each format are taken with copies of the model and its
-    optimizer: weights, data loading and random states stay as they were. bfloat16, which rounds,
-    is used if it is faster and the losses of ten steps stay within the noise of seeds, see
+    optimizer: weights, data loading and random states stay unchanged. bfloat16, which rounds, is
+    used if it is faster and the losses of ten steps stay within the noise of seeds, see
     `Trials.within_noise`. Parameters and their gradients keep their layout and precision in
-    every format. Checkpoints say which one is used, and a resumed run keeps it.
+    every format. Checkpoints store the format, and a resumed run keeps it.
 
     Args:
         name: The format; 'auto' measures.
@@ -118,7 +118,7 @@ class StepFormatHook(Hook):
 
 
 def candidates(wrapper: Any) -> list[str]:
-    """The formats that a run can have: in mixed precision of another kind, not bfloat16."""
+    """The formats that a run can have; not bfloat16 in mixed precision of another kind."""
     if not isinstance(wrapper, OptimWrapper):
         return [PLAIN]
     is_free = not isinstance(wrapper, AmpOptimWrapper) and supports_bfloat16()
@@ -126,7 +126,7 @@ def candidates(wrapper: Any) -> list[str]:
 
 
 def supports_bfloat16() -> bool:
-    """Whether this device computes in bfloat16, faster or not."""
+    """Whether this device computes in bfloat16."""
     if get_device() == 'cuda':
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return get_device() == 'cpu' and amx_is_safe()
@@ -134,7 +134,7 @@ def supports_bfloat16() -> bool:
 
 @contextmanager
 def in_format(model: nn.Module, chosen: StepFormat) -> Iterator[None]:
-    """Compute the training losses of a model in a format; it is called as before."""
+    """Compute the training losses of a model in a format."""
     entered = ExitStack()
 
     def enter(module: nn.Module, args: tuple, named: dict[str, Any]) -> Any:
@@ -163,18 +163,13 @@ def in_format(model: nn.Module, chosen: StepFormat) -> Iterator[None]:
 
 
 def to_channels_last(value: Any) -> Any:
-    """A batch of images with its channels next to each other; anything else unchanged."""
+    """A batch of images in channels_last; anything else unchanged."""
     is_images = isinstance(value, Tensor) and value.ndim == 4
     return value.contiguous(memory_format=torch.channels_last) if is_images else value
 
 
 class Rehearsal(OptimWrapper):
-    """Steps of a copied optimizer, in the context and with the clipping of the run's own.
-
-    Args:
-        wrapper: That of the run.
-        optimizer: A copy of its optimizer, for the parameters of a copy of the model.
-    """
+    """Steps of a copied optimizer, in the context and with the clipping of the run's wrapper."""
 
     def __init__(self, wrapper: OptimWrapper, optimizer: Optimizer) -> None:
         super().__init__(optimizer)
@@ -205,7 +200,7 @@ class Trial:
     losses: list[float] = field(default_factory=list)
 
     def step(self, batch: Any) -> None:
-        """Take a step; every trial has the same random numbers in it."""
+        """Take a step, with the same random numbers in every trial."""
         seed_all(len(self.losses))
         batch = deepcopy(batch)  # models add to samples
         with in_format(self.model, self.chosen):
@@ -218,12 +213,7 @@ class Trial:
 
 
 class Trials:
-    """The first training steps of a run in several formats, in turn, on the same batches.
-
-    Args:
-        runner: The run, of which nothing changes.
-        names: Names of formats.
-    """
+    """The first training steps of a run in several formats, in turn, on the same batches."""
 
     def __init__(self, runner: Runner, names: Sequence[str]) -> None:
         self.loader, self.names, self.trials = runner.train_dataloader, names, {}
@@ -242,7 +232,7 @@ class Trials:
         self.trials.clear()
 
     def take(self, names: Sequence[str], steps: int) -> None:
-        """Take steps in each of some formats; those that fail take part no more."""
+        """Take steps in some formats, and drop those that fail."""
         for _ in range(steps):
             try:
                 batch = batch_at(self.loader, self.batches)
@@ -258,10 +248,7 @@ class Trials:
                     del self.trials[name]
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of a step in each format; infinite if it fails or its first loss is another.
-
-        Of several processes, the slowest counts.
-        """
+        """Seconds of a step of the slowest process; infinite after an error or for another loss."""
         shared = torch.tensor(
             [self.trials[name].seconds if self.agrees(name) else math.inf for name in self.names]
         )
@@ -275,10 +262,9 @@ class Trials:
         return abs(loss - plain) <= AGREEMENT * abs(plain)
 
     def within_noise(self, name: str, other: str) -> bool:
-        """Whether two formats have the same mean loss, as far as other batches would, too.
+        """Whether, in every process, the mean losses of two formats differ no more than two seeds.
 
-        The mean losses differ by no more than those of two runs with other seeds: by the standard
-        deviation of the difference between two means of as many batches. In every process.
+        Two seeds differ by the standard deviation of the difference between two such means.
         """
         within = {name, other} <= self.trials.keys()
         if within:
@@ -296,9 +282,9 @@ class Trials:
 
 
 def batch_at(loader: DataLoader, index: int) -> Any:
-    """A batch of images in order; pipelines, which may remember images, stay as they were."""
+    """A batch of images in order; pipelines, which may cache images, stay unchanged."""
     dataset, size = loader.dataset, loader.batch_sampler.batch_size
-    kept = [(owner, deepcopy(owner.pipeline)) for owner in pipelines_in(dataset)]
+    kept = copied_pipelines(dataset)
     images = range(index * size, (index + 1) * size)
     try:
         return loader.collate_fn([dataset[image % len(dataset)] for image in images])
@@ -308,7 +294,7 @@ def batch_at(loader: DataLoader, index: int) -> Any:
 
 
 def synchronize() -> None:
-    """Wait for the accelerator, if there is one."""
+    """Wait for the accelerator, if any."""
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
 
@@ -325,7 +311,7 @@ def saves_time(seconds: Mapping[str, float], name: str, other: str) -> bool:
 
 
 def describe(seconds: Mapping[str, float], name: str) -> str:
-    """One line: the times, and what follows."""
+    """One line with the times and the chosen format."""
     times = ', '.join(
         f'{1000 * taken:.0f} ms {key}' for key, taken in seconds.items() if taken < math.inf
     )

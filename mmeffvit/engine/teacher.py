@@ -1,4 +1,4 @@
-"""A teacher that sees every batch of a run, and what the student loses against it."""
+"""Losses of a student against a teacher in every step of a run."""
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -29,13 +29,13 @@ from mmeffvit.zoo.opener import find_source, open_model
 
 from .launcher import unwrap
 
-PROBE = 128  # pixels of the image that tells the sizes of maps
+PROBE = 128  # side in pixels of the image that probes the sizes of maps
 LOSSES = {
     'mmdet': ('channels', 'imitation', 'cross', 'soft'),
     'mmseg': ('pixels', 'channels'),
 }
 RATE = 1e-3  # learning rate of the adapters
-KEY = 'distillation'  # of a checkpoint
+KEY = 'distillation'  # in a checkpoint
 
 Maps = Sequence[Tensor]
 
@@ -44,8 +44,8 @@ Maps = Sequence[Tensor]
 class TeacherHook(Hook):
     """Train with losses against a teacher, in eval mode and without gradients.
 
-    The student stays an ordinary model: its checkpoints have nothing of the teacher among their
-    weights. Losses of :mod:`mmeffvit.distillation`, by name:
+    The weights of the student's checkpoints have nothing of the teacher. Losses of
+    :mod:`mmeffvit.distillation`, by name:
 
     - of detectors, on the maps of the neck: 'channels' (normalized), 'imitation' (normalized);
       on the predictions of dense heads: 'cross' (CrossKD), 'soft' (soft labels);
@@ -53,9 +53,9 @@ class TeacherHook(Hook):
 
     Args:
         teacher: A config, a run or a saved model.
-        checkpoint: Its weights, if they are not with it.
-        losses: Names of losses; None takes the first of the task.
-        weight: Factor of each.
+        checkpoint: Its weights, unless they belong to it.
+        losses: Names of losses; None for the first of the task.
+        weight: Factor of each loss.
 
     Raises:
         UserError: When the run starts, if student and teacher do not fit each other.
@@ -76,7 +76,7 @@ class TeacherHook(Hook):
         self.seconds, self.total, self.steps = 0.0, 0.0, 0  # of the teacher, of all
 
     def before_run(self, runner: Runner) -> None:
-        """Open the teacher; a wrong one ends the run before its first step."""
+        """Open the teacher, and check it before the first step."""
         student, scope = unwrap(runner.model), runner.cfg.default_scope
         source = find_source(self.target)
         if source.config.default_scope != scope:
@@ -99,7 +99,7 @@ class TeacherHook(Hook):
         self.optimizer = torch.optim.AdamW(parameters, lr=RATE) if parameters else None
 
     def before_train(self, runner: Runner) -> None:
-        """Attach to the student: not before, since EMA copies it."""
+        """Attach to the student, which EMA has copied by now."""
         student = unwrap(runner.model)
         self.handles = [
             self.pair.source(student).register_forward_hook(self.keep),
@@ -107,19 +107,18 @@ class TeacherHook(Hook):
         ]
 
     def after_train(self, runner: Runner) -> None:
-        """Leave the student as it was."""
         for handle in self.handles:
             handle.remove()
         own, rest = (1000 * part / max(1, self.steps) for part in (self.seconds, self.total))
         logger.info(f'a step took {rest:.0f} ms, of which the teacher {own:.0f} ms')
 
     def keep(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
-        """Keep what the student returns inside; called by torch."""
+        """Keep the maps or logits of the student; called by torch."""
         if module.training:
             self.kept = outputs
 
     def add_losses(self, module: nn.Module, inputs: tuple, named: dict, outputs: Any) -> Any:
-        """Add to the losses of a step; called by torch, with what it returns."""
+        """Add to the losses of a step; called by torch."""
         if named.get('mode') != 'loss' or not module.training:
             return outputs
         images = inputs[0] if inputs else named['inputs']
@@ -134,7 +133,6 @@ class TeacherHook(Hook):
         return {**outputs, **added}
 
     def before_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
-        """Take the time."""
         self.start = perf_counter()
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
@@ -154,18 +152,14 @@ class TeacherHook(Hook):
             checkpoint[KEY] = {name: state.state_dict() for name, state in states.items()}
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Take the adapters of the run that is resumed."""
+        """Load the adapters of a resumed run."""
         if self.optimizer is not None and KEY in checkpoint:
             self.pair.adapters.load_state_dict(checkpoint[KEY]['adapters'])
             self.optimizer.load_state_dict(checkpoint[KEY]['optimizer'])
 
 
 def choose_losses(names: Sequence[str] | None, scope: str) -> Sequence[str]:
-    """The names of losses of a task.
-
-    Raises:
-        UserError: If there is no such loss.
-    """
+    """The given names of losses of a task, or its first one; a ``UserError`` for unknown ones."""
     known = LOSSES[scope]
     wrong = [name for name in names or () if name not in known]
     if wrong:
@@ -174,14 +168,7 @@ def choose_losses(names: Sequence[str] | None, scope: str) -> Sequence[str]:
 
 
 class Pair:
-    """A student and its teacher.
-
-    Args:
-        student: In training mode.
-        teacher: In eval mode.
-        labels: Labels of their common classes in the student.
-        teacher_labels: The same classes in the teacher.
-    """
+    """A student in training mode, a teacher in eval mode, and labels of their common classes."""
 
     def __init__(
         self,
@@ -196,7 +183,7 @@ class Pair:
         self.normalizations = [normalization(m.data_preprocessor) for m in (student, teacher)]
 
     def converted(self, images: Tensor) -> Tensor:
-        """The student's normalized images as the teacher's, (B, 3, H, W)."""
+        """The student's normalized images, normalized for the teacher, (B, 3, H, W)."""
         (mean, std, is_rgb), (other_mean, other_std, other_is_rgb) = self.normalizations
         images = images * std.to(images) + mean.to(images)
         if is_rgb != other_is_rgb:
@@ -208,18 +195,16 @@ class SegmentorPair(Pair):
     """See :class:`Pair`; both return logits."""
 
     def source(self, student: nn.Module) -> nn.Module:
-        """The layer of the student with the logits."""
+        """The layer of the student that returns the logits."""
         layer = getattr(getattr(student, 'decode_head', None), 'conv_seg', None)
         if layer is None:
             raise UserError('the head of the student has no layer conv_seg, whose logits can learn')
         return layer
 
     def teach(self, images: Tensor) -> Tensor:
-        """The logits of the teacher."""
         return self.teacher(images, None, mode='tensor')
 
     def make_loss(self, name: str) -> Callable[[Tensor, Tensor], Tensor]:
-        """The loss of a name."""
         if name == 'pixels':
             return PixelDivergence(1.0, self.labels, self.teacher_labels)
         channels = ChannelWise()
@@ -230,23 +215,20 @@ class DetectorPair(Pair):
     """See :class:`Pair`; both return maps, and the teacher's head predicts from them."""
 
     def source(self, student: nn.Module) -> nn.Module:
-        """The part of the student with the maps."""
+        """The part of the student that returns the maps."""
         return student.neck if student.with_neck else student.backbone
 
     def teach(self, images: Tensor) -> Maps:
-        """The maps of the teacher."""
         return self.teacher.extract_feat(images)
 
     def make_loss(self, name: str) -> Callable[[Maps, Maps], Tensor]:
-        """The loss of a name; it may add adapters."""
+        """The loss of a name, which may add adapters."""
         if name == 'soft':
             return self.make_soft()
         ours, theirs = (probe(model) for model in (self.student, self.teacher))
         if name == 'cross':
             return self.make_cross(ours, theirs)
-        loss = (
-            ChannelWise(normalize=True) if name == 'channels' else FeatureImitation(normalize=True)
-        )
+        loss = (ChannelWise if name == 'channels' else FeatureImitation)(normalize=True)
         levels = [(i, nearest(stride, theirs)) for i, (_, stride) in enumerate(ours)]
         adapters = self.add_adapters(name, [(ours[i][0], theirs[j][0]) for i, j in levels])
 
@@ -282,8 +264,8 @@ class DetectorPair(Pair):
         counts = [list(h.prior_generator.num_base_priors) for h in (own, head)]
         if kinds[0] != kinds[1] or counts[0] != counts[1]:
             raise UserError(
-                "the heads of student and teacher predict at other places, which the loss 'soft' "
-                "compares: choose the loss 'channels'"
+                'the heads of student and teacher predict at different locations, which the loss '
+                "'soft' compares: choose the loss 'channels'"
             )
         loss = SoftLabels()
 
@@ -297,7 +279,7 @@ class DetectorPair(Pair):
         return at_places
 
     def add_adapters(self, name: str, channels: Sequence[tuple[int, int]]) -> nn.ModuleList:
-        """A layer for each pair of channels; none where they are equal."""
+        """A layer for each pair of channels, an identity where they are equal."""
         layers = nn.ModuleList(nn.Identity() if a == b else Adapter(a, b) for a, b in channels)
         self.adapters[name] = layers
         return layers
@@ -319,11 +301,7 @@ def nearest(stride: float, levels: Sequence[tuple[int, float]]) -> int:
 
 
 def dense_head(model: nn.Module, what: str) -> nn.Module:
-    """The head of a one-stage detector with sigmoid scores and four numbers for each box.
-
-    Raises:
-        UserError: If it has another.
-    """
+    """The head of a one-stage detector with sigmoid scores and four numbers for each box."""
     head = getattr(model, 'bbox_head', None)
     parts = ('prior_generator', 'bbox_coder', 'use_sigmoid_cls')
     is_dense = all(hasattr(head, part) for part in parts) and not hasattr(head, 'integral')
@@ -336,7 +314,7 @@ def dense_head(model: nn.Module, what: str) -> nn.Module:
 
 
 def predictions(head: nn.Module, maps: Maps) -> tuple[Tensor, Tensor]:
-    """What a dense head predicts at all places of a batch: logits (N, C) and boxes (N, 4)."""
+    """Predictions of a dense head at all locations of a batch: logits (N, C), boxes (N, 4)."""
     scores, deltas = head(tuple(maps))[:2]
     sizes = [score.shape[-2:] for score in scores]
     priors = head.prior_generator.grid_priors(sizes, device=scores[0].device)

@@ -1,6 +1,6 @@
 """``python -m mmeffvit.engine.torchrun``: torchrun without tracebacks and log lines of its own.
 
-The processes that it starts print why they failed, and the parent that it was interrupted.
+Its processes print their errors, and the parent an interruption.
 """
 
 import logging

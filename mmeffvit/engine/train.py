@@ -27,23 +27,16 @@ from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.opener import Source, find_source
 from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 
-from .checkpoint_backend import BACKEND
 from .checkpoint_loader import handed_over
 from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
-from .launcher import build_runner, leave_process_group, unwrap
+from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
 from .resume import check_resumable, resumable
 from .step_format import AUTO, StepFormatHook
-from .user_errors import (
-    building,
-    check_optimizer,
-    complete_annotations,
-    name_unreadable,
-    run,
-)
+from .user_errors import building, check_optimizer, complete_annotations, name_unreadable, run
 
-LOG_WINDOWS = 50  # that a run's loss is averaged over, at least
+LOG_WINDOWS = 50  # minimum number of windows that the loss of a run is averaged over
 
 
 def train(
@@ -63,7 +56,7 @@ def train(
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
         auto_scale_lr: Scale the learning rate with the total batch size.
-        check: Look for faults of the config first, see :mod:`mmeffvit.checks.config.check`.
+        check: Check the config first, see :mod:`mmeffvit.checks.config.check`.
 
     Returns:
         The runner, after training.
@@ -83,7 +76,7 @@ def train(
         enable_lr_scaling(config)
     start = find_start(source, resume)
     if start is not None and (start.release or start is source.own):
-        # it replaces all but a teacher's: none of them is fetched
+        # it replaces all weights but those of a teacher: none is downloaded
         without_weights(config.model, teachers=False)
     with owned(work_dir), options.output(config.work_dir):
         with handed_over(*teachers_of(config)):
@@ -115,20 +108,10 @@ def train(
 
 
 def find_start(source: Source, resume: str | None) -> Checkpoint | None:
-    """The checkpoint that training starts from, which the config is set to.
-
-    Args:
-        source: The config, and the weights that lie with it.
-        resume: See :func:`train`.
-
-    Raises:
-        UserError: If the work dir has checkpoints and none can be resumed, or there is nothing to
-            resume in the given one.
-        CheckpointError: If it cannot be read.
-    """
+    """The checkpoint that training starts from, which the config is set to."""
     config = source.config
-    wanted = resume or (config.get('resume') and (config.get('load_from') or 'auto'))
-    start = open_resumed(config, wanted) if wanted else None
+    resume = resume or (config.get('resume') and (config.get('load_from') or 'auto'))
+    start = open_resumed(config, resume) if resume else None
     config.resume = start is not None
     if start is None:
         start = open_checkpoint(config.load_from) if config.get('load_from') else source.own
@@ -137,11 +120,7 @@ def find_start(source: Source, resume: str | None) -> Checkpoint | None:
 
 
 def open_resumed(config: Config, resume: str) -> Checkpoint | None:
-    """The checkpoint of the run to resume, whose seed the config takes; None to start a new run.
-
-    Raises:
-        UserError: See :func:`find_start`.
-    """
+    """The checkpoint of the run to resume, whose seed the config takes; None to start a new run."""
     work_dir = Path(config.work_dir)
     start = latest_checkpoint(work_dir) if resume == 'auto' else open_checkpoint(resume)
     if start is None and saved_checkpoints(work_dir):
@@ -173,15 +152,10 @@ def teachers_of(config: Config) -> list[Checkpoint]:
 
 
 def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint:
-    """Compare the checkpoint that training starts from with the model, and to resume all of it.
+    """Check the checkpoint that training starts from against the model.
 
     Returns:
         The checkpoint for mmengine: of a released model, the tensors that fit.
-
-    Raises:
-        CheckpointError: If weights are of another kind, none fits, or the run cannot be resumed
-            from it.
-        UserError: If the run to resume was one of another model or of other classes.
     """
     model = unwrap(runner.model)
     if config.resume:
@@ -198,11 +172,7 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
 
 
 def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
-    """Compare weights that mmengine loads as far as they fit, and log if some do not.
-
-    Raises:
-        CheckpointError: If some are of another kind, or none fits.
-    """
+    """Check weights that mmengine loads as far as they fit, and log how many do."""
     wrong = wrong_kinds(start.weights, target)
     if wrong:
         raise CheckpointError(f'{start} does not fit the model: {listed(wrong, 4)}')
@@ -223,7 +193,7 @@ def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
 @contextmanager
 def owned(work_dir: Path) -> Iterator[None]:
     """Lock the work dir against other runs, and remove partial files of killed runs."""
-    if int(os.environ.get('RANK', 0)):  # the first process holds it for all
+    if int(os.environ.get('RANK', 0)):  # the first process locks it for all
         yield
         return
     with locked(work_dir, 'a training run'):
@@ -232,11 +202,10 @@ def owned(work_dir: Path) -> Iterator[None]:
 
 
 def make_interruptible(runner: Runner) -> None:
-    """Save atomically, never have fewer than one checkpoint, and make randomness resumable.
+    """Save atomically, always keep a checkpoint, and make randomness resumable.
 
-    Of equal metrics the last is the best: those of the first epochs are often all zero.
-
-    This changes the runner, not its config: the config saved in the work dir stays the user's.
+    Of equal metrics the last is the best: those of the first epochs are often all zero. The config
+    saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())
     for hook in runner.hooks:
@@ -255,6 +224,6 @@ def make_interruptible(runner: Runner) -> None:
 
 
 def fit_log_window(runner: Runner) -> None:
-    """Average the logged losses of short runs over fewer iterations: curves would be flat."""
+    """Average the logged losses of short runs over fewer iterations, or curves would be flat."""
     window = runner.log_processor.window_size
     runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))

@@ -21,6 +21,8 @@ from mmeffvit.utils.interrupts import raise_lost
 from mmeffvit.utils.schema import is_dict
 from mmeffvit.utils.text import reason, without_formulas
 
+from .hooks import nested_datasets
+
 T = TypeVar('T')
 
 LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
@@ -30,11 +32,7 @@ KEPT = (UserError, FileNotFoundError)  # their messages are clear
 
 @contextmanager
 def building(config: Config) -> Iterator[None]:
-    """Report exceptions while objects are built from a config as errors of the config.
-
-    Raises:
-        UserError: In place of any other exception.
-    """
+    """Report any exception while objects are built from a config as a ``UserError``."""
     try:
         yield
     except KEPT:
@@ -44,11 +42,7 @@ def building(config: Config) -> Iterator[None]:
 
 
 def check_optimizer(config: Config) -> None:
-    """Check that the optimizer is registered: mmengine's own error does not name it.
-
-    Raises:
-        UserError: If there is none of that name.
-    """
+    """Check that the optimizer is registered: mmengine's own error does not name it."""
     optimizer = (config.get('optim_wrapper') or {}).get('optimizer')
     name = optimizer.get('type') if isinstance(optimizer, dict) else None
     if isinstance(name, str) and OPTIMIZERS.get(name) is None:
@@ -95,20 +89,14 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
 
 
 def name_unreadable(dataset: Any) -> None:
-    """Have the data sets in ``dataset`` name a file that their pipelines cannot use."""
-    for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
-        if inner is not None:
-            name_unreadable(inner)
-    if isinstance(dataset, BaseDataset):
-        dataset.prepare_data = partial(prepare, dataset)
+    """Have the datasets in ``dataset`` name a file that their pipelines cannot use."""
+    for each in nested_datasets(dataset):
+        if isinstance(each, BaseDataset):
+            each.prepare_data = partial(prepare, each)
 
 
 def prepare(dataset: BaseDataset, index: int) -> Any:
-    """An item of a data set.
-
-    Raises:
-        UserError: If a file cannot be used: the libraries' errors do not name it.
-    """
+    """An item of a dataset, with errors that name the file, unlike those of the libraries."""
     info = dataset.get_data_info(index)
     check_files(info)
     try:
@@ -128,11 +116,7 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
 
 
 def check_label_map(item: Any, info: Mapping[str, Any]) -> None:
-    """Reject a label map in color, which mmseg packs with a warning.
-
-    Raises:
-        UserError: If an item has one.
-    """
+    """Reject a label map in color, which mmseg packs with a warning."""
     label_map = getattr(item.get('data_samples'), 'gt_sem_seg', None) if is_dict(item) else None
     values = label_map.get('data') if label_map is not None else None
     if values is not None and (values.dim() != 3 or len(values) != 1):
@@ -143,12 +127,7 @@ def check_label_map(item: Any, info: Mapping[str, Any]) -> None:
 
 
 def check_files(info: Mapping[str, Any]) -> None:
-    """Look at the image and the label map of an item, as far as their headers go.
-
-    Raises:
-        UserError: If one is a pipe or a device, which would be waited for, or they differ in size,
-            which a crop can hide.
-    """
+    """Reject pipes and devices, which would block, and sizes that differ, which a crop can hide."""
     paths = [path for path in map(info.get, FILES) if path and os.path.lexists(path)]
     for path in paths:
         if not is_regular(path):
@@ -162,10 +141,7 @@ def check_files(info: Mapping[str, Any]) -> None:
 
 
 def complete_annotations(evaluator: Evaluator) -> None:
-    """Add the fields to COCO annotations that pycocotools requires and many tools do not write.
-
-    These are ``info``, and ``iscrowd`` of every annotation.
-    """
+    """Add missing ``info`` and ``iscrowd`` to COCO annotations: pycocotools requires them."""
     for metric in evaluator.metrics:
         truth = getattr(metric, '_coco_api', None)
         if isinstance(getattr(truth, 'dataset', None), dict):
@@ -175,10 +151,7 @@ def complete_annotations(evaluator: Evaluator) -> None:
 
 
 def restrict_annotations(evaluator: Evaluator, dataset: Any) -> None:
-    """Have COCO's metrics count the objects of the images in ``dataset`` only.
-
-    They would count those of the other images in the annotation file as missed.
-    """
+    """Restrict COCO's metrics to the images in ``dataset``: others would count as missed."""
     ids = [dataset.get_data_info(i).get('img_id') for i in range(len(dataset))]
     for metric in evaluator.metrics:
         if getattr(metric, '_coco_api', None) is not None:

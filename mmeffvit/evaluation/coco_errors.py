@@ -1,13 +1,17 @@
 """COCO's error analysis of a detector (Hoiem et al., ECCV 2012; seven curves)."""
 
 import json
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
@@ -15,9 +19,13 @@ from mmeffvit.utils.progress import progress
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import markdown
 
-from .coco_curves import CURVES, SIZES, curves_of
-from .coco_results import Detection, select
+from .coco_results import FIELDS, Detection, select
 
+# C75, C50: correct at this IoU; the others: with one more error type ignored
+CURVES = ('C75', 'C50', 'Loc', 'Sim', 'Oth', 'BG', 'FN')
+SIZES = ('all', 'small', 'medium', 'large')
+IOUS = (0.75, 0.5, 0.1)  # of C75, C50 and Loc
+MAX_DETECTIONS = 100  # per image and class
 AREAS = (32**2, 96**2)  # pixels: smallest areas of COCO's medium and large objects
 MAX_AREA = 1e10  # pixels: COCO's upper limit for large objects
 
@@ -46,17 +54,16 @@ class ErrorAnalysis:
         """
         if name is not None:
             return self.precision[:, :, self.classes.index(name)]
-        valid = ~np.isnan(self.precision)
-        counts = valid.sum(axis=2)
-        sums = np.where(valid, self.precision, 0.0).sum(axis=2)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', 'Mean of empty slice')
+            return np.nanmean(self.precision, axis=2)
 
     def areas(self, name: str | None = None) -> np.ndarray:
         """Areas under :meth:`curves`: (7, 4). Those of C75 and C50 are COCO's AP75 and AP50."""
         return self.curves(name).mean(axis=1)
 
     def __str__(self) -> str:
-        """Three tables in Markdown: sizes, costs of the error types, and classes."""
+        """Tables in Markdown: sizes, costs of the error types, and classes."""
         areas = self.areas()
         totals = self.objects.sum(axis=0)
         sizes = [[size, totals[i], *areas[:, i]] for i, size in enumerate(SIZES)]
@@ -96,7 +103,7 @@ class ErrorAnalysis:
 
 
 def rounded(value: float) -> float | None:
-    """The value for JSON; None instead of NaN, if there are no objects."""
+    """The value for JSON, with None instead of NaN."""
     return None if np.isnan(value) else round(float(value), 4)
 
 
@@ -167,21 +174,94 @@ def encode_masks(truth: COCO, instances: Iterable[Detection]) -> None:
 
 def load_detections(truth: COCO, found: list[Detection]) -> COCO:
     """The detections, indexed by pycocotools; the list may be empty."""
-    if found:
-        with quiet():
-            return truth.loadRes(found)
-    empty = COCO()
-    empty.dataset = {**truth.dataset, 'annotations': []}
     with quiet():
+        if found:
+            return truth.loadRes(found)
+        empty = COCO()
+        empty.dataset = {**truth.dataset, 'annotations': []}
         empty.createIndex()
-    return empty
+        return empty
 
 
 def count_objects(truth: COCO, bounds: list[list[float]]) -> np.ndarray:
-    """Objects by class and size, (K, 4); an area on a limit counts for both sizes, as in COCO."""
+    """Objects by class and size, (K, 4); an area on a limit counts for both sizes as in COCO."""
     sizes: dict[int, list[float]] = defaultdict(list)
     for annotation in truth.anns.values():
         if not annotation['iscrowd']:
             sizes[annotation['category_id']].append(annotation['area'])
     rows = [np.array(sizes[category]) for category in sorted(truth.cats)]
     return np.array([[((low <= r) & (r <= high)).sum() for low, high in bounds] for r in rows])
+
+
+class ErrorEval(COCOeval):
+    """COCO's metric of one class, with two more rows that ignore confusions with other classes.
+
+    Objects of other classes are treated as crowd regions: a detection that is not correct at the
+    last IoU and has at least this fraction of its area on one is ignored, in row 3 for similar
+    classes, in row 4 for all.
+    """
+
+    rows = (0, 1, 2, 2, 2)  # indices into IOUS for C75, C50, Loc, Sim and Oth
+
+    def __init__(self, truth: COCO, found: COCO, iou_type: str, category: int) -> None:
+        super().__init__(truth, found, iou_type)
+        self.params.catIds = [category]
+        self.params.iouThrs = list(IOUS)
+        self.params.maxDets = [MAX_DETECTIONS]
+        self.params.areaRngLbl = list(SIZES)
+        self.similar = similar_to(category, truth)
+        self.confused: dict[int, np.ndarray] = {}  # by detection: with similar classes, with any
+
+    def computeIoU(self, image: int, category: int) -> np.ndarray | list:  # noqa: N802
+        found = self._dts[image, category]
+        others = [o for o in self.cocoGt.imgToAnns[image] if o['category_id'] != category]
+        if found and others:
+            field = FIELDS[self.params.iouType]
+            shapes = ([item[field] for item in items] for items in (found, others))
+            covered = coco_mask.iou(*shapes, [1] * len(others)) >= IOUS[-1]
+            similar = np.array([other['category_id'] in self.similar for other in others])
+            on_any = np.stack([covered[:, similar].any(axis=1), covered.any(axis=1)], axis=1)
+            self.confused |= {d['id']: row for d, row in zip(found, on_any, strict=True)}
+        return super().computeIoU(image, category)
+
+    def evaluateImg(self, *arguments: Any) -> dict | None:  # noqa: N802
+        result = super().evaluateImg(*arguments)
+        if result is None:
+            return None
+        matches, ignored = (result[key][self.rows, :] for key in ('dtMatches', 'dtIgnore'))
+        default = np.zeros(2, dtype=bool)
+        confused = [self.confused.get(i, default) for i in result['dtIds']]
+        ignored[3:] |= np.array(confused, dtype=bool).reshape(-1, 2).T & (matches[3:] == 0)
+        return {**result, 'dtMatches': matches, 'dtIgnore': ignored}
+
+    def precision(self) -> np.ndarray:
+        """Precision over recall: (5, 101, sizes), NaN if there are no objects."""
+        with quiet():
+            self.evaluate()
+            self.params.iouThrs = [IOUS[i] for i in self.rows]
+            self.accumulate()
+        precision = self.eval['precision'][:, :, 0, :, 0]
+        return np.where(precision < 0, np.nan, precision)
+
+
+def similar_to(category: int, truth: COCO) -> frozenset[int]:
+    """The other categories of the same supercategory, if it has one."""
+    parent = truth.cats[category].get('supercategory')
+    same = [i for i, c in truth.cats.items() if parent and c.get('supercategory') == parent]
+    return frozenset(same) - {category}
+
+
+def curves_of(
+    truth: COCO, detections: COCO, iou_type: str, category: int, bounds: list[list[float]]
+) -> np.ndarray:
+    """The curves of one class: (7, 101, 4)."""
+    metric = ErrorEval(truth, detections, iou_type, category)
+    metric.params.areaRng = bounds
+    images = [image for coco in (truth, detections) for image in coco.catToImgs[category]]
+    metric.params.imgIds = sorted(set(images))
+    if not metric.params.imgIds:  # neither annotations nor detections of this class
+        return np.full((len(CURVES), len(metric.params.recThrs), len(bounds)), np.nan)
+    precision = metric.precision()
+    oth = precision[-1:]
+    background = np.where(np.isnan(oth), np.nan, oth > 0)
+    return np.concatenate([precision, background, np.where(np.isnan(oth), np.nan, 1.0)])

@@ -1,4 +1,4 @@
-"""mmdet's COCO metrics in less time, with the same numbers."""
+"""mmdet's COCO metrics, faster, with the same numbers."""
 
 from collections import OrderedDict
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from mmeffvit.registry import METRICS
 from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.replaced import replaced
 
-EXACT = ('bbox', 'segm')  # the metrics that were compared with pycocotools'
+EXACT = ('bbox', 'segm')  # metrics with the same numbers as pycocotools
 
 
 @METRICS.register_module()
@@ -30,17 +30,17 @@ class CocoMetric(StockCocoMetric):
 
 
 class HotEval(COCOeval):
-    """pycocotools' evaluation, whose precisions and recalls hotcoco computes, to the bit."""
+    """pycocotools' evaluation with precisions and recalls of hotcoco, which are bit-identical."""
 
     def evaluate(self) -> None:
-        with deferred():  # an exception of Python would abort its code in Rust
+        with deferred():  # a Python exception would abort its Rust code
             self._evaluate()
 
     def _evaluate(self) -> None:
         import hotcoco
 
         truth = hotcoco.COCO(self.cocoGt.dataset)
-        # as they were before pycocotools completed them: areas come from boxes or from masks
+        # without the fields that pycocotools has added: areas come from boxes or from masks
         shape = 'bbox' if self.params.iouType == 'bbox' else 'segmentation'
         keys = ('image_id', 'category_id', 'score', shape)
         rows = [{key: row[key] for key in keys} for row in self.cocoDt.dataset['annotations']]
@@ -53,4 +53,4 @@ class HotEval(COCOeval):
         self.eval = fast.eval
 
     def accumulate(self, p: Any = None) -> None:
-        """They were accumulated when they were found."""
+        """Nothing is left to accumulate."""

@@ -66,8 +66,8 @@ def read_detections(
         path: A list of detections as JSON, or a ``.pkl`` of mmdet, as written by
             ``mmeffvit test --out``.
         truth: The annotations that the detections belong to.
-        classes: Names of the classes of the model, which a pickle does not contain; None for all
-            categories of the annotation file. Labels follow the order of the file, as in mmdet.
+        classes: Classes of the model, which a pickle lacks; None for all categories of the
+            annotation file. Labels follow the order of the file, as in mmdet.
 
     Raises:
         UserError: If the file is missing or invalid, or refers to images or categories that are not
@@ -91,17 +91,7 @@ def check_detections(
     categories: Collection[int],
     path: str | Path,
 ) -> None:
-    """Check all fields of the detections before pycocotools reads them.
-
-    Args:
-        found: The detections.
-        images: Records of the annotation file by id.
-        categories: Valid category ids.
-        path: The file, for error messages.
-
-    Raises:
-        UserError: If a field is missing or invalid, or an id is not in the annotation file.
-    """
+    """Check all fields of the detections before pycocotools reads them."""
     needed = {'image_id', 'category_id', 'score'}
     for detection in found:
         if missing := sorted(needed - set(detection)):
@@ -130,7 +120,7 @@ def check_detections(
 
 
 def with_text_counts(mask: Any) -> Any:
-    """A mask with its run lengths as str; in pickles they are bytes."""
+    """A mask with run lengths as str, which are bytes in pickles."""
     counts = mask.get('counts') if isinstance(mask, dict) else None
     if isinstance(counts, bytes):
         return {'size': list(mask.get('size') or ()), 'counts': counts.decode('latin-1')}
@@ -180,10 +170,7 @@ def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterat
 def select(found: Sequence[Detection], iou_type: str, score_thr: float = 0.0) -> list[Detection]:
     """Copies of the detections for the metric of boxes or masks.
 
-    For masks the box is removed: pycocotools would use the area of the box instead of the mask.
-
-    Raises:
-        UserError: If a detection has no box or no mask.
+    For masks, boxes are removed: pycocotools would use the area of the box instead of the mask.
     """
     field = FIELDS[iou_type]
     if any(field not in detection for detection in found):

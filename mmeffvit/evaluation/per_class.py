@@ -67,14 +67,10 @@ def per_class(
 
 
 def measured_dataset(config: Config) -> dict[str, Any]:
-    """The test data set of a config with a single one.
-
-    Raises:
-        UserError: If there are several.
-    """
+    """The only test dataset of a config."""
     found = datasets_of(config, 'test')
     if len(found) != 1:
-        raise UserError(f'{config.filename} has {len(found)} test data sets; only one is supported')
+        raise UserError(f'{config.filename} has {len(found)} test datasets; only one is supported')
     return deepcopy(dict(found[0]))
 
 
@@ -116,11 +112,7 @@ def samples_of(
     images: Mapping[int, Mapping],
     path: Path,
 ) -> list[dict[str, Any]]:
-    """COCO results as one sample per image for a metric; images without detections are missing.
-
-    Raises:
-        UserError: If a detection has no box, or its category is not one of the classes.
-    """
+    """COCO results as one sample per image with detections, as mmdet's metric reads them."""
     labels = {category: label for label, category in enumerate(category_ids)}
     by_image = defaultdict(list)
     for row in rows:
@@ -178,11 +170,7 @@ def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
 
 
 def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, Any]]:
-    """Predicted and true labels, (1, H, W) each, of every image of the data set.
-
-    Raises:
-        UserError: If a label map is missing, duplicate, or of a different size than the image.
-    """
+    """Predicted and true labels, (1, H, W) each, of every image of the dataset."""
     found = defaultdict(list)
     for path in folder.rglob('*.png'):
         found[path.stem].append(path)
@@ -197,7 +185,7 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
                 f'each of the {len(dataset)} test images'
             )
         true = load(info)['gt_seg_map'].astype(np.int64)
-        # if classes start at 1, 0 is no class, and -1 matches none
+        # if classes start at 1, 0 becomes -1, which is no class
         labels = read_labels(paths[0]).astype(np.int64) - bool(dataset.reduce_zero_label)
         if labels.shape != true.shape:
             raise UserError(f'{paths[0]} has {labels.shape} pixels, its annotation {true.shape}')

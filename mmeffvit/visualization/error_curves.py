@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmeffvit.evaluation.coco_curves import CURVES, SIZES
-from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
+from mmeffvit.evaluation.coco_errors import AREAS, CURVES, SIZES, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.progress import progress

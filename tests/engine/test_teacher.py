@@ -76,7 +76,7 @@ def test_maps_of_other_strides_and_channels_are_paired():
     for name in ('channels', 'cross'):
         value = pair.make_loss(name)(student.extract_feat(images), pair.teach(images))
         assert torch.isfinite(value)
-    with pytest.raises(UserError, match="at other places, which the loss 'soft'"):
+    with pytest.raises(UserError, match="at different locations, which the loss 'soft'"):
         pair.make_loss('soft')
     other = DetectorPair(student, frozen(build('Mask R-CNN')), range(4), range(4))
     with pytest.raises(UserError, match='the teacher has NoneType, not a dense head'):

@@ -16,8 +16,13 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from mmeffvit.errors import UserError
-from mmeffvit.evaluation.coco_curves import CURVES, SIZES
-from mmeffvit.evaluation.coco_errors import analyze_errors, encode_masks, load_detections
+from mmeffvit.evaluation.coco_errors import (
+    CURVES,
+    SIZES,
+    analyze_errors,
+    encode_masks,
+    load_detections,
+)
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth, select
 from mmeffvit.evaluation.per_class import samples_of
 

@@ -8,8 +8,8 @@ from mmcv.ops import MultiScaleDeformableAttention
 from mmdet.models.backbones.swin import WindowMSA
 from torch import nn
 
+from mmeffvit.evaluation.heads.analyze import compare_heads
 from mmeffvit.evaluation.heads.layers import heads_of, layers_with_heads
-from mmeffvit.evaluation.heads.similarity import compare_heads
 from mmeffvit.layers.attention import (
     ControlVariateAttention,
     FlowAttention,

@@ -8,8 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from mmeffvit.datasets.shapes import CLASSES
-from mmeffvit.evaluation.coco_curves import CURVES, SIZES
-from mmeffvit.evaluation.coco_errors import ErrorAnalysis
+from mmeffvit.evaluation.coco_errors import CURVES, SIZES, ErrorAnalysis
 from mmeffvit.visualization.error_curves import COLORS, analyze, draw_curves
 from tests.conftest import run_command_here
 

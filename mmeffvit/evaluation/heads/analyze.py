@@ -6,14 +6,16 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from mmengine.config import Config
 from mmengine.runner import Runner
-from torch import nn
+from torch import Tensor, nn
 
 from mmeffvit.engine.evaluate import open_test
 from mmeffvit.engine.launcher import unwrap
@@ -29,7 +31,6 @@ from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import align
 
 from .layers import Heads, layers_with_heads
-from .similarity import compare_heads
 
 TABLE = 'heads.json'
 
@@ -40,9 +41,9 @@ class Head:
 
     Args:
         outputs: Mean cosine similarity of its output to those of the other heads of its layer.
-        maps: The same of its attention maps; None for a layer without maps.
-        metrics: The metrics after its output is set to zero; None before that.
-        alone: The metrics after the outputs of all other heads of its layer are; None before that.
+        maps: The same for its attention maps; None for a layer without maps.
+        metrics: Metrics with its output set to zero; None if not measured.
+        alone: Metrics with all other heads of its layer set to zero; None if not measured.
     """
 
     outputs: float | None
@@ -56,8 +57,8 @@ class HeadAnalysis:
     """The heads of a model.
 
     Args:
-        subject: What was analyzed: the config and its overrides, the weights, the images.
-        baseline: The metrics of the model as it is, see :func:`measured`.
+        subject: The analyzed config with its overrides, weights and images.
+        baseline: The metrics of the full model, see :func:`measured`.
         layers: The heads by layer, in the order of execution.
     """
 
@@ -67,7 +68,7 @@ class HeadAnalysis:
 
     @property
     def metric(self) -> str:
-        """The first of the metrics, which is the one that is drawn."""
+        """The first metric, which is drawn."""
         return next(iter(self.baseline))
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -90,7 +91,7 @@ class HeadAnalysis:
         write_file(folder / 'heads.csv', text.getvalue())
 
     def __str__(self) -> str:
-        """One line per layer: similarities, the metric without one head, the best with one left."""
+        """One line per layer: similarities, and the metric without one head and with only one."""
         lines = [('layer', 'heads', 'outputs', 'maps', 'worst', 'mean', 'best', 'alone')]
         for layer, heads in self.layers.items():
             values = [head.metrics[self.metric] for head in heads if head.metrics]
@@ -133,8 +134,7 @@ def analyze_heads(
     """Compare the heads of each layer, and test the model without each of them in turn.
 
     With ``keep_one``, also with each of them alone: the two experiments of SHViT's appendix D. The
-    table is saved after every head; heads that it already has for the same weights and images
-    are not tested again.
+    table is saved after every head; a later run with the same weights and images resumes.
 
     Args:
         config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
@@ -142,9 +142,9 @@ def analyze_heads(
         out: Folder for the tables and the log.
         cfg_options: Dotted keys and values that override the config's.
         layers: Names or patterns of layers, see :func:`mmeffvit.utils.patterns.select`.
-        max_images: Test on so many images only.
+        max_images: Number of test images; None for all.
         ablate: Whether to test without each head.
-        keep_one: Whether to test with each head alone, too: all others of its layer are removed.
+        keep_one: Whether to also test with each head alone in its layer.
 
     Raises:
         UserError: If the model has no heads, a pattern matches none, or the test cannot work.
@@ -166,7 +166,7 @@ def analyze_heads(
 
 
 def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Heads]) -> HeadAnalysis:
-    """Test the model as it is, and compare its heads."""
+    """Test the full model, and compare its heads."""
     with compare_heads(layers) as (outputs, maps):
         metrics = measured(run(runner, runner.test, config))
     if not metrics:
@@ -184,6 +184,55 @@ def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Head
     return analysis
 
 
+@dataclass
+class Similarity:
+    """Cosine similarities of all pairs of heads, averaged over images."""
+
+    total: Tensor | None = None  # (heads, heads), the sum over images
+    images: int = 0
+
+    @torch.no_grad()
+    def add(self, heads: Tensor) -> None:
+        """Add a batch of outputs or maps, (B, heads, ...)."""
+        unit = F.normalize(heads.flatten(2).double(), dim=2)
+        found = (unit @ unit.transpose(1, 2)).sum(dim=0).cpu()
+        self.total = found if self.total is None else self.total + found
+        self.images += len(heads)
+
+    def by_head(self) -> list[float | None]:
+        """The mean over the other heads, of each head; None for a single head."""
+        mean = self.total / self.images
+        others = len(mean) - 1
+        if not others:
+            return [None]
+        return ((mean.sum(dim=1) - mean.diagonal()) / others).tolist()
+
+
+@contextmanager
+def compare_heads(
+    layers: Mapping[str, Heads],
+) -> Iterator[tuple[dict[str, Similarity], dict[str, Similarity]]]:
+    """Compare the heads of layers in every forward pass inside the context.
+
+    Yields:
+        Similarities of the outputs and of the attention maps by layer, for layers that ran, in the
+        order of execution.
+    """
+    outputs: dict[str, Similarity] = {}
+    maps: dict[str, Similarity] = {}
+    with ExitStack() as stack:
+        for name, heads in layers.items():
+            for found, hook in ((outputs, heads.hook), (maps, heads.hook_maps)):
+
+                def visit(x: Tensor, name: str = name, found: dict = found) -> None:
+                    found.setdefault(name, Similarity()).add(x)
+
+                handle = hook(visit)
+                if handle is not None:
+                    stack.callback(handle.remove)
+        yield outputs, maps
+
+
 def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
     """The metrics of papers in percent, or all metrics if there are none of those."""
     numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
@@ -191,7 +240,7 @@ def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def digest(model: nn.Module) -> str:
-    """A number that changes with any weight of the model."""
+    """A hash of the weights of the model."""
     found = hashlib.sha256()
     for tensor in model.state_dict().values():
         found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
@@ -199,7 +248,7 @@ def digest(model: nn.Module) -> str:
 
 
 def resume(analysis: HeadAnalysis, path: Path) -> None:
-    """Take over what an earlier table of the same weights and images has more, in place."""
+    """Add the metrics of an earlier table of the same weights and images, in place."""
     if not path.is_file():
         return
     earlier = read_json(path)
@@ -214,10 +263,7 @@ def resume(analysis: HeadAnalysis, path: Path) -> None:
 def ablate_heads(
     runner: Runner, layers: Mapping[str, Heads], analysis: HeadAnalysis, out: Path, *, keep: bool
 ) -> None:
-    """Test the model without each head in turn, and save the table after each.
-
-    With ``keep``, test it with each head alone as well: all others of its layer are set to zero.
-    """
+    """Test the model without each head, with ``keep`` also with each alone, and save the table."""
     kinds: dict[str, Callable[[int], Visit]] = dict(metrics=without)
     if keep:
         kinds['alone'] = only
@@ -235,7 +281,7 @@ def ablate_heads(
                 found = measured(runner.test_loop.run())
         finally:
             handle.remove()
-        # mmdet measures nothing where nothing is found
+        # mmdet returns no metrics without detections
         metrics = {metric: found.get(metric, 0.0) for metric in analysis.baseline}
         setattr(head, kind, metrics)
         analysis.save(out)
@@ -249,7 +295,7 @@ def ablate_heads(
 
 @contextmanager
 def silent(logger: logging.Logger) -> Iterator[None]:
-    """Log errors only; mmengine's logger caches its level, so that disabling all loggers fails."""
+    """Log errors only; mmengine's logger caches its level, and ignores :func:`logging.disable`."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -1,8 +1,8 @@
 """Attention layers with heads: those of this package, of torch and of mmcv.
 
-:func:`heads_of` returns what is known of the heads of a module. A layer of another package takes
-part by a function that is registered for its class, ``heads_of.register(CLASS)``; a layer of this
-package by a method ``head_outputs``, see :mod:`mmeffvit.layers.head_outputs`.
+:func:`heads_of` returns the heads of a module. A layer of another package registers a function for
+its class, ``heads_of.register(CLASS)``; a layer of this package has a method ``head_outputs``, see
+:mod:`mmeffvit.layers.head_outputs`.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ class Heads(Protocol):
 
 @singledispatch
 def heads_of(layer: nn.Module) -> Heads | None:
-    """The heads of a module, or None if it has none of its own."""
-    if type(layer).__name__ == 'WindowMSA':  # in mmdet, mmseg and mmpretrain, each their own
+    """The heads of a module, or None if it has none."""
+    if type(layer).__name__ == 'WindowMSA':  # mmdet, mmseg and mmpretrain each have one
         return WindowHeads(layer)
     return LayerHeads(layer) if hasattr(layer, 'head_outputs') else None
 
@@ -89,7 +89,7 @@ class LayerHeads:
 
 
 def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
-    """Read the whole maps of the heads, one image after the other."""
+    """Read the full maps of the heads, one image after the other."""
     if hasattr(layer, 'attention_maps'):
         visit(layer.attention_maps(*inputs).flatten(2))
         return
@@ -120,7 +120,7 @@ def cell(_: tuple[int, int], index: int) -> int:
 
 @dataclass(frozen=True)
 class DeformableHeads:
-    """The heads of deformable attention: each samples other points, so there are no maps."""
+    """The heads of deformable attention: each samples different points, so there are no maps."""
 
     layer: MultiScaleDeformableAttention
 
@@ -135,7 +135,7 @@ class DeformableHeads:
 
 @dataclass(frozen=True)
 class WindowHeads:
-    """The heads of Swin's attention in windows, whose maps are those of all windows."""
+    """The heads of Swin's window attention, with the maps of all windows."""
 
     layer: nn.Module
 
