@@ -31,8 +31,7 @@ DEFAULT_SHAPES = {
     'mmdet': (800, 1333),
     'mmseg': (512, 512),
 }
-# devices for building and for running: the meta device computes shapes only,
-# so that memory and time do not depend on the image size
+# devices for building and for running; the meta device computes only shapes, in little time
 ATTEMPTS = (('meta', 'meta'), ('cpu', 'meta'), ('cpu', 'cpu'))
 
 
@@ -132,11 +131,7 @@ def attempt(
     forward: Callable[[nn.Module], None],
     listed: tuple[str, ...],
 ) -> Complexity:
-    """Run the model on the meta device, or on the CPU if that fails.
-
-    Raises:
-        UserError: If it runs on neither.
-    """
+    """Run the model on the meta device, or on the CPU if that fails."""
     failure = None
     for built_on, device in ATTEMPTS:
         if device == 'cpu':
@@ -159,6 +154,6 @@ def attempt(
 
 
 def uncounted(model: nn.Module) -> list[str]:
-    """List mmcv's operators in the model, whose operations torch cannot count."""
+    """A remark on mmcv's operators in the model, which torch cannot count."""
     found = {type(m).__name__ for m in model.modules() if type(m).__module__.startswith('mmcv.ops')}
     return [f'not counted inside: {", ".join(sorted(found))}'] if found else []

@@ -50,12 +50,11 @@ def run_second_stage(
 ) -> None:
     """Run as ``mode='tensor'`` does, but with the given boxes instead of those of the RPN.
 
-    The stages of a cascade are run separately: between them boxes depend on values, and in this
-    mode mmdet gives all boxes to the mask heads, whereas at inference they get the detected ones.
+    The stages of a cascade run separately: between them, boxes depend on values, and in this mode
+    mmdet gives all boxes to the mask heads, which get the detected ones at inference.
     """
-    if list(signature(roi_head._bbox_forward).parameters)[:3] != ['stage', 'x', 'rois'] or hasattr(
-        boxes, 'features'
-    ):
+    names = list(signature(roi_head._bbox_forward).parameters)
+    if names[:3] != ['stage', 'x', 'rois'] or hasattr(boxes, 'features'):
         roi_head.forward(maps, [boxes], samples)
         return
     rois = maps[0].new_zeros(len(boxes), 5)
@@ -72,7 +71,7 @@ def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
     else:
         from mmdet.structures import DetDataSample as DataSample
     sample = DataSample(metainfo=meta_of(shape))
-    # some heads access the targets even where they do not need them
+    # some heads access targets that they do not need
     sample.gt_instances = InstanceData(
         bboxes=torch.zeros(0, 4), labels=torch.zeros(0, dtype=torch.long)
     )
@@ -82,10 +81,7 @@ def data_samples(shape: tuple[int, int], model: type) -> list[Any]:
 def proposal_boxes(
     model: nn.Module, maps: tuple[Tensor, ...], samples: list[Any], proposals: int
 ) -> Any:
-    """Run the first stage, and return ``proposals`` arbitrary boxes.
-
-    For a first stage that returns queries with its boxes, as in Sparse R-CNN, return its output.
-    """
+    """Run the first stage, and return its output if it has queries, else ``proposals`` boxes."""
     rpn = getattr(model, 'rpn_head', None)
     if rpn is not None and not hasattr(rpn, 'prior_generator'):
         return rpn.predict(maps, samples)[0]
@@ -97,10 +93,9 @@ def proposal_boxes(
 
 @contextmanager
 def empty_regions(roi_head: nn.Module) -> Iterator[None]:
-    """Make RoI extractors return zeros of the right shape.
+    """Make RoI extractors, which have no counted operations, return zeros of the right shape.
 
-    The level of a region depends on values, which the meta device does not have, and RoI extraction
-    has none of the counted operations.
+    They depend on values, which the meta device lacks.
     """
     named = [(n, m) for n, m in roi_head.named_modules() if hasattr(m, 'featmap_strides')]
     with forwards(named, _zeros_of):

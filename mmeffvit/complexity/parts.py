@@ -16,7 +16,7 @@ from mmeffvit.utils.replaced import forwards
 def attention_operations(
     query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
 ) -> int:
-    """Two per MAC of the scores and of their product with the values."""
+    """Operations of attention: two per MAC of the scores and of their product with the values."""
     *batch, tokens, channels = query
     return 2 * math.prod(batch) * tokens * key[-2] * (channels + value[-1])
 
@@ -37,7 +37,7 @@ class Part:
         parameters: Number of parameters.
         trainable: Number of parameters that require a gradient.
         macs: MACs of one forward pass on one image.
-        ran: Whether it was used in the forward pass.
+        ran: Whether it ran in the forward pass.
     """
 
     name: str
@@ -104,15 +104,12 @@ def without_gradients(model: nn.Module) -> Iterator[None]:
 
 
 def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -> list[Part]:
-    """The rows: children of the model, children of ``listed`` ones, and items of module lists.
+    """The rows with parameters or MACs; parts of other modules are in 'other'.
 
     Args:
-        model: The model.
-        own: What :func:`count_modules` returned.
+        model: The model, whose children are rows, as are the items of module lists.
+        own: Output of :func:`count_modules`.
         listed: Names of children whose children have their own rows.
-
-    Returns:
-        Rows with parameters or MACs; everything else is in 'other'.
     """
     parts = {name: Part(name) for name in part_names(model, listed)}
     parts['other'] = Part('other')

@@ -1,4 +1,4 @@
-"""Remove heads of Mobile-Attention and hidden units from a trained model: a smaller one."""
+"""Remove heads of Mobile-Attention and hidden units from a trained model."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -20,32 +20,27 @@ from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.inference.model import LoadedModel, load_predictor
-from mmeffvit.layers.head_projections import (
-    HeadProjections,
-    Units,
-    hidden_layers,
-    prunable_layers,
-)
+from mmeffvit.layers.head_projections import HeadProjections, Units, hidden_layers, prunable_layers
 from mmeffvit.utils.files import atomic_output, check_output
 
 from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
 
 METHODS = ('competition', 'random', 'uvc')
-# by layer, the number of units before, and those that are kept
+# by layer, the number of units before pruning, and the kept units
 Kept = dict[str, tuple[int, list[int]]]
 
 
 @dataclass(frozen=True)
 class PruneOptions:
-    """Which heads and which hidden units are removed.
+    """The choice of heads and hidden units to remove.
 
     Args:
-        keep: Part of the heads of each layer that are kept, between 0 and 1.
-        keep_neurons: Part of the hidden units of each feed-forward layer that are kept, above 0 and
-            at most 1; None for ``keep``.
-        method: What scores the heads, one of ``METHODS``. Hidden units are scored at random by
-            'random', otherwise as in UVC.
-        max_images: Number of test images that the competition is watched on; None for all.
+        keep: Fraction of the heads of each layer to keep, in (0, 1).
+        keep_neurons: Fraction of the hidden units of each feed-forward layer to keep, in (0, 1];
+            None for ``keep``.
+        method: Score of the heads, one of ``METHODS``. Scores of hidden units are random for
+            'random', otherwise those of UVC.
+        max_images: Number of test images for the scores of the competition; None for all.
         seed: Seed of random scores.
 
     Raises:
@@ -78,10 +73,10 @@ class Pruned:
     """Result of pruning a model.
 
     Args:
-        config: The config of the smaller model.
-        before: Parameters and MACs of the model.
-        after: Those of the smaller one.
-        heads: Number of heads before, and the heads that were kept, by layer of the backbone.
+        config: The config of the pruned model.
+        before: Parameters and MACs of the full model.
+        after: Parameters and MACs of the pruned model.
+        heads: Number of heads before pruning, and the kept heads, by layer of the backbone.
         neurons: The same for hidden units, by feed-forward layer.
     """
 
@@ -97,11 +92,9 @@ class Pruned:
             for what, units in (('heads', self.heads), ('hidden units', self.neurons))
             for name, (number, kept) in units.items()
         ]
-        for what, unit in (('parameters', 'M'), ('macs', 'G')):
-            size = {'M': 1e6, 'G': 1e9}[unit]
-            old, new = (getattr(c.total, what) for c in (self.before, self.after))
+        for name, size, unit in (('parameters', 1e6, 'M'), ('macs', 1e9, 'G')):
+            old, new = (getattr(c.total, name) for c in (self.before, self.after))
             change = f'{100 * (new / old - 1):.1f} %'
-            name = what.replace('_', '-')
             lines.append(f'{name}: {old / size:.3f} -> {new / size:.3f} {unit} ({change})')
         height, width = self.after.shape
         lines[-1] += f' at {height} x {width}'
@@ -119,9 +112,8 @@ def prune(
 ) -> Pruned:
     """Remove heads and hidden units of a backbone with Mobile-Attention, as in its appendix A.
 
-    The competition then runs among the heads that are left: its sums are over fewer heads. The
-    checkpoint ``out`` is written with a config, and with a second config that trains it as the
-    student of the unpruned model.
+    The competition then runs among the remaining heads. The checkpoint ``out`` is written with its
+    config, and with a second config that trains it as the student of the full model.
 
     Args:
         config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
@@ -140,10 +132,14 @@ def prune(
     loaded = load_predictor(config_path, checkpoint, cfg_options=cfg_options, scopes=ALL)
     layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)
     before = count_config(Path(config_path).stem, loaded.config)
-    scores = score(loaded, layers, options)
-    others = random_scores if options.method == 'random' else uvc_scores
+    score = random_scores if options.method == 'random' else uvc_scores
+    if options.method == 'competition':
+        batches = batches_of(loaded.config, options.max_images)
+        scores = competition_scores(loaded.model, layers, batches)
+    else:
+        scores = score(layers, options.seed)
     keep_neurons = options.keep if options.keep_neurons is None else options.keep_neurons
-    neurons = keep_best(hidden, others(hidden, options.seed), keep_neurons)
+    neurons = keep_best(hidden, score(hidden, options.seed), keep_neurons)
     heads = keep_best(layers, scores, options.keep)
     config = pruned_config(loaded.config, heads, neurons)
     after = count_config(path.stem, config)
@@ -162,11 +158,7 @@ def keep_best(layers: Mapping[str, Units], scores: Scores, keep: float) -> Kept:
 
 
 def check_outputs(out: Path, *inputs: str | None) -> Path:
-    """Check that the checkpoint and its configs take the place of nothing but an earlier result.
-
-    Raises:
-        UserError: If one cannot be written, is an input, or is a config that is not of this tool.
-    """
+    """Check that the checkpoint and its configs replace nothing but an earlier result."""
     path = check_output(out, '.pth')
     configs = [check_output(p) for p in (path.with_suffix('.py'), distillation_path(path))]
     for place in (path, *configs):
@@ -182,11 +174,7 @@ def check_outputs(out: Path, *inputs: str | None) -> Path:
 
 
 def layers_of(model: nn.Module) -> dict[str, HeadProjections]:
-    """The layers of the backbone whose heads can be removed.
-
-    Raises:
-        UserError: If there are none.
-    """
+    """The layers of the backbone whose heads can be removed."""
     backbone = model.backbone
     layers = prunable_layers(backbone) if isinstance(backbone, Backbone) else {}
     if not layers:
@@ -197,22 +185,8 @@ def layers_of(model: nn.Module) -> dict[str, HeadProjections]:
     return layers
 
 
-def score(
-    loaded: LoadedModel, layers: Mapping[str, HeadProjections], options: PruneOptions
-) -> Scores:
-    if options.method == 'random':
-        return random_scores(layers, options.seed)
-    if options.method == 'uvc':
-        return uvc_scores(layers, options.seed)
-    return competition_scores(loaded.model, layers, batches_of(loaded.config, options.max_images))
-
-
 def batches_of(config: Config, max_images: int | None) -> Any:
-    """The test data loader of a config, for some images.
-
-    Raises:
-        UserError: If it has none, or its files are missing.
-    """
+    """The test data loader of a config, with at most ``max_images`` per dataset."""
     check_data(config, ('test',))
     config = deepcopy(config)
     for dataset in datasets_of(config, 'test') if max_images is not None else ():
@@ -222,7 +196,7 @@ def batches_of(config: Config, max_images: int | None) -> Any:
 
 
 def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
-    """The config of the smaller model; no released weights fit it."""
+    """The config of the pruned model, without released weights, which do not fit."""
     config = deepcopy(config)
     config.model = own_model_config(config)
     for argument, units in (('kept_heads', heads), ('kept_neurons', neurons)):
@@ -231,14 +205,14 @@ def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
 
 
 def distillation_path(path: Path) -> Path:
-    """The config, next to a checkpoint, that trains it as a student."""
+    """The path of the config that trains a checkpoint as a student."""
     return path.with_name(f'{path.stem}_distill.py')
 
 
 def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: str) -> Config:
-    """The config of a training in which the unpruned model teaches the smaller one.
+    """The config that trains the pruned model as a student of the full one.
 
-    Classifiers learn its scores beside the labels; the backbones of other models its maps.
+    Classifiers learn from its scores and the labels, the backbones of other models from its maps.
     """
     weights = str(path.resolve())
     checkpoint = str(Path(checkpoint).resolve()) if Path(checkpoint).is_file() else checkpoint
@@ -266,7 +240,7 @@ def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: 
 def save(
     loaded: LoadedModel, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
 ) -> None:
-    """Write the checkpoint and, next to it, its config and that of the student."""
+    """Write the checkpoint, its config and the config of the student."""
     state = {key: value.detach().cpu() for key, value in loaded.model.state_dict().items()}
     meta = dict(dataset_meta=dict(loaded.meta), pruning=dict(pruning))
     with atomic_output(path) as partial:

@@ -1,4 +1,4 @@
-"""Scores of heads and of hidden units: those with the lowest ones are removed."""
+"""Scores of heads and hidden units, of which the lowest are removed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ Scores = dict[str, Tensor]
 
 
 def random_scores(layers: Mapping[str, Units], seed: int) -> Scores:
-    """Scores drawn at random: what a choice must be better than."""
+    """Random scores, as a baseline."""
     generator = torch.Generator().manual_seed(seed)
     return {name: torch.rand(layer.count, generator=generator) for name, layer in layers.items()}
 
@@ -25,8 +25,7 @@ def random_scores(layers: Mapping[str, Units], seed: int) -> Scores:
 def uvc_scores(layers: Mapping[str, Units], _: int = 0) -> Scores:
     """The squared norm of each unit's columns of the projection behind it, as in UVC.
 
-    arXiv:2203.08243 scores heads and hidden units so, but learns how many to remove of each layer
-    while it trains.
+    In training, UVC (arXiv:2203.08243) also learns the number of units to remove from each layer.
     """
     return {
         name: layer.columns().square().flatten(1).sum(dim=1).cpu() for name, layer in layers.items()
@@ -36,11 +35,11 @@ def uvc_scores(layers: Mapping[str, Units], _: int = 0) -> Scores:
 def competition_scores(
     model: nn.Module, layers: Mapping[str, HeadProjections], batches: Iterable[Any]
 ) -> Scores:
-    """The token mean of O' of each head (appendix A), averaged over the images of a data set.
+    """The token mean of O' of each head (appendix A), averaged over the images of a dataset.
 
     Args:
         model: A model in eval mode.
-        layers: Layers of it.
+        layers: Its layers.
         batches: Batches of a test data loader.
 
     Raises:
@@ -68,7 +67,7 @@ def record(layer: nn.Module, inputs: tuple[Tensor, ...], add: Callable[[Tensor],
 
 
 def best_units(scores: Tensor, keep: float) -> list[int]:
-    """The units to keep, in their order: at least one, and those that come first among equals."""
+    """The units to keep, in their order: at least one, and the first ones among equals."""
     number = max(1, round(keep * len(scores)))
     order = scores.argsort(descending=True, stable=True)
     return sorted(order[:number].tolist())

@@ -1,4 +1,4 @@
-"""A command in a separate process: its output in a file, its progress on the screen."""
+"""A command in a separate process, with its output in a file and its progress on the screen."""
 
 import re
 import signal
@@ -22,21 +22,16 @@ INTERVAL = 30.0  # seconds between lines of progress
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a command.
+    """Outcome of a command."""
 
-    Args:
-        code: Its exit code; negative if a signal ended it.
-        reason: Why it failed, in one line; empty if it did not.
-    """
-
-    code: int
-    reason: str = ''
+    code: int  # the exit code, negative if a signal ended it
+    reason: str = ''  # of a failure, in one line
 
 
 def run_logged(
     command: list[str], log: Path, say: Callable[[str], None], interval: float = INTERVAL
 ) -> Outcome:
-    """Run a command until it exits. It is terminated when this process ends, however that happens.
+    """Run a command until it exits, or is terminated because this process ends.
 
     Args:
         command: The program and its arguments.

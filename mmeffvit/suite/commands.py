@@ -1,4 +1,4 @@
-"""The commands of a suite, to run here or to print for a cluster."""
+"""The commands of a suite, to run or to print for a cluster."""
 
 import shlex
 import sys
@@ -62,13 +62,7 @@ class SuiteOptions:
 
 
 def train_command(config_file: Path, options: SuiteOptions, launcher: str) -> list[str]:
-    """The command that trains a config, or resumes an interrupted run of it.
-
-    Args:
-        config_file: The config file.
-        options: See :class:`SuiteOptions`.
-        launcher: 'none', 'pytorch' or 'slurm'.
-    """
+    """The command that trains a config, or resumes an interrupted run of it."""
     arguments = [str(resource_dir('tools') / 'train.py'), str(config_file), '--resume']
     arguments += ['--work-dir', str(options.work_dir / config_file.stem)]
     arguments += ['--amp'] * options.amp + ['--auto-scale-lr'] * options.auto_scale_lr
@@ -78,7 +72,7 @@ def train_command(config_file: Path, options: SuiteOptions, launcher: str) -> li
 def evaluation_command(
     config_file: Path, checkpoint: str | Path, options: SuiteOptions, launcher: str
 ) -> list[str]:
-    """The command that tests a checkpoint of a config; see :func:`train_command`."""
+    """The command that tests a checkpoint of a config."""
     arguments = [str(resource_dir('tools') / 'test.py'), str(config_file), str(checkpoint)]
     arguments += ['--work-dir', str(evaluation_dir(config_file, options))]
     return launch(arguments, config_file, options, launcher)
@@ -114,25 +108,17 @@ def launch(
 
 
 def printed(config_file: Path, options: SuiteOptions, system: str) -> str:
-    """One shell line that trains a config and tests its last checkpoint.
-
-    Args:
-        config_file: The config file.
-        options: See :class:`SuiteOptions`.
-        system: 'slurm' or 'torchrun'.
-    """
+    """One shell line that trains a config and tests its last checkpoint; see ``PRINTED``."""
     launcher = 'slurm' if system == 'slurm' else 'pytorch'
     last = f'$(cat {shlex.quote(str(options.work_dir / config_file.stem / "last_checkpoint"))})'
-    test = [
-        quote(part) for part in evaluation_command(config_file, 'CHECKPOINT', options, launcher)
-    ]
+    test = list(map(quote, evaluation_command(config_file, 'CHECKPOINT', options, launcher)))
     test[test.index('CHECKPOINT')] = f'"{last}"'
-    lines = [' '.join(test)]
-    if not options.test_only:
-        lines.insert(0, ' '.join(map(quote, train_command(config_file, options, launcher))))
-    return ' && '.join(lines)
+    if options.test_only:
+        return ' '.join(test)
+    train = map(quote, train_command(config_file, options, launcher))
+    return ' '.join([*train, '&&', *test])
 
 
 def quote(part: str) -> str:
-    """Quote for the shell, except variables that it must expand."""
+    """Quote for the shell, except for variables."""
     return part if part.startswith(('--node_rank=$', '--master_')) else shlex.quote(part)

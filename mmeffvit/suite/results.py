@@ -58,14 +58,7 @@ class Row:
 
 
 class Table:
-    """The rows of a suite by the name of the config, and the two files they are stored in.
-
-    Args:
-        folder: Holds ``suite.json`` and ``suite.md``.
-
-    Raises:
-        UserError: If ``suite.json`` exists and is not such a table.
-    """
+    """The rows of a suite by the name of the config, stored in ``suite.json`` and ``suite.md``."""
 
     def __init__(self, folder: Path) -> None:
         self.json, self.markdown = folder / 'suite.json', folder / 'suite.md'

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from glob import glob
 from pathlib import Path
@@ -21,7 +21,7 @@ from mmeffvit.zoo import read_models
 from mmeffvit.zoo.runs import latest_checkpoint
 from mmeffvit.zoo.weights import weights_of
 
-from .child import Outcome, run_logged
+from .child import run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
 from .results import Row, Table, stack_versions
 
@@ -49,23 +49,14 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
         enter(config_files, table, options)
         try:
             for number, config_file in enumerate(config_files, 1):
-                Job(
-                    config_file,
-                    table,
-                    options,
-                    f'[{number}/{len(config_files)}] {config_file.stem}',
-                ).run()
+                title = f'[{number}/{len(config_files)}] {config_file.stem}'
+                Job(config_file, table, options, title).run()
         except KeyboardInterrupt as error:
             error.__notes__ = [f'{table.markdown} has what is done: run the same command to resume']
             raise
-    failed = [
-        config_file.stem
-        for config_file in config_files
-        if table.rows[config_file.stem].status != 'done'
-    ]
-    logger.info(
-        f'{len(config_files) - len(failed)} of {len(config_files)} done, see {table.markdown}'
-    )
+    names = [config_file.stem for config_file in config_files]
+    failed = [name for name in names if table.rows[name].status != 'done']
+    logger.info(f'{len(names) - len(failed)} of {len(names)} done, see {table.markdown}')
     for name in failed:
         logger.info(f'failed: {name}: {table.rows[name].reason}')
     return 1 if failed else 0
@@ -88,11 +79,7 @@ def cluster_commands(patterns: Iterable[str], options: SuiteOptions, system: str
 
 
 def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
-    """The configs that match the patterns; with ``released``, by default all with released weights.
-
-    Raises:
-        UserError: If nothing is given or matches, or a config has no released weights.
-    """
+    """Configs that match the patterns; for ``released``, by default all with such weights."""
     patterns = list(patterns)
     if options.released and not patterns:
         return [m.config for m in read_models().values() if m.config and m.weights]
@@ -105,11 +92,7 @@ def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]
 
 
 def find_configs(patterns: Iterable[str]) -> list[Path]:
-    """Configs matched by paths, globs or names of our own configs, without duplicates, in order.
-
-    Raises:
-        UserError: If a pattern matches nothing, or two files share a name and so a work dir.
-    """
+    """Configs matched by paths, globs or names of our own configs, without duplicates, in order."""
     found: dict[str, Path] = {}
     for pattern in patterns:
         paths = sorted(glob(pattern))
@@ -129,8 +112,7 @@ def find_configs(patterns: Iterable[str]) -> list[Path]:
 def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None:
     """Give every config its row, with the current published numbers.
 
-    Raises:
-        UserError: If a config was started with other options: the results would mix both.
+    A config that was started with other options is rejected: the results would mix both.
     """
     started = as_json(
         dict(cfg_options=options.cfg_options, amp=options.amp, auto_scale_lr=options.auto_scale_lr)
@@ -157,14 +139,7 @@ def as_json(value: Any) -> Any:
 
 
 class Job:
-    """Training and testing of one config of a suite.
-
-    Args:
-        config_file: The config file.
-        table: The table whose row is updated.
-        options: See :class:`SuiteOptions`.
-        title: Prefix of its lines on the screen.
-    """
+    """Training and testing of one config of a suite; ``title`` is the prefix of its messages."""
 
     def __init__(self, config_file: Path, table: Table, options: SuiteOptions, title: str) -> None:
         self.config_file, self.table, self.options, self.title = config_file, table, options, title
@@ -214,34 +189,22 @@ class Job:
         )
 
     def execute(self, status: str, command: list[str]) -> None:
-        """Run a command as the next step.
-
-        Raises:
-            UserError: If it fails.
-        """
+        """Run a command as the next step; a failed one raises a ``UserError``."""
         self.enter(status)
         log = self.work_dir / 'suite.log'
-        outcome: Outcome = run_logged(command, log, self.relay(status))
+        outcome = run_logged(command, log, lambda text: step(f'{self.title}: {status}, {text}'))
         if outcome.code:
             raise UserError(f'{status}: {outcome.reason} (see {log})')
 
-    def relay(self, status: str) -> Callable[[str], None]:
-        return lambda progress: step(f'{self.title}: {status}, {progress}')
-
     def test(self) -> None:
-        """Test the latest valid checkpoint, or the released weights, and fill in the row.
-
-        Raises:
-            UserError: If there is none, or its test fails or writes no metrics.
-        """
+        """Test the latest valid checkpoint, or the released weights, and fill in the row."""
         checkpoint: str | Path
         if self.options.released:
             checkpoint = weights_of(self.config_file)
-        else:
-            latest = latest_checkpoint(self.work_dir, to_resume=False)
-            if latest is None:
-                raise UserError(f'no valid checkpoint in {self.work_dir}')
+        elif latest := latest_checkpoint(self.work_dir, to_resume=False):
             checkpoint = latest.path
+        else:
+            raise UserError(f'no valid checkpoint in {self.work_dir}')
         before = time.time()
         self.execute(
             'testing', evaluation_command(self.config_file, checkpoint, self.options, self.launcher)
@@ -255,18 +218,12 @@ class Job:
 
 
 def measured_since(start: float, folder: Path) -> dict[str, Any]:
-    """The metrics of a test, from the runner's file ``<time>/<time>.json``.
-
-    Raises:
-        UserError: If there is none.
-    """
-    files = {path: path.stat().st_mtime for path in folder.glob('*/*.json')}
-    fresh = [
-        path for path, written in files.items() if written >= start - 1
-    ]  # clocks of file systems are coarse
-    if not fresh:
+    """The metrics of a test, from the latest of the runner's files ``<time>/<time>.json``."""
+    written = {path: path.stat().st_mtime for path in folder.glob('*/*.json')}
+    latest = max(written, key=written.__getitem__, default=None)
+    if latest is None or written[latest] < start - 1:  # clocks of file systems are coarse
         raise UserError(f'the test wrote no metrics to {folder}')
-    return read_json(max(fresh, key=files.__getitem__))
+    return read_json(latest)
 
 
 def count_parameters(config_file: Path, options: SuiteOptions) -> int:

@@ -37,7 +37,7 @@ VISUALIZER = {'mmdet': 'DetLocalVisualizer', 'mmseg': 'SegLocalVisualizer'}
 OPACITY = 0.6  # of label maps over the image
 PER_SHEET = 12
 COLUMNS = 3
-SIDE = 420  # pixels of the longer side of a picture on the sheet
+SIDE = 420  # pixels of the longer side of an image on the sheet
 WARM_UP = 8  # samples to fill the cache of transforms that mix in cached images
 
 
@@ -86,14 +86,14 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
         raise UserError(f'{config_path} has no {options.split}_dataloader')
     check_data(config, (options.split,))
     with isolated(scope):
-        pictures = draw_samples(config, scope, options)
+        images = draw_samples(config, scope, options)
         title = describe(config, options)
         logger.info(title)
-        return write_sheets(list(pictures), Path(config_path).stem, title, options)
+        return write_sheets(list(images), Path(config_path).stem, title, options)
 
 
 def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator[np.ndarray]:
-    """The pictures: (H, W, 3) uint8 RGB each."""
+    """The drawn samples: (H, W, 3) uint8 RGB each."""
     settings = loader_settings(config, options)
     try:
         with quiet():
@@ -132,10 +132,7 @@ def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
 def model_inputs(
     loader: torch.utils.data.DataLoader, preprocessor: nn.Module, *, training: bool
 ) -> Iterator[tuple[np.ndarray, BaseDataElement]]:
-    """Outputs of the preprocessor: (H, W, 3) uint8 RGB images with their samples.
-
-    The data set is repeated endlessly.
-    """
+    """Endless outputs of the preprocessor: (H, W, 3) uint8 RGB images with their samples."""
     while True:
         for batch in loader:
             data = preprocessor(batch, training)
@@ -170,24 +167,27 @@ def picture_of(
     if late:
         height, width = sample.img_shape[:2]
         image = cv2.resize(image[:height, :width], tuple(sample.ori_shape[1::-1]))
-    factor = SIDE / max(image.shape[:2])
-    image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+    image, factor = resized(image)
     scale_sample(sample, factor, image.shape[:2])
     with warnings.catch_warnings(), without_formulas():
         warnings.filterwarnings('ignore', message='.*out of bounds')
         visualizer.add_datasample('', image, sample, draw_pred=False)
-    picture = visualizer.get_image()
-    return with_original(picture, sample.img_path) if original else picture
+    drawn = visualizer.get_image()
+    return with_original(drawn, sample.img_path) if original else drawn
 
 
-def with_original(picture: np.ndarray, path: str) -> np.ndarray:
-    image = read_image(path)[..., ::-1]
+def resized(image: np.ndarray) -> tuple[np.ndarray, float]:
+    """The image resized for the sheet, and the scale factor."""
     factor = SIDE / max(image.shape[:2])
-    image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
-    height = max(image.shape[0], picture.shape[0])
+    return cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA), factor
+
+
+def with_original(drawn: np.ndarray, path: str) -> np.ndarray:
+    image, _ = resized(read_image(path)[..., ::-1])
+    height = max(image.shape[0], drawn.shape[0])
     pair = [
         np.pad(part, ((0, height - part.shape[0]), (0, 0), (0, 0)), constant_values=255)
-        for part in (image, np.full((1, GAP, 3), 255, np.uint8), picture)
+        for part in (image, np.full((1, GAP, 3), 255, np.uint8), drawn)
     ]
     return np.concatenate(pair, axis=1)
 
@@ -202,15 +202,15 @@ def describe(config: Config, options: BrowseOptions) -> str:
 
 
 def write_sheets(
-    pictures: list[np.ndarray], name: str, title: str, options: BrowseOptions
+    images: list[np.ndarray], name: str, title: str, options: BrowseOptions
 ) -> list[Path]:
     columns = COLUMNS - 1 if options.original else COLUMNS
-    sheets = range(0, len(pictures), PER_SHEET)
+    sheets = range(0, len(images), PER_SHEET)
     paths = []
     for number, start in enumerate(sheets, 1):
         suffix = f'_{number}' if len(sheets) > 1 else ''
         paths.append(options.out / f'{name}_{options.split}{suffix}.png')
-        sheet = montage(pictures[start : start + PER_SHEET], columns, title)
+        sheet = montage(images[start : start + PER_SHEET], columns, title)
         write_image(paths[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
         logger.info(str(paths[-1]))
     return paths
@@ -219,7 +219,7 @@ def write_sheets(
 def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Visualizer:
     """The config's visualizer, or the default one, without backends that write files."""
     settings = dict(config.get('visualizer') or dict(type=f'{scope}.{VISUALIZER[scope]}'))
-    # visualizers are cached by name: an existing one might have other settings
+    # visualizers are cached by name, with their settings
     settings.update(name=f'browse_{time.time_ns()}', vis_backends=None, save_dir=None)
     if scope == 'mmseg':
         settings.setdefault('alpha', OPACITY)

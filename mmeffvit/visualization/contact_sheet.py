@@ -21,9 +21,9 @@ CAPTION_HEIGHT = 22  # pixels
 FONT_SIZE = 14
 GAP = 6  # pixels
 SIDE = 384  # pixels of the longer side of an image
-COLUMNS = 2  # of pairs: wider sheets are shrunk by viewers until captions are unreadable
+COLUMNS = 2  # of pairs: viewers shrink wider sheets until captions are unreadable
 MAX_NAME = 40  # characters of the name of an image
-PADDING = 235  # gray of the padding
+PADDING = 235  # gray value
 
 
 def draw_contact_sheet(
@@ -63,7 +63,6 @@ def _draw_pairs(
             image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
             factor = side / max(image.shape[:2])
             large = cv2.resize(image, None, fx=factor, fy=factor)
-            # both are in pixels of the original image
             scale_sample(sample, factor, large.shape[:2])
             options = dict(pred_score_thr=score_thr) if 'pred_instances' in sample else {}
             halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
@@ -77,7 +76,7 @@ def _draw_pairs(
 
 
 def captions(sample: BaseDataElement, score_thr: float) -> tuple[str, str]:
-    """The captions of ground truth and prediction: the name of the image, and what is drawn."""
+    """The captions of ground truth and prediction."""
     name = Path(sample.img_path).name
     name = name if len(name) <= MAX_NAME else f'...{name[-MAX_NAME:]}'
     if 'pred_instances' not in sample:
@@ -91,27 +90,21 @@ def captions(sample: BaseDataElement, score_thr: float) -> tuple[str, str]:
     )
 
 
-def tile(picture: np.ndarray, caption: str, size: tuple[int, int]) -> np.ndarray:
-    """Center a picture of (H, W, 3) in a tile of ``size`` below its caption."""
+def tile(image: np.ndarray, caption: str, size: tuple[int, int]) -> np.ndarray:
+    """Center an image of (H, W, 3) in a tile of ``size`` below its caption."""
     height, width = size
-    top, left = ((full - side) // 2 for full, side in zip(size, picture.shape[:2], strict=True))
+    top, left = ((full - side) // 2 for full, side in zip(size, image.shape[:2], strict=True))
     full = np.full((CAPTION_HEIGHT + height, width, 3), PADDING, np.uint8)
     full[:CAPTION_HEIGHT] = 255
     top += CAPTION_HEIGHT
-    full[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+    full[top : top + image.shape[0], left : left + image.shape[1]] = image
     canvas = Image.fromarray(full)
     ImageDraw.Draw(canvas).text((GAP, 2), caption, fill=(0, 0, 0), font=load_font(FONT_SIZE))
     return np.asarray(canvas)
 
 
 def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) -> None:
-    """Scale the annotations of a sample with its image, in place.
-
-    Args:
-        sample: A sample of mmdet or mmseg, in pixels before scaling.
-        factor: Scale factor of the image.
-        size: Height and width after scaling, in pixels.
-    """
+    """Scale the annotations of a sample with its image, in place, by ``factor`` to ``size``."""
     for name in ('gt_instances', 'pred_instances'):
         if name in sample:
             scale_instances(sample.get(name), factor, size)
@@ -123,7 +116,6 @@ def scale_sample(sample: BaseDataElement, factor: float, size: tuple[int, int]) 
 
 
 def scale_instances(instances: InstanceData, factor: float, size: tuple[int, int]) -> None:
-    """Scale boxes and masks, see :func:`scale_sample`."""
     boxes = instances.bboxes
     instances.bboxes = getattr(boxes, 'tensor', boxes) * factor
     masks = instances.get('masks')
@@ -134,19 +126,15 @@ def scale_instances(instances: InstanceData, factor: float, size: tuple[int, int
         instances.masks = masks.resize(size)
 
 
-def montage(pictures: Sequence[np.ndarray], columns: int, title: str) -> np.ndarray:
-    """Arrange pictures in rows, with a title.
-
-    Shape:
-        (H, W, 3) uint8 each -> one (H', W', 3) uint8.
-    """
-    height = max(picture.shape[0] for picture in pictures) + GAP
-    width = max(picture.shape[1] for picture in pictures) + GAP
-    rows = -(-len(pictures) // columns)
+def montage(images: Sequence[np.ndarray], columns: int, title: str) -> np.ndarray:
+    """Arrange images of (H, W, 3) uint8 in rows, with a title."""
+    height = max(image.shape[0] for image in images) + GAP
+    width = max(image.shape[1] for image in images) + GAP
+    rows = -(-len(images) // columns)
     sheet = np.full((TITLE_HEIGHT + rows * height, columns * width, 3), 255, np.uint8)
     cv2.putText(sheet, title, (GAP, 20), cv2.FONT_HERSHEY_SIMPLEX, 0.6, (0, 0, 0), 1, cv2.LINE_AA)
-    for i, picture in enumerate(pictures):
+    for i, image in enumerate(images):
         top = TITLE_HEIGHT + (i // columns) * height
         left = (i % columns) * width
-        sheet[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+        sheet[top : top + image.shape[0], left : left + image.shape[1]] = image
     return sheet

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,9 +49,10 @@ class History:
         last = max((row['step'] for row in self.val), default=0)
         return 'epoch' if epochs and last <= epochs else 'iteration'
 
-    def keys(self, rows: Iterable[dict]) -> list[str]:
-        """The keys of the rows, in the order of appearance."""
-        return list(dict.fromkeys(key for row in rows for key in row))
+
+def keys_in(rows: list[dict]) -> list[str]:
+    """The keys of the rows, in the order of appearance."""
+    return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def read_history(work_dir: Path) -> History:
@@ -134,7 +135,7 @@ def draw_line(axes: Axes, rows: list[dict], key: str, **style: object) -> None:
 
 
 def draw_total(axes: Axes, history: History, color: str) -> None:
-    """The finite values of the loss, with a moving mean if there are many."""
+    """The finite values of the loss, with a moving mean for many values."""
     points = [(row['step'], row['loss']) for row in history.train if 'loss' in row]
     points = [point for point in points if math.isfinite(point[1])]
     if not points:
@@ -150,10 +151,7 @@ def draw_total(axes: Axes, history: History, color: str) -> None:
 
 
 def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
-    """Centered moving mean over ``half`` values on each side, with smaller windows at the ends.
-
-    A mean of past values only would lag behind a falling loss.
-    """
+    """Centered moving mean over ``half`` values on each side, with smaller windows at the ends."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     centers = np.arange(len(values))
     reach = np.minimum(half, np.minimum(centers, centers[::-1]))
@@ -161,7 +159,7 @@ def moving_mean(values: np.ndarray, half: int) -> np.ndarray:
 
 
 def draw_parts(axes: Axes, history: History, style: str, *, named: bool) -> None:
-    keys = [k for k in history.keys(history.train) if 'loss' in k and k != 'loss']
+    keys = [k for k in keys_in(history.train) if 'loss' in k and k != 'loss']
     keys = [key for key in keys if not AUXILIARY.search(key)] or keys
     for number, key in enumerate(keys[:MAX_LINES]):
         label = key if named else None
@@ -170,7 +168,7 @@ def draw_parts(axes: Axes, history: History, style: str, *, named: bool) -> None
 
 def draw_metrics(axes: Axes, history: History, run: int | None) -> None:
     """The metrics of one run, or the main ones of run number ``run`` among several."""
-    keys = [key for key in history.keys(history.val) if not NOT_METRICS.search(key)]
+    keys = [key for key in keys_in(history.val) if not NOT_METRICS.search(key)]
     if run is not None:
         keys = [key for key in keys if MAIN_METRICS.search(key)] or keys
     for number, key in enumerate(keys[:MAX_LINES]):

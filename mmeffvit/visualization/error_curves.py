@@ -55,7 +55,7 @@ def fill(axes: Axes, curves: np.ndarray, areas: np.ndarray) -> None:
 def draw_classes(analysis: ErrorAnalysis, folder: Path) -> None:
     """Draw every class into a numbered file; ``names.json`` has the class of each file."""
     files = {f'{number:04d}.png': name for number, name in enumerate(analysis.classes, 1)}
-    for file, name in progress(files.items(), 'pictures', len(files)):
+    for file, name in progress(files.items(), 'plots', len(files)):
         draw_curves(analysis, folder / file, name)
     write_file(folder / 'names.json', json.dumps(files, indent=1))
 

@@ -13,10 +13,10 @@ DPI = 80
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, atomically; names of classes in it are no formulas."""
+    """Write a figure as a PNG, atomically, without formulas in names of classes."""
     content = BytesIO()
     for text in figure.findobj(Text):
         text.set_parse_math(False)
-    with without_formulas():  # in texts that are made when it is drawn
+    with without_formulas():  # for texts created when it is drawn
         figure.savefig(content, format='png', dpi=DPI)
     write_file(path, content.getvalue())

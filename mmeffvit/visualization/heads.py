@@ -1,12 +1,14 @@
-"""A picture of the heads of a model: how similar they are, and what each is worth."""
+"""Plots of the similarity and the importance of the heads of a model."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmeffvit.evaluation.heads.analyze import HeadAnalysis, analyze_heads
+from mmeffvit.evaluation.heads.analyze import Head, HeadAnalysis, analyze_heads
 from mmeffvit.utils.files import check_output
 
 from .attention.sheet import short
@@ -17,32 +19,20 @@ KINDS = {'outputs': ('C0', -0.12), 'maps': ('C1', 0.12)}  # color, and shift in 
 
 
 def analyze_and_draw(
-    config_path: str, checkpoint: str | None, out: Path, **choice: Any
+    config_path: str, checkpoint: str | None, out: Path, **options: Any
 ) -> HeadAnalysis:
     """Analyze the heads, and write ``heads.json``, ``heads.csv`` and ``heads.png``.
 
-    Args:
-        config_path: See :func:`mmeffvit.evaluation.heads.analyze.analyze_heads`.
-        checkpoint: See there.
-        out: Output folder.
-        choice: Its other arguments.
-
-    Raises:
-        mmeffvit.errors.UserError: See there.
+    For arguments and errors see :func:`mmeffvit.evaluation.heads.analyze.analyze_heads`.
     """
     check_output(out, folder=True)
-    analysis = analyze_heads(config_path, checkpoint, out, **choice)
+    analysis = analyze_heads(config_path, checkpoint, out, **options)
     draw_heads(analysis, out / 'heads.png')
     return analysis
 
 
 def draw_heads(analysis: HeadAnalysis, path: Path) -> None:
-    """Draw one point per head over the layers: similarities, and the metric without the head.
-
-    Args:
-        analysis: What to draw.
-        path: The PNG to write.
-    """
+    """Draw one point per head and layer into a PNG: similarities, and the metric without it."""
     measured = any(head.metrics for heads in analysis.layers.values() for head in heads)
     width = max(7.0, 2 + INCHES * len(analysis.layers))
     figure = Figure(figsize=(width, 6.5 if measured else 4), layout='constrained')
@@ -60,14 +50,7 @@ def draw_heads(analysis: HeadAnalysis, path: Path) -> None:
 
 def draw_similarities(axes: Axes, analysis: HeadAnalysis) -> None:
     for kind, (color, shift) in KINDS.items():
-        points = [
-            (place + shift, value)
-            for place, heads in enumerate(analysis.layers.values())
-            for value in (getattr(head, kind) for head in heads)
-            if value is not None
-        ]
-        if points:
-            axes.scatter(*zip(*points, strict=True), s=12, color=color, alpha=0.6, label=kind)
+        draw_points(axes, analysis, attrgetter(kind), shift=shift, color=color, label=kind)
     axes.axhline(0, color='0.8', linewidth=0.8, zorder=0)
     axes.set_ylabel('mean cosine similarity\nto the other heads', fontsize='small')
     if axes.get_legend_handles_labels()[1]:
@@ -75,24 +58,29 @@ def draw_similarities(axes: Axes, analysis: HeadAnalysis) -> None:
 
 
 def draw_metric(axes: Axes, analysis: HeadAnalysis) -> None:
-    whole = analysis.baseline[analysis.metric]
-    axes.axhline(whole, color='0.5', linestyle=':', label=f'all heads: {whole}')
-    points = [
-        (place, head.metrics[analysis.metric])
-        for place, heads in enumerate(analysis.layers.values())
-        for head in heads
-        if head.metrics
-    ]
-    axes.scatter(*zip(*points, strict=True), s=12, color='C3', alpha=0.6, label='without one head')
-    alone = [
-        (place, head.alone[analysis.metric])
-        for place, heads in enumerate(analysis.layers.values())
-        for head in heads
-        if head.alone
-    ]
-    if alone:
-        axes.scatter(
-            *zip(*alone, strict=True), s=12, color='C4', alpha=0.6, label='with one head left'
-        )
-    axes.set_ylabel(analysis.metric, fontsize='small')
+    metric, full = analysis.metric, analysis.baseline[analysis.metric]
+    axes.axhline(full, color='0.5', linestyle=':', label=f'all heads: {full}')
+    without = dict(color='C3', label='without one head')
+    alone = dict(color='C4', label='with one head left')
+    draw_points(axes, analysis, lambda head: (head.metrics or {}).get(metric), **without)
+    draw_points(axes, analysis, lambda head: (head.alone or {}).get(metric), **alone)
+    axes.set_ylabel(metric, fontsize='small')
     axes.legend(fontsize='small')
+
+
+def draw_points(
+    axes: Axes,
+    analysis: HeadAnalysis,
+    value_of: Callable[[Head], float | None],
+    shift: float = 0.0,
+    **style: str,
+) -> None:
+    """Draw one point per head that has a value, over its layer."""
+    points = [
+        (place + shift, value)
+        for place, heads in enumerate(analysis.layers.values())
+        for value in map(value_of, heads)
+        if value is not None
+    ]
+    if points:
+        axes.scatter(*zip(*points, strict=True), s=12, alpha=0.6, **style)

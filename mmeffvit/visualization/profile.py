@@ -1,4 +1,4 @@
-"""A picture of what every runtime gives for a model on this machine."""
+"""A plot of times and memory of a model in every runtime."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ MAX_KINDS = 10
 MAX_LAYERS = 15
 LONGEST = 44  # characters of a layer's name
 BEST = '#2ca02c'
-WIDEST = 1.4  # times the slowest; longer bars of its spread are cut
+WIDEST = 1.4  # width of the plot relative to the slowest median; longer error bars are cut
 
 
 def draw_profile(profile: Mapping[str, Any], path: Path) -> None:
     """Draw times and memory of all files, and times of operators and layers.
 
     Args:
-        profile: As :meth:`mmeffvit.deploy.profiling.report.Profile.as_dict` returns it.
+        profile: Output of :meth:`mmeffvit.deploy.profiling.report.Profile.as_dict`.
         path: The PNG to write.
     """
     files, absent, layers = profile['measured'], profile['absent'], profile['layers']
@@ -51,7 +51,7 @@ def draw_profile(profile: Mapping[str, Any], path: Path) -> None:
 def name_rows(
     axes: Axes, files: Sequence[Mapping[str, Any]], absent: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Names of the files from the top, the fastest first, and below what was not measured."""
+    """Names of the files from the top, the fastest first, above those that were not measured."""
     names = [f'{row["runtime"]}, {row["precision"]}, {row["threads"]} thr.' for row in files]
     names += [f'{row["runtime"]}, {row["precision"]}' for row in absent]
     for place, row in enumerate(absent, start=len(files)):
@@ -94,7 +94,7 @@ def draw_times(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_memory(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
-    """Peak resident memory of each process, and what the model added to it."""
+    """Peak resident memory of each process, and the part of the model."""
     places = range(len(files))
     peaks = [row['peak_bytes'] / MIB for row in files]
     added = [row['model_bytes'] / MIB for row in files]

@@ -5,21 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MAX_STRIDE = 128  # pixels
+STRIDES = (1, 2, 4, 8, 16, 32, 64, 128)  # pixels
 
 
 def pitch(side: int, cells: int) -> float:
     """Pixels per cell of a map with ``cells`` along a side of the network's input.
 
-    The stride that gives this number of cells, rounded up, if there is one. MobileViTv2 resizes odd
-    maps to the next even number of cells: these divide the side evenly.
+    The stride that gives this number of cells, rounded up, if any. MobileViTv2 resizes odd maps to
+    the next even number of cells, which divide the side evenly.
     """
-    stride = 1
-    while stride <= MAX_STRIDE:
-        if -(-side // stride) == cells:
-            return stride
-        stride *= 2
-    return side / cells
+    return next((s for s in STRIDES if -(-side // s) == cells), side / cells)
 
 
 @dataclass(frozen=True)
@@ -68,16 +63,13 @@ class Canvas:
     def spread(
         self, values: np.ndarray, content: tuple[float, float], size: tuple[int, int]
     ) -> np.ndarray:
-        """Resize a map to a picture: every pixel gets the value of its cell, without interpolation.
+        """Resize a map to an image: every pixel gets the value of its cell, without interpolation.
 
         Args:
-            values: The map, one value per cell.
-            content: Height and width in pixels of the part of the canvas that the picture fills,
+            values: The map, (H, W).
+            content: Height and width in pixels of the part of the canvas that the image fills,
                 from the top left; the rest is padding.
-            size: Height and width of the picture.
-
-        Shape:
-            (H, W) -> ``size``.
+            size: Height and width of the image and of the result.
         """
         indices = []
         for part, pixels, cell, cells in zip(

@@ -16,9 +16,8 @@ from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
 
-from .overlay import InputImage
 from .recorder import attention_layers, record_attention
-from .sheet import draw_sheets
+from .sheet import InputImage, draw_sheets
 from .subject import RANDOM, Size, Subject, open_subject
 
 
@@ -60,7 +59,7 @@ def visualize_attention(
     with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)
         if subject.remark == RANDOM:
-            logger.info('no --checkpoint: the weights are random, and so is what they attend to')
+            logger.info('no --checkpoint: the weights and so the attention maps are random')
         for path in paths:
             image, readings = read_image_maps(subject, path, query, layers)
             if query is not None and not any(reading.queried for reading in readings.values()):
@@ -72,11 +71,7 @@ def visualize_attention(
 
 
 def check_images(images: Sequence[str], query: tuple[int, int] | None) -> list[Path]:
-    """Read all images once: faults of the last are reported before the first is drawn.
-
-    Raises:
-        UserError: If one cannot be read, two have one name, or the query point is outside.
-    """
+    """Read all images once, to report errors of the last before the first is drawn."""
     paths = [Path(image) for image in images]
     repeated = [stem for stem, count in Counter(path.stem for path in paths).items() if count > 1]
     if repeated:
@@ -117,9 +112,8 @@ def save(
     remark: str,
     stretch: bool,
 ) -> list[Path]:
-    """Write the contact sheets and the arrays of one image; returns the written files."""
+    """Write the contact sheets and the arrays of one image, and return the files."""
     written = []
-    query = image.canvas.query
     sheets = draw_sheets(image, readings, path.name, f'; {remark}', stretch=stretch)
     for group, sheet in sheets:
         written.append(out / f'{path.stem}.{group}.png')
@@ -131,8 +125,8 @@ def save(
     }
     arrays['input_size'] = np.array([image.canvas.height, image.canvas.width])
     arrays['content_size'] = np.array(image.content)
-    if query is not None:
-        arrays['query'] = np.array(query)
+    if image.canvas.query is not None:
+        arrays['query'] = np.array(image.canvas.query)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     written.append(out / f'{path.stem}.npz')

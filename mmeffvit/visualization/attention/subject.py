@@ -28,7 +28,7 @@ from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.opener import Source, find_source, is_folder, open_model
 
 from .grid import Canvas
-from .overlay import InputImage
+from .sheet import InputImage
 
 Size = tuple[int, int]
 RANDOM = 'random weights'
@@ -100,7 +100,7 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
 
 
 def open_if_any(source: Source, checkpoint: str | None) -> Checkpoint | None:
-    """The weights of a source; None for random ones, which the caller is told of."""
+    """The weights of a source, or None for random ones."""
     try:
         return source.open_weights(checkpoint)
     except CheckpointError:
@@ -114,14 +114,10 @@ def config_subject(source: Source, weights: Checkpoint | None, size: Size | None
 
     A file with the full model must fit it exactly; any other is loaded as released weights of the
     backbone, with remapped keys.
-
-    Raises:
-        UserError: If the model cannot be built.
-        CheckpointError: If the weights do not fit.
     """
-    whole = weights is not None and any(key.startswith('backbone.') for key in weights.weights)
-    model = open_model(source, weights if whole else None, check=False).model
-    if weights is not None and not whole:
+    is_full = weights is not None and any(key.startswith('backbone.') for key in weights.weights)
+    model = open_model(source, weights if is_full else None, check=False).model
+    if weights is not None and not is_full:
         load_backbone(model.backbone, weights)
     model.to(get_device()).eval()
     pipeline = make_pipeline(source.config, size)
@@ -130,11 +126,7 @@ def config_subject(source: Source, weights: Checkpoint | None, size: Size | None
 
 
 def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> Subject:
-    """A backbone alone; images are normalized as its released weights expect.
-
-    Raises:
-        UserError: If it is not one of ours.
-    """
+    """A backbone alone, with images normalized as its released weights expect."""
     model = build_backbone(parse_backbone(target))
     if not isinstance(model, Backbone):
         raise UserError(
@@ -149,11 +141,7 @@ def backbone_subject(target: str, checkpoint: str | None, size: Size | None) -> 
 
 
 def load_backbone(backbone: nn.Module, weights: Checkpoint) -> None:
-    """Load released weights into a backbone.
-
-    Raises:
-        UserError: If it is not one of ours.
-    """
+    """Load released weights into a backbone of this package."""
     if not isinstance(backbone, Backbone):
         raise UserError(
             f'{weights} is not a checkpoint of a run with this config, and released weights of '
@@ -167,11 +155,7 @@ def remark_on(weights: Checkpoint | None) -> str:
 
 
 def make_pipeline(config: Config, size: Size | None) -> Compose:
-    """The test pipeline of a config without annotations, resizing to ``size`` if given.
-
-    Raises:
-        UserError: If there is no test pipeline, or it has no ``Resize``.
-    """
+    """The test pipeline of a config without annotations, resizing to ``size`` if given."""
     pipeline = deepcopy(image_pipeline(config))
     if not pipeline:
         raise UserError(f'{config.filename} has no test_dataloader.dataset.pipeline for images')

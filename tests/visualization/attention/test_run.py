@@ -9,8 +9,8 @@ from mmeffvit.backbones import SHViT
 from mmeffvit.checkpoints import CheckpointError
 from mmeffvit.errors import UserError
 from mmeffvit.visualization.attention import Canvas, record_attention
-from mmeffvit.visualization.attention.overlay import InputImage, digits, draw_map, limits_of
 from mmeffvit.visualization.attention.run import visualize_attention
+from mmeffvit.visualization.attention.sheet import InputImage, digits, draw_map, limits_of
 from mmeffvit.visualization.attention.subject import open_subject
 from tests.conftest import ROOT, run_command_here
 
