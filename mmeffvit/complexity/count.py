@@ -19,7 +19,7 @@ from mmeffvit.utils.text import align, reason
 from mmeffvit.zoo.opener import find_source, is_folder
 
 from .forward import run_backbone, run_model
-from .parts import LISTED, Part, count_modules, make_parts
+from .parts import Part, count_modules, make_parts
 
 COUNTER = (
     'torch FlopCounterMode / 2: convolutions, linear layers and matrix products; not element-wise '
@@ -93,7 +93,10 @@ def count(
         UserError: If the target is neither a config nor a known backbone, or does not run.
     """
     if not is_config(target) and not is_folder(target):
-        return count_backbone(target, shape or DEFAULT_SHAPES['backbone'])
+        shape = shape or DEFAULT_SHAPES['backbone']
+        build = partial(build_backbone, parse_backbone(target))
+        with isolated('mmengine'):
+            return attempt(target, shape, build, partial(run_backbone, shape=shape))
     config = find_source(target, scopes=ALL).config
     return count_config(target, config, shape=shape, proposals=proposals)
 
@@ -112,16 +115,10 @@ def count_config(
     boxes = proposals or eval_proposals(settings)
     forward = partial(run_model, shape=shape, proposals=boxes)
     with isolated(scope):
-        result = attempt(target, shape, partial(build_model, settings), forward, LISTED)
+        result = attempt(target, shape, partial(build_model, settings), forward)
     if 'roi_head' in settings and 'anchor_generator' in (settings.get('rpn_head') or {}):
         result.remarks.append(f'the second stage gets {boxes} boxes, a mask head at most 100')
     return result
-
-
-def count_backbone(target: str, shape: tuple[int, int]) -> Complexity:
-    build = partial(build_backbone, parse_backbone(target))
-    with isolated('mmengine'):
-        return attempt(target, shape, build, partial(run_backbone, shape=shape), ())
 
 
 def attempt(
@@ -129,7 +126,6 @@ def attempt(
     shape: tuple[int, int],
     build: Callable[[], nn.Module],
     forward: Callable[[nn.Module], None],
-    listed: tuple[str, ...],
 ) -> Complexity:
     """Run the model on the meta device, or on the CPU if that fails."""
     failure = None
@@ -149,7 +145,7 @@ def attempt(
             failure = reason(error).split('. ')[0]
             continue
         remarks = uncounted(model) + ([remark] if device == 'cpu' else [])
-        return Complexity(target, tuple(shape), device, make_parts(model, own, listed), remarks)
+        return Complexity(target, tuple(shape), device, make_parts(model, own), remarks)
     raise UserError(f'{target} does not run at {shape[0]} x {shape[1]}: {failure}')
 
 

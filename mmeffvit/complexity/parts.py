@@ -103,15 +103,14 @@ def without_gradients(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -> list[Part]:
-    """The rows with parameters or MACs; parts of other modules are in 'other'.
+def make_parts(model: nn.Module, own: dict[str, int]) -> list[Part]:
+    """The rows with parameters or MACs: children of the model, items of module lists, and 'other'.
 
     Args:
-        model: The model, whose children are rows, as are the items of module lists.
+        model: The model.
         own: Output of :func:`count_modules`.
-        listed: Names of children whose children have their own rows.
     """
-    parts = {name: Part(name) for name in part_names(model, listed)}
+    parts = {name: Part(name) for name in part_names(model)}
     parts['other'] = Part('other')
     for name, parameter in model.named_parameters():
         part = parts[owner(name, parts)]
@@ -124,9 +123,9 @@ def make_parts(model: nn.Module, own: dict[str, int], listed: tuple[str, ...]) -
     return [part for part in parts.values() if part.parameters or part.macs]
 
 
-def part_names(model: nn.Module, listed: tuple[str, ...]) -> Iterator[str]:
+def part_names(model: nn.Module) -> Iterator[str]:
     for name, child in model.named_children():
-        if name in listed:
+        if name in LISTED:
             for inner, grandchild in child.named_children():
                 yield from with_items(f'{name}.{inner}', grandchild)
         else:

@@ -118,10 +118,9 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
     else:
         hook = dict(type='SegVisualizationHook', draw=True, interval=1)
-        visualizer = {'type': 'SegLocalVisualizer', 'name': 'visualizer'}
-        visualizer.update(config.get('visualizer') or {})
-        backends = [dict(type='LocalVisBackend')]
-        config.visualizer = dict(visualizer, vis_backends=backends, save_dir=folder)
+        visualizer = dict(type='SegLocalVisualizer', name='visualizer')
+        visualizer.update(config.get('visualizer') or {}, save_dir=folder)
+        config.visualizer = dict(visualizer, vis_backends=[dict(type='LocalVisBackend')])
     config.setdefault('default_hooks', {})['visualization'] = hook
 
 

@@ -74,7 +74,7 @@ def read_detections(
             in ``truth``.
     """
     if Path(path).suffix in ('.pkl', '.pickle'):
-        found = from_samples(read_pickle(path), category_ids(truth, classes), path)
+        found = from_samples(path, category_ids(truth, classes))
     else:
         found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
@@ -138,12 +138,21 @@ def category_ids(truth: COCO, classes: Sequence[str] | None) -> list[int]:
     return [c['id'] for c in categories if classes is None or c['name'] in classes]
 
 
-def from_samples(samples: Any, labels: Sequence[int], path: str | Path) -> list[Detection]:
+def read_samples(path: str | Path, key: str) -> list[dict[str, Any]]:
+    """The data samples in a pickle of ``mmeffvit test --out``, all of which have a key."""
+    samples = read_pickle(path)
+    is_list = isinstance(samples, list) and samples
+    if not is_list or not all(isinstance(sample, dict) and key in sample for sample in samples):
+        raise UserError(
+            f'{path} has no predictions of this type of model, with {key!r}: write it with '
+            '`mmeffvit test --out`'
+        )
+    return samples
+
+
+def from_samples(path: str | Path, labels: Sequence[int]) -> list[Detection]:
     """The detections in mmdet's data samples."""
-    if not isinstance(samples, list) or not all(
-        isinstance(sample, dict) and 'pred_instances' in sample for sample in samples
-    ):
-        raise UserError(f'{path} has no predictions of a detector: write it with `mmeffvit test`')
+    samples = read_samples(path, 'pred_instances')
     try:
         return list(_detections(samples, labels, path))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -13,7 +13,6 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, METRICS, TRANSFORMS
 
-from mmeffvit.checkpoints.safe_globals import read_pickle
 from mmeffvit.checks.run import check_data
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import build_unread, datasets_of
@@ -22,7 +21,7 @@ from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.zoo.opener import find_source
 
-from .coco_results import Detection, read_detections
+from .coco_results import Detection, read_detections, read_samples
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
@@ -140,14 +139,6 @@ def sample_of(
         instances['masks'] = [row['segmentation'] for row in rows]
     size = (image['height'], image['width'])
     return dict(img_id=image_id, ori_shape=size, pred_instances=instances)
-
-
-def read_samples(path: Path, key: str) -> list[dict[str, Any]]:
-    samples = read_pickle(path)
-    is_list = isinstance(samples, list) and samples
-    if not is_list or not all(isinstance(sample, dict) and key in sample for sample in samples):
-        raise UserError(f'{path} has no predictions of this type of model: no {key!r} in it')
-    return samples
 
 
 def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:

@@ -254,7 +254,7 @@ class Malicious:
     ('name', 'content', 'message'),
     [
         ('bad.pkl', pickle.dumps([Malicious()]), r'rejected: it asks for posix\.system'),
-        ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), 'no predictions of a detector'),
+        ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), "type of model, with 'pred_instances'"),
         ('cut.json', b'[{"image_id": 0', 'not valid JSON'),
         ('none.json', b'[]', 'has no detections'),
         ('truth.json', b'{"images": []}', 'list of detections'),

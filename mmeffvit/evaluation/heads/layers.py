@@ -36,7 +36,7 @@ class Heads(Protocol):
 def heads_of(layer: nn.Module) -> Heads | None:
     """The heads of a module, or None if it has none."""
     if type(layer).__name__ == 'WindowMSA':  # mmdet, mmseg and mmpretrain each have one
-        return WindowHeads(layer)
+        return ProjectedHeads(layer.proj, layer.num_heads, layer.softmax)
     return LayerHeads(layer) if hasattr(layer, 'head_outputs') else None
 
 
@@ -47,7 +47,7 @@ def _(layer: nn.MultiheadAttention) -> Heads:
 
 @heads_of.register
 def _(layer: MultiScaleDeformableAttention) -> Heads:
-    return DeformableHeads(layer)
+    return ProjectedHeads(layer.output_proj, layer.num_heads)
 
 
 def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Heads]:
@@ -108,44 +108,35 @@ def whole_maps(layer: nn.Module, *inputs: Any) -> Tensor:
     readings = [layer.read_attention(inputs, first)]
     if sizes:
         rows, columns = sizes[0]
-        points = (partial(cell, index=index) for index in range(1, rows * columns))
-        readings += [layer.read_attention(inputs, point) for point in points]
+        locators = (lambda _, index=index: index for index in range(1, rows * columns))
+        readings += [layer.read_attention(inputs, locate) for locate in locators]
     maps = [reading.arrays[reading.by_head].flatten(1) for reading in readings]
     return torch.cat(maps, dim=1)[None]
 
 
-def cell(_: tuple[int, int], index: int) -> int:
-    return index
-
-
 @dataclass(frozen=True)
-class DeformableHeads:
-    """The heads of deformable attention: each samples different points, so there are no maps."""
+class ProjectedHeads:
+    """Heads whose concatenated outputs are the input of a projection.
 
-    layer: MultiScaleDeformableAttention
+    Args:
+        projection: The module of the projection.
+        count: The number of heads.
+        softmax: The module that returns the maps, (windows, heads, N, N), in Swin's attention;
+            deformable attention has no maps, since each head samples different points.
+    """
+
+    projection: nn.Module
+    count: int
+    softmax: nn.Module | None = None
 
     def hook(self, visit: Visit) -> RemovableHandle:
-        count = self.layer.num_heads
-        place = HeadOutputs(self.layer.output_proj, lambda _: count, axis=2, incoming=True)
-        return place.hook(visit)
+        outputs = HeadOutputs(self.projection, lambda _: self.count, axis=2, incoming=True)
+        return outputs.hook(visit)
 
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> None:
-        return None
-
-
-@dataclass(frozen=True)
-class WindowHeads:
-    """The heads of Swin's window attention, with the maps of all windows."""
-
-    layer: nn.Module
-
-    def hook(self, visit: Visit) -> RemovableHandle:
-        count = self.layer.num_heads
-        return HeadOutputs(self.layer.proj, lambda _: count, axis=2, incoming=True).hook(visit)
-
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle:
-        # (windows, heads, N, N)
-        return self.layer.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2)))
+    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle | None:
+        if self.softmax is None:
+            return None
+        return self.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2)))
 
 
 @dataclass(frozen=True)

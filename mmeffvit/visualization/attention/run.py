@@ -4,6 +4,7 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -59,12 +60,15 @@ def visualize_attention(
     with open_subject(target, checkpoint, size) as subject:
         check_layers(subject, layers)
         if subject.remark == RANDOM:
-            logger.info('no --checkpoint: the weights and so the attention maps are random')
+            logger.info('no --checkpoint: the weights are random, and so are the attention maps')
         for path in paths:
-            image, readings = read_image_maps(subject, path, query, layers)
+            image, inputs = subject.read(path, query)
+            with torch.no_grad(), record_attention(subject.model, image.canvas, layers) as readings:
+                subject.forward(inputs)
             if query is not None and not any(reading.queried for reading in readings.values()):
                 logger.info('--query has no effect: these layers have one map for all queries')
-            files = save(image, readings, path, Path(out), subject.remark, stretch)
+            options = dict(remark=f'; {subject.remark}', stretch=stretch)
+            files = save(image, readings, path, Path(out), **options)
             logger.info('\n'.join(map(str, files)))
             written += files
     return written
@@ -93,29 +97,12 @@ def check_layers(subject: Subject, layers: Sequence[str]) -> None:
         raise UserError(f'--layers: {error}' if layers else str(error)) from error
 
 
-@torch.no_grad()
-def read_image_maps(
-    subject: Subject, path: Path, query: tuple[int, int] | None, layers: Sequence[str]
-) -> tuple[InputImage, dict[str, Reading]]:
-    """Run one image through the model and record its attention layers."""
-    image, inputs = subject.read(path, query)
-    with record_attention(subject.model, image.canvas, layers) as readings:
-        subject.forward(inputs)
-    return image, readings
-
-
 def save(
-    image: InputImage,
-    readings: dict[str, Reading],
-    path: Path,
-    out: Path,
-    remark: str,
-    stretch: bool,
+    image: InputImage, readings: dict[str, Reading], path: Path, out: Path, **options: Any
 ) -> list[Path]:
     """Write the contact sheets and the arrays of one image, and return the files."""
     written = []
-    sheets = draw_sheets(image, readings, path.name, f'; {remark}', stretch=stretch)
-    for group, sheet in sheets:
+    for group, sheet in draw_sheets(image, readings, path.name, **options):
         written.append(out / f'{path.stem}.{group}.png')
         write_image(written[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
     arrays = {

@@ -11,7 +11,7 @@ import numpy as np
 from mmeffvit.layers.attention.reading import Reading
 from mmeffvit.visualization.contact_sheet import montage
 
-from .grid import Canvas
+from .recorder import Canvas
 
 COLUMNS = 5  # for one map per layer
 STAGE = re.compile(r'^(.*?stages\.\d+)\.')

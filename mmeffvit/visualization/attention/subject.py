@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.opener import Source, find_source, is_folder, open_model
 
-from .grid import Canvas
+from .recorder import Canvas
 from .sheet import InputImage
 
 Size = tuple[int, int]
@@ -52,11 +52,7 @@ class Subject:
     remark: str
 
     def read(self, path: Path, query: tuple[float, float] | None) -> tuple[InputImage, Tensor]:
-        """Read an image; the query point is in its original pixels.
-
-        Raises:
-            UserError: If the image is too small for the model.
-        """
+        """Read an image; the query point is in its original pixels."""
         pixels = cv2.cvtColor(read_image(path), cv2.COLOR_BGR2RGB)
         inputs, content = self.prepare(path)
         height, width = inputs.shape[2:]
@@ -65,12 +61,10 @@ class Subject:
                 f'{path} is {width} x {height} pixels after resizing; the model needs at least '
                 f'{MIN_SIDE} on each side; give --shape'
             )
-        canvas = Canvas(height, width)
         if query is not None:
             x, y = query
-            scaled = (x * content[1] / pixels.shape[1], y * content[0] / pixels.shape[0])
-            canvas = replace(canvas, query=scaled)
-        return InputImage(pixels, canvas, content), inputs
+            query = (x * content[1] / pixels.shape[1], y * content[0] / pixels.shape[0])
+        return InputImage(pixels, Canvas(height, width, query), content), inputs
 
 
 @contextmanager
@@ -94,19 +88,14 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
     source = find_source(target)
     if 'model' not in source.config:
         raise UserError(f'{source.config.filename} has no model')
-    weights = open_if_any(source, checkpoint)
-    with isolated(source.config.default_scope):
-        yield config_subject(source, weights, size)
-
-
-def open_if_any(source: Source, checkpoint: str | None) -> Checkpoint | None:
-    """The weights of a source, or None for random ones."""
     try:
-        return source.open_weights(checkpoint)
+        weights = source.open_weights(checkpoint)
     except CheckpointError:
         raise
-    except UserError:
-        return None
+    except UserError:  # there are none
+        weights = None
+    with isolated(source.config.default_scope):
+        yield config_subject(source, weights, size)
 
 
 def config_subject(source: Source, weights: Checkpoint | None, size: Size | None) -> Subject:
