@@ -20,25 +20,22 @@ TITLE_HEIGHT = 28  # pixels
 CAPTION_HEIGHT = 22  # pixels
 FONT_SIZE = 14
 GAP = 6  # pixels
+NUM_IMAGES = 12
 SIDE = 384  # pixels of the longer side of an image
+SCORE_THR = 0.3  # minimum score of drawn predictions
 COLUMNS = 2  # of pairs: viewers shrink wider sheets until captions are unreadable
 MAX_NAME = 40  # characters of the name of an image
 PADDING = 235  # gray value
 
 
-def draw_contact_sheet(
-    runner: Runner, path: Path, *, num_images: int = 12, side: int = SIDE, score_thr: float = 0.3
-) -> None:
+def draw_contact_sheet(runner: Runner, path: Path) -> None:
     """Draw the first test images with ground truth and predictions side by side, in equal tiles.
 
     Args:
         runner: A runner with a trained model.
         path: The PNG to write.
-        num_images: Number of images on the sheet.
-        side: Longer side of the images, in pixels.
-        score_thr: Score threshold of drawn predictions, in [0, 1].
     """
-    pairs = list(islice(_draw_pairs(runner, side, score_thr), num_images))
+    pairs = list(islice(_draw_pairs(runner), NUM_IMAGES))
     total = len(runner.test_loop.dataloader.dataset)
     heights, widths = zip(*(half.shape[:2] for pair in pairs for half, _ in pair), strict=True)
     size = max(heights), max(widths)
@@ -48,9 +45,7 @@ def draw_contact_sheet(
     write_image(path, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
 
 
-def _draw_pairs(
-    runner: Runner, side: int, score_thr: float
-) -> Iterator[tuple[tuple[np.ndarray, str], ...]]:
+def _draw_pairs(runner: Runner) -> Iterator[tuple[tuple[np.ndarray, str], ...]]:
     """Ground truth and prediction of every image, each with its caption."""
     loader = runner.test_loop.dataloader
     visualizer = runner.visualizer
@@ -61,32 +56,30 @@ def _draw_pairs(
             samples = runner.model.test_step(batch)
         for sample in samples:
             image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
-            factor = side / max(image.shape[:2])
+            factor = SIDE / max(image.shape[:2])
             large = cv2.resize(image, None, fx=factor, fy=factor)
             scale_sample(sample, factor, large.shape[:2])
-            options = dict(pred_score_thr=score_thr) if 'pred_instances' in sample else {}
+            options = dict(pred_score_thr=SCORE_THR) if 'pred_instances' in sample else {}
             halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
-            for drawn in (dict(draw_pred=False), dict(draw_gt=False)):
-                with without_formulas():
-                    visualizer.add_datasample(
-                        'sheet', large, data_sample=sample, **drawn, **options
-                    )
-                halves.append(visualizer.get_image())
-            yield tuple(zip(halves, captions(sample, score_thr), strict=True))
+            with without_formulas():
+                for drawn in (dict(draw_pred=False), dict(draw_gt=False)):
+                    visualizer.add_datasample('sheet', large, sample, **drawn, **options)
+                    halves.append(visualizer.get_image())
+            yield tuple(zip(halves, captions(sample), strict=True))
 
 
-def captions(sample: BaseDataElement, score_thr: float) -> tuple[str, str]:
+def captions(sample: BaseDataElement) -> tuple[str, str]:
     """The captions of ground truth and prediction."""
     name = Path(sample.img_path).name
     name = name if len(name) <= MAX_NAME else f'...{name[-MAX_NAME:]}'
     if 'pred_instances' not in sample:
         return name, 'prediction'
     scores = sample.pred_instances.scores
-    found = int((scores >= score_thr).sum())
+    found = int((scores >= SCORE_THR).sum())
     highest = f' (highest {float(scores.max()):.2g})' if len(scores) and not found else ''
     return (
         f'{name}: {counted(len(sample.gt_instances), "object")}',
-        f'{counted(found, "object")} above {score_thr:g}{highest}',
+        f'{counted(found, "object")} above {SCORE_THR}{highest}',
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -66,25 +67,18 @@ def name_rows(
 def draw_times(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
     """Medians with the first and the last decile."""
     places = range(len(files))
-    medians, lows, highs, steps = (
-        [1e3 * value for value in values]
-        for values in zip(
-            *((row['median'], *row['spread'], row['last_steps']) for row in files), strict=True
-        )
-    )
-    errors = [
-        [max(0.0, m - low) for m, low in zip(medians, lows, strict=True)],
-        [max(0.0, high - m) for m, high in zip(medians, highs, strict=True)],
-    ]
+    times = [(row['median'], *row['spread'], row['last_steps']) for row in files]
+    medians, lows, highs, steps = 1e3 * np.array(times).T
+    errors = np.maximum(0, [medians - lows, highs - medians])
     colors = [BEST, *['C0'] * (len(files) - 1)]
     axes.barh(places, medians, 0.7, color=colors, xerr=errors, ecolor='0.3', capsize=2)
-    if any(steps):
-        left = [m - s for m, s in zip(medians, steps, strict=True)]
+    if steps.any():
+        left = medians - steps
         axes.barh(places, steps, 0.7, left=left, color='C1', label='of it outside of the file')
         place_legend(axes)
-    limit = WIDEST * max(medians)
-    for place, median, high in zip(places, medians, highs, strict=True):
-        end = max(median, min(high, 0.9 * limit))
+    limit = WIDEST * medians.max()
+    ends = np.maximum(medians, np.minimum(highs, 0.9 * limit))
+    for place, median, end in zip(places, medians, ends, strict=True):
         axes.annotate(
             f'{median:.2f}', (end, place), (4, 0), textcoords='offset points', va='center',
             fontsize='small',
@@ -96,10 +90,9 @@ def draw_times(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
 def draw_memory(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
     """Peak resident memory of each process, and the part of the model."""
     places = range(len(files))
-    peaks = [row['peak_bytes'] / MIB for row in files]
-    added = [row['model_bytes'] / MIB for row in files]
-    rest = [peak - value for peak, value in zip(peaks, added, strict=True)]
+    peaks, added = np.array([(row['peak_bytes'], row['model_bytes']) for row in files]).T / MIB
     axes.barh(places, added, 0.7, color='C0', label='model')
+    rest = peaks - added
     bars = axes.barh(places, rest, 0.7, left=added, color='0.8', label='Python and runtime')
     axes.bar_label(bars, [f'{peak:.0f}' for peak in peaks], padding=3, fontsize='small')
     axes.margins(x=0.15)
@@ -116,8 +109,7 @@ def place_legend(axes: Axes) -> None:
 def draw_kinds(axes: Axes, layers: Mapping[str, Any]) -> None:
     """Share of each kind of operator, the slowest on top; the rest is one bar."""
     shown = [(f'{k["kind"]} x {k["number"]}', k['seconds']) for k in layers['kinds']]
-    rest = shown[MAX_KINDS:]
-    shown = shown[:MAX_KINDS]
+    shown, rest = shown[:MAX_KINDS], shown[MAX_KINDS:]
     if rest:
         shown.append((f'{len(rest)} others', sum(seconds for _, seconds in rest)))
     title = f'operators of {layers["runtime"]}, float32, {layers["threads"]} thr.'
