@@ -104,12 +104,7 @@ def without_gradients(model: nn.Module) -> Iterator[None]:
 
 
 def make_parts(model: nn.Module, own: dict[str, int]) -> list[Part]:
-    """The rows with parameters or MACs: children of the model, items of module lists, and 'other'.
-
-    Args:
-        model: The model.
-        own: Output of :func:`count_modules`.
-    """
+    """The rows with parameters or MACs, for the output of :func:`count_modules`."""
     parts = {name: Part(name) for name in part_names(model)}
     parts['other'] = Part('other')
     for name, parameter in model.named_parameters():

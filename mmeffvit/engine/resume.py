@@ -33,15 +33,7 @@ def how_to_resume(work_dir: Path) -> str:
 
 
 def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
-    """Check that progress, optimizer, schedulers and EMA weights are those of such a run.
-
-    Args:
-        runner: The runner, whose optimizer is built if it is not yet.
-        checkpoint: A checkpoint of a run whose weights fit.
-
-    Raises:
-        CheckpointError: If one is missing or of another kind.
-    """
+    """Check that progress, optimizer, schedulers and EMA weights are those of such a run."""
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     sections = checkpoint.sections
     saved, own = groups_in(sections['optimizer']), groups_in(runner.optim_wrapper.state_dict())

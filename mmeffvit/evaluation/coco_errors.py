@@ -48,10 +48,7 @@ class ErrorAnalysis:
     precision: np.ndarray
 
     def curves(self, name: str | None = None) -> np.ndarray:
-        """Precision of one class, or the mean over classes: (7, 101, 4).
-
-        Classes without objects of a size are excluded from the mean, as in COCO's AP.
-        """
+        """Precision of one class, or the mean over classes with objects of a size: (7, 101, 4)."""
         if name is not None:
             return self.precision[:, :, self.classes.index(name)]
         with warnings.catch_warnings():

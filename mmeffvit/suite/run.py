@@ -63,16 +63,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
 
 
 def cluster_commands(patterns: Iterable[str], options: SuiteOptions, system: str) -> list[str]:
-    """One shell line per config, for a cluster.
-
-    Args:
-        patterns: Configs, see :func:`find_configs`.
-        options: See :class:`SuiteOptions`.
-        system: 'slurm' or 'torchrun'.
-
-    Raises:
-        UserError: If there is no such config.
-    """
+    """One shell line per config for a cluster; see :func:`find_configs` and ``PRINTED``."""
     if options.released:
         raise UserError('--print is for training commands and cannot be combined with --released')
     return [printed(config_file, options, system) for config_file in find_configs(patterns)]

@@ -155,14 +155,9 @@ def picture_of(
     late: bool,
     original: bool,
 ) -> np.ndarray:
-    """Draw the annotations into an image resized for the sheet.
+    """Draw the annotations into an image, (H, W, 3) uint8 RGB, resized for the sheet.
 
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        sample: The data sample with the annotations.
-        visualizer: The visualizer of mmdet or mmseg.
-        late: Whether the annotations are in pixels of the original image.
-        original: Show the original image to the left.
+    ``late`` annotations are in pixels of the original image; ``original`` shows it to the left.
     """
     if late:
         height, width = sample.img_shape[:2]

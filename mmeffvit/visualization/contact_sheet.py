@@ -29,12 +29,7 @@ PADDING = 235  # gray value
 
 
 def draw_contact_sheet(runner: Runner, path: Path) -> None:
-    """Draw the first test images with ground truth and predictions side by side, in equal tiles.
-
-    Args:
-        runner: A runner with a trained model.
-        path: The PNG to write.
-    """
+    """Draw the first test images with ground truth and predictions side by side into a PNG."""
     pairs = list(islice(_draw_pairs(runner), NUM_IMAGES))
     total = len(runner.test_loop.dataloader.dataset)
     heights, widths = zip(*(half.shape[:2] for pair in pairs for half, _ in pair), strict=True)

@@ -56,11 +56,7 @@ def keys_in(rows: list[dict]) -> list[str]:
 
 
 def read_history(work_dir: Path) -> History:
-    """Join the runs of a work dir: a resumed run replaces the steps that it repeats.
-
-    Raises:
-        UserError: If there are no scalars.
-    """
+    """Join the runs of a work dir: a resumed run replaces the steps that it repeats."""
     configs = sorted(work_dir.glob('*.py'))
     history = History(configs[0].stem if len(configs) == 1 else work_dir.resolve().name)
     paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folder names are timestamps

@@ -19,13 +19,7 @@ COLORS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff
 
 
 def draw_curves(analysis: ErrorAnalysis, path: Path, name: str | None = None) -> None:
-    """Draw precision over recall with more and more errors ignored, at four object sizes.
-
-    Args:
-        analysis: The analysis to draw.
-        path: The PNG to write.
-        name: A class; None for the mean over classes.
-    """
+    """Draw precision over recall of a class, by default the mean, at four object sizes."""
     curves, areas = analysis.curves(name), analysis.areas(name)
     figure = Figure(figsize=(11, 8.5), layout='constrained')  # does not affect pyplot's state
     things = 'boxes' if analysis.iou_type == 'bbox' else 'masks'
@@ -76,8 +70,8 @@ def analyze(
     Args:
         results: COCO's JSON or a pickle of mmdet; see :func:`read_detections`.
         annotations: The annotation file.
-        out_dir: Output folder, with a subfolder per type with ``errors.md``, ``errors.json``,
-            ``errors.png`` and optionally ``classes``, see :func:`draw_classes`.
+        out_dir: Output folder, with ``errors.md``, ``errors.json``, ``errors.png`` and optionally
+            ``classes``, see :func:`draw_classes`, in a subfolder per type.
         types: 'bbox', 'segm' or both.
         classes: Class names of the model of a pickle.
         areas: Smallest areas of medium and large objects, in pixels.

@@ -21,14 +21,7 @@ def report_per_class(
 ) -> list[ClassValues]:
     """Write the table and a chart: ``per_class.md`` and ``per_class.png``.
 
-    Args:
-        config_path: A config of mmdet or mmseg.
-        results: See :func:`mmeffvit.evaluation.per_class.per_class`.
-        out_dir: Output folder.
-        cfg_options: Dotted keys and values that override the config's.
-
-    Raises:
-        UserError: If the results cannot be read or are not of the config's test data.
+    For arguments and errors see :func:`mmeffvit.evaluation.per_class.per_class`.
     """
     tables = per_class(config_path, results, cfg_options)
     text = to_markdown(tables)

@@ -48,12 +48,7 @@ class InputImage:
 
 
 def draw_sheets(
-    image: InputImage,
-    readings: Mapping[str, Reading],
-    name: str,
-    remark: str,
-    *,
-    stretch: bool = False,
+    image: InputImage, readings: Mapping[str, Reading], name: str, *, remark: str, stretch: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Draw all maps: one sheet per mechanism, or per stage if a layer has several maps.
 
@@ -62,7 +57,7 @@ def draw_sheets(
         readings: The readings by layer.
         name: Name of the image, for captions.
         remark: End of every title.
-        stretch: Stretch the colors from minimum to maximum, see :func:`limits_of`.
+        stretch: See :func:`limits_of`.
 
     Yields:
         The name and the sheet of each group of layers.
