@@ -29,7 +29,7 @@ class RunOptions:
         launcher: Who started the processes, one of ``LAUNCHERS``.
         seed: Seed of everything random; None takes the config's.
         deterministic: Use deterministic algorithms only.
-        verbose: Print all that mmengine and its libraries print; otherwise it goes to
+        verbose: Print the output of mmengine and its libraries; otherwise it is written to
             ``console.log`` in the work dir.
         hooks: Further hooks of the runner that are not in its config.
     """
@@ -74,7 +74,7 @@ def check_accelerator(option: str) -> None:
 def use_mixed_precision(config: Config) -> None:
     check_accelerator('--amp')
     kind = config.optim_wrapper.get('type', 'OptimWrapper')
-    if 'Amp' not in kind:  # ours comes in both kinds as well
+    if 'Amp' not in kind:  # also for our own wrapper
         config.optim_wrapper.type = kind.replace('OptimWrapper', 'AmpOptimWrapper')
     config.optim_wrapper.loss_scale = 'dynamic'
 

@@ -1,4 +1,4 @@
-"""Training in several processes of one machine, through torchrun in a process of its own."""
+"""Training in several processes on one host, by torchrun in a separate process."""
 
 import ctypes
 import os

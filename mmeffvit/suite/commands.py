@@ -27,7 +27,7 @@ class SuiteOptions:
         test_only: Test existing checkpoints.
         released: Test the released models of the authors instead of training.
         gpus: Number of processes of a run, one per GPU.
-        gpus_per_node: Largest number of processes on one machine.
+        gpus_per_node: Maximum number of processes on one host.
         partition: Slurm partition.
     """
 

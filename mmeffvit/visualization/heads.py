@@ -77,8 +77,8 @@ def draw_points(
 ) -> None:
     """Draw one point per head that has a value, over its layer."""
     points = [
-        (place + shift, value)
-        for place, heads in enumerate(analysis.layers.values())
+        (position + shift, value)
+        for position, heads in enumerate(analysis.layers.values())
         for value in map(value_of, heads)
         if value is not None
     ]

@@ -59,9 +59,9 @@ def draw_bars(tables: Sequence[ClassValues], title: str, path: Path) -> None:
         shown = names[max(end - rows, 0) : end]
         for number, table in enumerate(tables):
             shift = (number - (len(tables) - 1) / 2) * 0.8 / len(tables)
-            places = [place - shift for place in range(len(shown))]
+            positions = [position - shift for position in range(len(shown))]
             bars = ax.barh(
-                places, [table.values[name] for name in shown], 0.8 / len(tables),
+                positions, [table.values[name] for name in shown], 0.8 / len(tables),
                 label=table.metric, color=f'C{number}',
             )  # fmt: skip
             ax.bar_label(bars, fmt='%.1f', padding=2, fontsize='x-small')

@@ -55,9 +55,9 @@ def name_rows(
     """Names of the files from the top, the fastest first, above those that were not measured."""
     names = [f'{row["runtime"]}, {row["precision"]}, {row["threads"]} thr.' for row in files]
     names += [f'{row["runtime"]}, {row["precision"]}' for row in absent]
-    for place, row in enumerate(absent, start=len(files)):
+    for position, row in enumerate(absent, start=len(files)):
         axes.annotate(
-            row['state'], (0, place), (4, 0), textcoords='offset points', va='center',
+            row['state'], (0, position), (4, 0), textcoords='offset points', va='center',
             fontsize='small', style='italic', color='C3' if row['state'] == 'rejected' else '0.5',
         )  # fmt: skip
     axes.set_yticks(range(len(names)), names, fontsize='small')
@@ -66,21 +66,21 @@ def name_rows(
 
 def draw_times(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
     """Medians with the first and the last decile."""
-    places = range(len(files))
+    positions = range(len(files))
     times = [(row['median'], *row['spread'], row['last_steps']) for row in files]
     medians, lows, highs, steps = 1e3 * np.array(times).T
     errors = np.maximum(0, [medians - lows, highs - medians])
     colors = [BEST, *['C0'] * (len(files) - 1)]
-    axes.barh(places, medians, 0.7, color=colors, xerr=errors, ecolor='0.3', capsize=2)
+    axes.barh(positions, medians, 0.7, color=colors, xerr=errors, ecolor='0.3', capsize=2)
     if steps.any():
         left = medians - steps
-        axes.barh(places, steps, 0.7, left=left, color='C1', label='of it outside of the file')
+        axes.barh(positions, steps, 0.7, left=left, color='C1', label='outside of the file')
         place_legend(axes)
     limit = WIDEST * medians.max()
     ends = np.maximum(medians, np.minimum(highs, 0.9 * limit))
-    for place, median, end in zip(places, medians, ends, strict=True):
+    for position, median, end in zip(positions, medians, ends, strict=True):
         axes.annotate(
-            f'{median:.2f}', (end, place), (4, 0), textcoords='offset points', va='center',
+            f'{median:.2f}', (end, position), (4, 0), textcoords='offset points', va='center',
             fontsize='small',
         )  # fmt: skip
     axes.set_xlim(0, limit)
@@ -89,11 +89,11 @@ def draw_times(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
 
 def draw_memory(axes: Axes, files: Sequence[Mapping[str, Any]]) -> None:
     """Peak resident memory of each process, and the part of the model."""
-    places = range(len(files))
+    positions = range(len(files))
     peaks, added = np.array([(row['peak_bytes'], row['model_bytes']) for row in files]).T / MIB
-    axes.barh(places, added, 0.7, color='C0', label='model')
+    axes.barh(positions, added, 0.7, color='C0', label='model')
     rest = peaks - added
-    bars = axes.barh(places, rest, 0.7, left=added, color='0.8', label='Python and runtime')
+    bars = axes.barh(positions, rest, 0.7, left=added, color='0.8', label='Python and runtime')
     axes.bar_label(bars, [f'{peak:.0f}' for peak in peaks], padding=3, fontsize='small')
     axes.margins(x=0.15)
     axes.set_title('peak resident memory, MiB', fontsize='medium')
@@ -126,10 +126,10 @@ def draw_layers(axes: Axes, layers: Mapping[str, Any]) -> None:
 def draw_shares(axes: Axes, shown: Sequence[tuple[str, float]], total: float, title: str) -> None:
     """Bars in milliseconds with percentages, the first on top."""
     names, seconds = zip(*shown[::-1], strict=True)
-    places = range(len(names))  # names may repeat
-    bars = axes.barh(places, [1e3 * value for value in seconds], 0.7)
+    positions = range(len(names))  # names may repeat
+    bars = axes.barh(positions, [1e3 * value for value in seconds], 0.7)
     axes.bar_label(bars, [f'{value / total:.1%}' for value in seconds], padding=3, fontsize='small')
-    axes.set_yticks(places, names, fontsize='small')
+    axes.set_yticks(positions, names, fontsize='small')
     axes.margins(x=0.12)
     axes.set_xlabel('ms', fontsize='small')
     axes.set_title(title, fontsize='medium')

@@ -101,12 +101,12 @@ class HeadAnalysis:
             cells = [*(digits(s, 3) for s in similar), *(digits(e, 2) for e in (*ends, best))]
             lines.append((layer, str(len(heads)), *cells))
         table = align(lines)
-        whole = ', '.join(f'{name} {value}' for name, value in self.baseline.items())
+        full = ', '.join(f'{name} {value}' for name, value in self.baseline.items())
         notes = (
             'outputs, maps: mean cosine similarity between the heads of a layer',
             f'worst, mean, best: {self.metric} with one head of the layer set to zero',
             f'alone: the best {self.metric} with one head of the layer left',
-            f'with all heads: {whole}; {self.subject["images"]} images',
+            f'with all heads: {full}; {self.subject["images"]} images',
         )
         return '\n'.join([*table, *notes])
 

@@ -99,7 +99,7 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
         patterns: Select layers, see :func:`mmeffvit.utils.patterns.select`; all if empty.
 
     Raises:
-        ValueError: If the model has no attention layer of ours, or a pattern matches none.
+        ValueError: If the model has no attention layer of this package, or a pattern matches none.
     """
     modules = dict(model.named_modules())
     layers = outermost({n: m for n, m in modules.items() if hasattr(m, 'read_attention')})

@@ -69,8 +69,8 @@ def draw_sheets(
         first = next(iter(members.values()))
         draw = draw_rows if len(first.maps) > 1 else draw_grid
         shown = image if first.queried else replace(image, canvas=replace(image.canvas, query=None))
-        pictures, columns = draw(shown, members, name, stretch)
-        yield group, montage(pictures, columns, f'{first.title}{remark}')
+        panels, columns = draw(shown, members, name, stretch)
+        yield group, montage(panels, columns, f'{first.title}{remark}')
 
 
 def group_of(layer: str, reading: Reading) -> str:
@@ -85,14 +85,14 @@ def draw_grid(
     image: InputImage, readings: Mapping[str, Reading], name: str, stretch: bool
 ) -> tuple[list[np.ndarray], int]:
     """The image, followed by one map per layer."""
-    pictures = [draw_image(image, (name, size_of(image)))]
+    panels = [draw_image(image, (name, size_of(image)))]
     for layer, reading in readings.items():
         (values,) = reading.maps.values()
         array = values.numpy()
         rows, columns = reading.grid
         caption = (short(layer), f'{stride_of(image, reading)}, {rows} x {columns} cells')
-        pictures.append(draw_map(image, array, caption, limits_of(array, stretch=stretch)))
-    return pictures, COLUMNS
+        panels.append(draw_map(image, array, caption, limits_of(array, stretch=stretch)))
+    return panels, COLUMNS
 
 
 def draw_rows(
@@ -100,7 +100,7 @@ def draw_rows(
 ) -> tuple[list[np.ndarray], int]:
     """One row per layer: the image and the maps of the layer."""
     columns = 1 + max(len(reading.maps) for reading in readings.values())
-    pictures = []
+    panels = []
     for layer, reading in readings.items():
         arrays = {caption: values.numpy() for caption, values in reading.maps.items()}
         shared = limits_of(*arrays.values(), stretch=stretch)
@@ -111,8 +111,8 @@ def draw_rows(
             heading = (f'{short(layer)}, {stride_of(image, reading)}', caption)
             row.append(draw_map(image, array, heading, limits))
         blank = np.full_like(row[0], 255)
-        pictures += row + [blank] * (columns - len(row))
-    return pictures, columns
+        panels += row + [blank] * (columns - len(row))
+    return panels, columns
 
 
 def short(layer: str) -> str:
@@ -175,9 +175,9 @@ def draw_scale(limits: tuple[float, float], mark: float, width: int) -> np.ndarr
     numbers = text_line(first, width)
     write(numbers, last, width - text_width(last) - 1)
     if low < mark < high:
-        place = round((mark - low) / (high - low) * (width - 1))
-        bar[:, max(0, place - 1) : place + 1] = 255
-        left = place - text_width(middle) // 2
+        position = round((mark - low) / (high - low) * (width - 1))
+        bar[:, max(0, position - 1) : position + 1] = 255
+        left = position - text_width(middle) // 2
         right = left + text_width(middle)
         if text_width(first) + 6 <= left and right <= width - text_width(last) - 6:
             write(numbers, middle, left)
@@ -194,25 +194,25 @@ def digits(limits: tuple[float, float]) -> int:
 
 def draw_image(image: InputImage, caption: tuple[str, str]) -> np.ndarray:
     """Draw the image without a map, in a panel of the same size."""
-    picture = image.small()
-    mark_query(picture, image)
-    width = picture.shape[1]
+    panel = image.small()
+    mark_query(panel, image)
+    width = panel.shape[1]
     below = np.full((BAR_HEIGHT + LINE_HEIGHT, width, 3), 255, np.uint8)
-    return np.concatenate([*heading(caption, width), picture, below])
+    return np.concatenate([*heading(caption, width), panel, below])
 
 
-def mark_query(picture: np.ndarray, image: InputImage) -> None:
+def mark_query(panel: np.ndarray, image: InputImage) -> None:
     """Draw a ring around the query point, if any."""
     if image.canvas.query is None:
         return
     center = tuple(
-        int(place / part * pixels)
-        for place, part, pixels in zip(
-            image.canvas.query, image.content[::-1], picture.shape[1::-1], strict=True
+        int(position / part * pixels)
+        for position, part, pixels in zip(
+            image.canvas.query, image.content[::-1], panel.shape[1::-1], strict=True
         )
     )
     for thickness, color in ((4, (0, 0, 0)), (2, (255, 255, 255))):
-        cv2.circle(picture, center, 5, color, thickness, cv2.LINE_AA)
+        cv2.circle(panel, center, 5, color, thickness, cv2.LINE_AA)
 
 
 def heading(lines: tuple[str, str], width: int) -> list[np.ndarray]:
