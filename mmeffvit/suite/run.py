@@ -78,7 +78,7 @@ def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]
         raise UserError('give a CONFIG, or --released')
     config_files = find_configs(patterns)
     for config_file in config_files if options.released else ():
-        weights_of(config_file)
+        weights_of(config_file)  # an error if there are none
     return config_files
 
 
@@ -105,28 +105,22 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
 
     A config that was started with other options is rejected: the results would mix both.
     """
-    started = as_json(
-        dict(cfg_options=options.cfg_options, amp=options.amp, auto_scale_lr=options.auto_scale_lr)
-    )
+    given = {name: getattr(options, name) for name in ('cfg_options', 'amp', 'auto_scale_lr')}
+    started = json.loads(json.dumps(given, default=str))  # as in the table: tuples become lists
     for config_file in config_files:
         row = table.rows.setdefault(config_file.stem, Row(str(config_file)))
         if not (options.test_only or options.released):
             if row.options not in ({}, started):
                 raise UserError(
                     f'{config_file.stem} was started with {row.options}, not with {started}: '
-                    f'choose another --work-dir, or remove '
-                    f'{options.work_dir / config_file.stem} and its row in {table.json}'
+                    f'choose another --work-dir, or remove {options.work_dir / config_file.stem} '
+                    f'and its row in {table.json}'
                 )
             row.options = started
         row.config, model = str(config_file), read_models().get(config_file.stem)
         row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
         row.work_dir = str(options.work_dir / config_file.stem)
     table.save()
-
-
-def as_json(value: Any) -> Any:
-    """A value after a round trip through JSON: tuples become lists."""
-    return json.loads(json.dumps(value, default=str))
 
 
 class Job:
