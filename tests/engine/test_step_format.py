@@ -96,6 +96,7 @@ def make_runner(work_dir: Path, hook: StepFormatHook | None, *, epochs: int = EP
         train_cfg=dict(by_epoch=True, max_epochs=epochs),
         optim_wrapper=dict(
             optimizer=dict(type='AdamW', lr=0.01),
+            clip_grad=dict(max_norm=10.0),
             constructor='mmeffvit.MergedOptimWrapperConstructor',  # fused
         ),
         randomness=dict(seed=0),
@@ -142,9 +143,14 @@ def test_measuring_changes_nothing_that_training_starts_from(measured, monkeypat
     monkeypatch.setattr(step_format, 'Trials', Counted)
     monkeypatch.setattr(step_format, 'saves_time', lambda seconds, name, other: name == 'bfloat16')
     monkeypatch.setattr(Counted, 'within_noise', lambda *_: False)
-    expected = state_after(make_runner(tmp_path / 'stock', None))
+    stock = make_runner(tmp_path / 'stock', None)
+    expected = state_after(stock)
     runner = make_runner(tmp_path / 'ours', StepFormatHook())
     found = state_after(runner)
+    norms, stock_norms = (
+        each.message_hub.get_scalar('train/grad_norm').data[0] for each in (runner, stock)
+    )
+    np.testing.assert_array_equal(norms, stock_norms)
     assert taken == [dict.fromkeys(FORMATS, 3), dict(plain=10, channels_last=3, bfloat16=10)]
     for section in ('state_dict', 'optimizer'):
         assert_same_tensors(found[section], expected[section])
