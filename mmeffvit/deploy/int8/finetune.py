@@ -1,7 +1,7 @@
 """Quantization-aware fine-tuning of an int8 ONNX graph, with the float graph as teacher.
 
 The graph itself is trained, with rounding where onnxruntime placed it, so that the file computes
-what was trained. NNCF's rounding needs a compiler, and torchao's has other places.
+what was trained. NNCF's rounding needs a compiler, and torchao rounds elsewhere.
 """
 
 import math
@@ -74,7 +74,7 @@ class FakeQuantized(nn.Module):
     ) -> None:
         super().__init__()
         self.graph = TorchGraph(
-            model, outputs, {'QuantizeLinear': fake_quantize, 'DequantizeLinear': passed_on}
+            model, outputs, {'QuantizeLinear': fake_quantize, 'DequantizeLinear': identity}
         )
         self.highest_weight = 2 ** (weight_bits - 1) - 1
         constants = self.graph.constants
@@ -183,7 +183,7 @@ def finetune(
     images: Sequence[NDArray],
     steps: int,
 ) -> dict[str, NDArray]:
-    """Train the weights and ranges of a QDQ model, so that it computes what the float model does.
+    """Train the weights and ranges of a QDQ model to compute what the float model does.
 
     The loss is the mean of :func:`noise` over the targets, the optimizer Adam with a linear warmup
     and a cosine decay; half of the images are flipped.
@@ -265,8 +265,7 @@ def importance(signals: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights of the positions of values, by name.
 
     A position weighs 1 plus the largest squared standard score of a channel there, in any value of
-    the same size: the few positions with an object would be lost among those without, also where
-    only its box is told.
+    the same size: otherwise the few positions with an object would be lost among those without.
     """
     scores: dict[torch.Size, Tensor] = {}
     sizes = {}
@@ -316,6 +315,6 @@ def fake_quantize(value: Tensor, scale: Tensor, zero_point: Tensor, **_: Any) ->
     return (levels - zero_point) * scale
 
 
-def passed_on(value: Tensor, *_: Tensor, **__: Any) -> Tensor:
-    """A value that is rounded already."""
+def identity(value: Tensor, *_: Tensor, **__: Any) -> Tensor:
+    """A value that is already rounded."""
     return value

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .route import Attempt
+from .trials import Attempt
 
 PURPOSE = 'Quantizing for LiteRT'
 SIGNATURE = 'serving_default'
@@ -35,8 +35,6 @@ class LiteRTQuantizer:
     Attributes:
         nodes: Names of the outputs of the layers with weights, in topological order.
     """
-
-    runtime = 'LiteRT'
 
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
         flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
@@ -61,12 +59,12 @@ class LiteRTQuantizer:
             )
         content, count = int8_litert(self.content, self.images)
         return Attempt(
-            '8-bit weights', (), count, partial(open_litert, content), partial(save, content)
+            '8-bit weights',
+            (),
+            count,
+            partial(open_litert, content),
+            lambda path, metadata: write_litert(path, content, metadata),
         )
-
-
-def save(content: bytes, path: Path, metadata: Mapping[str, str]) -> None:
-    write_litert(path, content, metadata)
 
 
 def int8_litert(model: bytes, images: Iterable[NDArray]) -> tuple[bytes, int]:
@@ -136,7 +134,7 @@ def weighted(model: Any) -> Iterator[tuple[str, Any, Any, Any, Any]]:
 
 
 def lift_dead_channels(model: Any, ranges: dict[str, Any]) -> int:
-    """Enlarge weights of output channels that are too small for their bias; in place.
+    """Enlarge weights of output channels that are too small for their bias, in place.
 
     The scale of a bias is that of the weights times that of the input. For a channel without
     weights, which training may produce, it would be so small that the bias exceeds 32 bits. One of

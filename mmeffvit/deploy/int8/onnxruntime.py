@@ -4,6 +4,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .route import Attempt
 from .sensitivity import IMAGES, exclusions, last_layers, mean_noise, measure
+from .trials import Attempt
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -42,8 +43,6 @@ class OnnxQuantizer:
         float_model: The graph, simplified for quantization.
         nodes: Names of the quantizable nodes, in topological order.
     """
-
-    runtime = 'ONNX Runtime'
 
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
         self.images = images
@@ -111,7 +110,7 @@ class OnnxQuantizer:
             tuple(excluded),
             len(self.nodes) - len(excluded),
             lambda threads: open_onnx(model.SerializeToString(), threads),
-            lambda path, metadata: save(model, path, metadata),
+            partial(save, model),
         )
 
     def finetuned(self, steps: int) -> dict[str, NDArray]:
@@ -257,7 +256,7 @@ def last_values(model: Any) -> list[str]:
 
 
 def compared_values(model: Any) -> list[str]:
-    """Tensors that a trained model is compared by: the last values, and what objects are read from.
+    """Tensors to compare a trained model by: the last values, and the sources of objects.
 
     The maps of a neck are both: convolutions follow, and features of objects are cut from them.
     """

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,8 +16,8 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import reason
 
-from .route import Attempt
 from .sensitivity import IMAGES, SELECTING, exclusions, last_layers, mean_noise, measure
+from .trials import Attempt
 
 PURPOSE = 'Quantizing for OpenVINO'
 LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
@@ -26,10 +27,10 @@ CONSTANT = ('Constant', 'Convert', 'Subtract', 'Multiply', 'Reshape', 'Transpose
 
 
 class OpenVINOQuantizer:
-    """Quantizes an ONNX file to an OpenVINO model in int8, with weights of 8 bits per channel.
+    """Quantizes an ONNX file to an OpenVINO model in int8, with 8-bit weights per channel.
 
     NNCF chooses what is quantized between the layers, such as sums and norms. What follows the last
-    layer, and what computes coordinates, remains in float.
+    layer, and what computes coordinates, remain in float.
 
     Args:
         path: The ONNX file.
@@ -38,8 +39,6 @@ class OpenVINOQuantizer:
     Attributes:
         nodes: Names of the layers with weights, in topological order.
     """
-
-    runtime = 'OpenVINO'
 
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
         require('nncf', PURPOSE)
@@ -50,31 +49,22 @@ class OpenVINOQuantizer:
         self.in_float = float_operators(model)
 
     def attempts(self) -> Iterator[Attempt]:
-        yield self.attempt((), 'PERFORMANCE')
+        count = len(self.nodes)
+        yield attempt_of(self.quantized((), 'PERFORMANCE'), count, 'symmetric activations')
         model = self.quantized((), 'MIXED')
-        yield self._attempt(model, (), 'MIXED')
+        yield attempt_of(model, count)
         for worst in exclusions(measure(self.nodes, self.noise_meter(model))):
-            yield self._attempt(without(model, worst), worst, 'MIXED')
+            yield attempt_of(without(model, worst), count, excluded=worst)
 
-    def attempt(self, excluded: Sequence[str], preset: str = 'MIXED') -> Attempt:
-        return self._attempt(self.quantized(excluded, preset), excluded, preset)
-
-    def _attempt(self, model: Any, excluded: Sequence[str], preset: str) -> Attempt:
-        kind = 'symmetric' if preset == 'PERFORMANCE' else 'asymmetric'
-        return Attempt(
-            f'{kind} activations',
-            tuple(excluded),
-            len(self.nodes) - len(excluded),
-            lambda threads: open_openvino(model, threads),
-            lambda path, metadata: save_openvino(model, path, metadata),
-        )
+    def attempt(self, excluded: Sequence[str]) -> Attempt:
+        return attempt_of(self.quantized(excluded, 'MIXED'), len(self.nodes), excluded=excluded)
 
     def quantized(self, excluded: Sequence[str], preset: str) -> Any:
         """A model in int8.
 
         Args:
             excluded: Names of layers that remain in float.
-            preset: Of NNCF: 'PERFORMANCE' has symmetric activations, 'MIXED' asymmetric ones.
+            preset: NNCF's 'PERFORMANCE' for symmetric activations, 'MIXED' for asymmetric ones.
 
         Raises:
             UserError: If OpenVINO cannot run the file.
@@ -113,26 +103,29 @@ class OpenVINOQuantizer:
         return lambda nodes: max(0.0, total - mean_noise(expected, run(without(model, nodes))))
 
 
-def attempt_of(model: Any, count: int, trained: str) -> Attempt:
-    """An attempt of a QDQ model of onnxruntime, whose roundings OpenVINO takes over.
+def attempt_of(
+    model: Any,
+    count: int,
+    settings: str = 'asymmetric activations',
+    excluded: Sequence[str] = (),
+) -> Attempt:
+    """A model with ``count`` layers, of which the excluded ones remain in float."""
+    return Attempt(
+        settings,
+        tuple(excluded),
+        count - len(excluded),
+        partial(open_openvino, model),
+        partial(save_openvino, model),
+    )
 
-    Args:
-        model: The ONNX model.
-        count: Number of layers in int8.
-        trained: How it was trained, in words.
-    """
+
+def convert_trained(model: Any) -> Any:
+    """An ``openvino.Model`` with the rounding of a QDQ model of onnxruntime."""
     onnx = require('onnx', PURPOSE)
     with TemporaryDirectory() as folder:
         path = Path(folder, 'int8.onnx')
         onnx.save(model, path)
-        converted = convert_onnx(path)
-    return Attempt(
-        f'asymmetric activations{trained}',
-        (),
-        count,
-        lambda threads: open_openvino(converted, threads),
-        lambda path, metadata: save_openvino(converted, path, metadata),
-    )
+        return convert_onnx(path)
 
 
 def is_layer(op: Any) -> bool:
@@ -156,9 +149,9 @@ def layers(model: Any) -> Iterator[Any]:
 def float_operators(model: Any) -> list[str]:
     """Names of the operators that remain in float.
 
-    Those after the last layer, and those between layers and coordinates: an object's features,
-    which each level of a pyramid gives for its own objects only, get their range where the levels
-    are joined, since a level may have none in all calibration images.
+    Those after the last layer, and those between layers and coordinates: the range of object
+    features is measured where the levels of a pyramid are joined, since one level may have no
+    objects in all calibration images.
     """
     operators = model.get_ordered_ops()
     followed: set[str] = set()  # by a layer

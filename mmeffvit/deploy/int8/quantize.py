@@ -4,30 +4,40 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
 from mmeffvit.deploy.predictor.metadata import parse_metadata
 from mmeffvit.deploy.predictor.resizing import check_size, reader_of
-from mmeffvit.deploy.predictor.sessions import open_model
+from mmeffvit.deploy.predictor.sessions import open_model, readable
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_output
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.messages import step
+from mmeffvit.utils.text import align, counted
 
-from .route import Attempt
-from .trials import Trial, choose, finetuned_trials, first_agreeing, milliseconds, trials_of
+from . import openvino
+from .litert import LiteRTQuantizer
+from .onnxruntime import OnnxQuantizer
+from .openvino import OpenVINOQuantizer
+from .trials import Attempt, Trial, agrees, choose, milliseconds
 
 HELD_OUT = 32  # maximum number of images for the comparison
 NOTE = 'quantization'  # key of the metadata
-# which files can be made of a file
+# files that can be made of a file
 TARGETS = {'.onnx': ('.onnx', '.xml'), '.tflite': ('.tflite',)}
+QUANTIZERS = {'.onnx': OnnxQuantizer, '.xml': OpenVINOQuantizer, '.tflite': LiteRTQuantizer}
+
+Quantizer = OnnxQuantizer | OpenVINOQuantizer | LiteRTQuantizer
+Q = TypeVar('Q', bound=Quantizer)
+Compare = Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -62,8 +72,7 @@ class Quantization:
             ('time, one thread', f'{old:.1f} -> {new:.1f} ms (x {self.chosen.speed:.2f})'),
             ('written', f'{self.out}, for {self.chosen.runtime}'),
         ]
-        width = max(len(name) for name, _ in rows)
-        return '\n'.join(f'{name:<{width}}  {value}' for name, value in rows)
+        return '\n'.join(align(rows, numbers=False))
 
 
 def quantize(
@@ -136,11 +145,7 @@ def quantize(
     if finetune:
         trials = finetuned_trials(suffixes, model, inputs, finetune, compare)
     else:
-        trials = first_agreeing(
-            suffixes,
-            lambda suffix: trials_of(suffix, model, inputs, exclude, compare),
-            min_agreement,
-        )
+        trials = first_agreeing(suffixes, model, inputs, exclude, compare, min_agreement)
     chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
     target = out.with_suffix(chosen.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
@@ -185,6 +190,89 @@ def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:
     return out, suffixes
 
 
+def first_agreeing(
+    suffixes: Sequence[str],
+    model: Path,
+    inputs: Sequence[NDArray],
+    exclude: Sequence[str],
+    compare: Compare,
+    minimum: float | None,
+) -> list[Trial]:
+    """The trials of every suffix up to the first that agrees.
+
+    Raises:
+        UserError: If the last suffix has none, and no other has one.
+    """
+    trials: list[Trial] = []
+    for suffix in suffixes:
+        try:
+            for attempt in attempts(open_quantizer(QUANTIZERS[suffix], model, inputs), exclude):
+                trials.append(Trial(suffix, attempt, *compare(attempt)))
+                step(str(trials[-1]))
+                if agrees(trials[-1].measures, minimum):
+                    break
+        except UserError as error:
+            if suffix == suffixes[-1] and not trials:
+                raise
+            step(str(error))
+    return trials
+
+
+def finetuned_trials(
+    suffixes: Sequence[str], model: Path, inputs: Sequence[NDArray], steps: int, compare: Compare
+) -> list[Trial]:
+    """Two models per suffix with all layers in int8: calibrated, and then fine-tuned."""
+    quantizer = open_quantizer(OnnxQuantizer, model, inputs)
+
+    def tried(suffix: str, constants: Mapping[str, NDArray], words: str) -> Trial:
+        if suffix == '.onnx':
+            attempt = quantizer.attempt_of(quantizer.with_constants(constants), trained=words)
+        else:  # OpenVINO fuses a SiLU in float into the convolution before it
+            graph = openvino.convert_trained(quantizer.with_constants(constants, silu=False))
+            words = f'asymmetric activations{words}'
+            attempt = openvino.attempt_of(graph, len(quantizer.nodes), words)
+        trial = Trial(suffix, attempt, *compare(attempt))
+        step(str(trial))
+        return trial
+
+    calibrated = [tried(suffix, {}, '') for suffix in suffixes]
+    constants = quantizer.finetuned(steps)
+    words = f', fine-tuned for {counted(steps, "step")}'
+    return calibrated + [tried(suffix, constants, words) for suffix in suffixes]
+
+
+def open_quantizer(kind: type[Q], model: Path, inputs: Sequence[NDArray]) -> Q:
+    """A quantizer of a file, calibrated on ``inputs``.
+
+    Raises:
+        UserError: If the file is invalid or has nothing to quantize.
+    """
+    with readable(model):  # user errors of images pass through
+        quantizer = kind(model, inputs)
+    if not quantizer.nodes:
+        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
+    return quantizer
+
+
+def attempts(quantizer: Quantizer, exclude: Sequence[str]) -> Iterator[Attempt]:
+    """Models to try, each made on first use.
+
+    Raises:
+        UserError: If a name is not that of a layer that can be quantized.
+    """
+    if list(exclude) == ['auto']:
+        yield from quantizer.attempts()
+        return
+    names = [] if list(exclude) == ['none'] else list(exclude)
+    unknown = sorted(set(names) - set(quantizer.nodes))
+    if unknown:
+        raise UserError(
+            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or from '
+            f'{", ".join(quantizer.nodes)}'
+        )
+    yield quantizer.attempt(names)
+
+
 def with_objects(
     outputs: Mapping[str, NDArray], metadata: Mapping[str, str], score_thr: float
 ) -> Mapping[str, NDArray]:
@@ -206,13 +294,12 @@ def note_of(
         runtime=chosen.runtime,
         settings=chosen.attempt.settings,
         excluded=sorted(chosen.attempt.excluded),
-        agreement={name: _number(value) for name, value in chosen.measures.items()},
+        agreement={  # JSON has no NaN
+            name: round(value, 6) if math.isfinite(value) else None
+            for name, value in chosen.measures.items()
+        },
         tried=[str(trial) for trial in trials],
     )
-
-
-def _number(value: float) -> float | None:
-    return round(value, 6) if math.isfinite(value) else None  # JSON has no NaN
 
 
 def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:

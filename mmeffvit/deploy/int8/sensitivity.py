@@ -30,13 +30,6 @@ class Group:
     noise: float
 
 
-def split(nodes: Sequence[str], count: int) -> list[tuple[str, ...]]:
-    """``count`` parts of nearly equal length, in order; fewer if there are fewer nodes."""
-    count = min(count, len(nodes))
-    ends = [len(nodes) * part // count for part in range(count + 1)]
-    return [tuple(nodes[a:b]) for a, b in pairwise(ends)]
-
-
 def measure(
     nodes: Sequence[str], noise: Callable[[Sequence[str]], float], count: int = GROUPS
 ) -> list[Group]:
@@ -45,13 +38,16 @@ def measure(
     Args:
         nodes: Names of the layers in topological order.
         noise: Noise that quantizing these layers causes.
-        count: Number of parts; the time is proportional to it.
+        count: Number of parts of nearly equal length; the time is proportional to it.
     """
-    return [Group(part, noise(part)) for part in split(nodes, count)]
+    count = min(count, len(nodes))
+    ends = [len(nodes) * part // count for part in range(count + 1)]
+    parts = [tuple(nodes[start:end]) for start, end in pairwise(ends)]
+    return [Group(part, noise(part)) for part in parts]
 
 
 def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
-    """More and more layers to keep in float: those of the noisiest group, of two, four and so on.
+    """Layers to keep in float: those of the noisiest group, then of two, of four and so on.
 
     Only groups above :data:`NOISE_RATIO` times the mean are kept, at most :data:`MAX_SHARE`.
     """
@@ -82,7 +78,7 @@ def last_layers(
 
     Returns:
         The first output of every such layer, all outputs after a selection, and the first output of
-        every layer that a selection, or what follows it, takes.
+        every layer that feeds a selection or what follows it.
     """
     selected: set[str] = set()
     nearest: dict[str, set[str]] = {}  # by output, the last layers that it depends on

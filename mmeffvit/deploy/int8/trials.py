@@ -1,38 +1,22 @@
-"""Quantized models of every runtime, compared with the float file, and the choice among them."""
+"""Attempts at a quantized model, their agreement and speed, and the choice among them."""
 
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import METRIC, DisagreementError, fidelity
-from mmeffvit.deploy.predictor.sessions import Session, readable
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
-from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted, listed
 
-from . import openvino
-from .litert import LiteRTQuantizer
-from .onnxruntime import OnnxQuantizer
-from .openvino import OpenVINOQuantizer
-from .route import Attempt, Route
-
-Compare = Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]]
-R = TypeVar('R', bound=Route)
-
 ROUNDS = 10  # of the timing
-TICK = 0.02  # CPU seconds of a round at least: some kernels count in steps of 4 to 10 ms
-ROUTES: dict[str, type[OnnxQuantizer | OpenVINOQuantizer | LiteRTQuantizer]] = {
-    '.onnx': OnnxQuantizer,
-    '.xml': OpenVINOQuantizer,
-    '.tflite': LiteRTQuantizer,
-}
+TICK = 0.02  # minimum CPU seconds of a round: some kernels count in steps of 4 to 10 ms
 # lowest agreement of a file that is written, by measure
 MINIMA = {
     'matched objects': 0.9,
@@ -43,22 +27,43 @@ MINIMA = {
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A quantized model that is not written yet.
+
+    Args:
+        settings: A description of what was quantized.
+        excluded: Names of layers that remain in float.
+        quantized: Number of layers in int8.
+        open: Loads it, with a number of threads.
+        save: Writes it with metadata.
+    """
+
+    settings: str
+    excluded: tuple[str, ...]
+    quantized: int
+    open: Callable[[int], Session]
+    save: Callable[[Path, Mapping[str, str]], None]
+
+
+@dataclass(frozen=True)
 class Trial:
-    """A quantized model and how well it agrees with the float file.
+    """An attempt compared with the float file.
 
     Args:
         suffix: Suffix of the file.
-        runtime: Name of its runtime.
         attempt: The model.
         measures: Its agreement.
         milliseconds: Median time per image on one thread, of the float file and of this model.
     """
 
     suffix: str
-    runtime: str
     attempt: Attempt
     measures: dict[str, float]
     milliseconds: tuple[float, float]
+
+    @property
+    def runtime(self) -> str:
+        return RUNTIMES[self.suffix][0]
 
     @property
     def speed(self) -> float:
@@ -78,111 +83,6 @@ class Trial:
         return f'{self.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
 
 
-def first_agreeing(
-    suffixes: Sequence[str], made: Callable[[str], Iterator[Trial]], minimum: float | None
-) -> list[Trial]:
-    """The trials of every suffix up to the first that agrees.
-
-    Raises:
-        UserError: If the last suffix has none, and no other has one.
-    """
-    trials: list[Trial] = []
-    for suffix in suffixes:
-        try:
-            for trial in made(suffix):
-                trials.append(trial)
-                step(str(trial))
-                if agrees(trial.measures, minimum):
-                    break
-        except UserError as error:
-            if suffix == suffixes[-1] and not trials:
-                raise
-            step(str(error))
-    return trials
-
-
-def finetuned_trials(
-    suffixes: Sequence[str], model: Path, inputs: Sequence[NDArray], steps: int, compare: Compare
-) -> list[Trial]:
-    """Two models per suffix with all layers in int8: as calibrated, and then fine-tuned.
-
-    Raises:
-        UserError: As :func:`trials_of`, or if an operator cannot be trained.
-    """
-    quantizer = opened(OnnxQuantizer, model, inputs)
-
-    def tried(suffix: str, constants: Mapping[str, NDArray], words: str) -> Trial:
-        if suffix == '.onnx':
-            attempt = quantizer.attempt_of(quantizer.with_constants(constants), trained=words)
-        else:  # OpenVINO fuses a SiLU in float into the convolution before it
-            graph = quantizer.with_constants(constants, silu=False)
-            attempt = openvino.attempt_of(graph, len(quantizer.nodes), words)
-        trial = Trial(suffix, ROUTES[suffix].runtime, attempt, *compare(attempt))
-        step(str(trial))
-        return trial
-
-    calibrated = [tried(suffix, {}, '') for suffix in suffixes]
-    constants = quantizer.finetuned(steps)
-    words = f', fine-tuned for {counted(steps, "step")}'
-    return calibrated + [tried(suffix, constants, words) for suffix in suffixes]
-
-
-def trials_of(
-    suffix: str,
-    model: Path,
-    inputs: Sequence[NDArray],
-    exclude: Sequence[str],
-    compare: Compare,
-) -> Iterator[Trial]:
-    """Models of a runtime, each made on first use.
-
-    Args:
-        suffix: Suffix of the file.
-        model: The float file.
-        inputs: Calibration images.
-        exclude: As in :func:`quantize`.
-        compare: Agreement and times of a model.
-
-    Raises:
-        UserError: If the file is invalid or has nothing to quantize, or a name is unknown.
-    """
-    route = opened(ROUTES[suffix], model, inputs)
-    for attempt in attempts(route, exclude):
-        yield Trial(suffix, route.runtime, attempt, *compare(attempt))
-
-
-def opened(route: type[R], model: Path, inputs: Sequence[NDArray]) -> R:
-    """A quantizer of a file.
-
-    Raises:
-        UserError: If the file is invalid or has nothing to quantize.
-    """
-    with readable(model):  # user errors of images pass through
-        quantizer = route(model, inputs)
-    if not quantizer.nodes:
-        raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
-    return quantizer
-
-
-def attempts(route: Route, exclude: Sequence[str]) -> Iterator[Attempt]:
-    """Models to try, given the layers that are to be kept in float.
-
-    Raises:
-        UserError: If a name is not that of a layer that can be quantized.
-    """
-    if list(exclude) == ['auto']:
-        yield from route.attempts()
-        return
-    names = [] if list(exclude) == ['none'] else list(exclude)
-    unknown = sorted(set(names) - set(route.nodes))
-    if unknown:
-        raise UserError(
-            f'no node to quantize is called {", ".join(unknown)}; choose auto, none, or from '
-            f'{", ".join(route.nodes)}'
-        )
-    yield route.attempt(names)
-
-
 def worst(measures: Mapping[str, float]) -> dict[str, float]:
     """The lowest values of the measures that :data:`MINIMA` limits."""
     return {
@@ -192,9 +92,14 @@ def worst(measures: Mapping[str, float]) -> dict[str, float]:
     }
 
 
+def minima(minimum: float | None) -> dict[str, float]:
+    """The limits of the measures: the same for all if given, else :data:`MINIMA`."""
+    return {kind: limit if minimum is None else minimum for kind, limit in MINIMA.items()}
+
+
 def agrees(measures: Mapping[str, float], minimum: float | None) -> bool:
     """Whether a model agrees with the float file; without any object to compare, it does not."""
-    limits = {kind: limit if minimum is None else minimum for kind, limit in MINIMA.items()}
+    limits = minima(minimum)
     if 'objects' in measures:
         unmatched = math.ceil((1 - limits['matched objects']) * measures['objects'])
         if measures['new objects'] > unmatched:
@@ -205,10 +110,10 @@ def agrees(measures: Mapping[str, float], minimum: float | None) -> bool:
 def choose(
     model: Path, trials: Sequence[Trial], minimum: float | None, *, allow_slower: bool
 ) -> Trial:
-    """The fastest of the models that agree, of which each runtime has its most faithful.
+    """The fastest of the models that agree, after the most faithful one of each runtime is taken.
 
     Raises:
-        UserError: If none does, or none is faster than the float file.
+        UserError: If none agrees, or none is faster than the float file.
     """
     agreeing = [trial for trial in trials if agrees(trial.measures, minimum)]
     tried = '; '.join(map(str, trials))
@@ -218,10 +123,8 @@ def choose(
             'compared; lower --score-thr, or give other images'
         )
     if not agreeing:
-        limits = {
-            kind: MINIMA[kind] if minimum is None else minimum for kind in worst(trials[0].measures)
-        }
-        needed = ', '.join(f'{kind} {limit:g}' for kind, limit in limits.items())
+        limits = minima(minimum)
+        needed = ', '.join(f'{kind} {limits[kind]:g}' for kind in worst(trials[0].measures))
         raise DisagreementError(
             f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
             'similar to those at inference, keep more layers in float with --exclude, or lower '
@@ -233,8 +136,8 @@ def choose(
     if best.speed < 1 and not allow_slower:
         cause = '' if has_int8_dot_product() else ', whose CPU has no int8 dot product'
         raise UserError(
-            f'int8 is slower than float on this machine{cause} ({tried}); keep {model}, or give '
-            '--allow-slower if the file is for another machine'
+            f'int8 is slower than float on this host{cause} ({tried}); keep {model}, or give '
+            '--allow-slower if the file is for another host'
         )
     return best
 
@@ -242,7 +145,7 @@ def choose(
 def milliseconds(sessions: Sequence[Session], image: NDArray) -> tuple[float, ...]:
     """Median milliseconds of files for one image, interleaved.
 
-    CPU time, so that other load on the machine does not count.
+    CPU time, so that other load on the host does not count.
     """
     for each in sessions:  # the first run allocates
         each.run(image)

@@ -1,6 +1,6 @@
 """Read and resize images as the test pipeline of a config does, without mmdet or mmseg."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,74 +40,75 @@ class Resized:
 
 def resize(
     image: NDArray,
-    how: Mapping[str, Any],
+    settings: Mapping[str, Any],
     fixed: tuple[int, int] | None = None,
     fill: Sequence[float] = (0, 0, 0),
 ) -> Resized:
-    """Resize and pad according to ``how``.
+    """Resize and pad an image.
 
     Args:
         image: (H, W, 3), uint8.
-        how: Settings of :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
+        settings: Result of :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
         fixed: Height and width of a model with a fixed size: the image is resized to fit, with or
             without its aspect ratio as in the config, and padded with the color ``fill``; of a
             classifier, its center is resized to it.
         fill: Color of the padding, in the channel order of the image.
     """
-    if how['short_side'] or how['crop']:
-        return crop_center(image, how, fixed)
-    height, width = image.shape[:2]
-    scale, keep_ratio = how['scale'], how['keep_ratio']
+    if settings['short_side'] or settings['crop']:
+        return crop_center(image, settings, fixed)
+    original = image.shape[:2]
+    height, width = original
+    scale, keep_ratio, divisor = (settings[key] for key in ('scale', 'keep_ratio', 'divisor'))
     if fixed is not None:
-        size = fixed
-        if keep_ratio:
-            factor = min(fixed[0] / height, fixed[1] / width)
-            size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
+        factor = min(fixed[0] / height, fixed[1] / width)
+        size = scaled_size(original, factor) if keep_ratio else fixed
     elif scale is None:
-        size = (height, width)
-    elif keep_ratio and how['truncated']:
-        size = truncated_size((height, width), scale)
-    elif keep_ratio:
-        factor = min(max(scale) / max(height, width), min(scale) / min(height, width))
-        size = (max(round_half(height * factor), 1), max(round_half(width * factor), 1))
-    else:
+        size = original
+    elif not keep_ratio:
         size = (scale[1], scale[0])
-    resized = resample(image, size, how['interpolation'], how['backend'])
-    if fixed is None and how['divisor'] > 1:
-        more = how['divisor'] - 1 if how['rounding'] == 'up' else 0
-        size = tuple(max((side + more) // how['divisor'], 1) * how['divisor'] for side in size)
-        resized = (
-            resample(resized, size, 'bilinear', 'cv2')
-            if how['rounding'] == 'up'
-            else resize_corners(resized, size)
-        )
-    padded = fixed or (how['pad'] and tuple(how['pad'][::-1]))
-    if padded:
-        resized = pad(resized, padded, fill if fixed else how['pad_value'])
+    elif settings['truncated']:
+        size = truncated_size(original, scale)
+    else:
+        factor = min(max(scale) / max(original), min(scale) / min(original))
+        size = scaled_size(original, factor)
+    resized = resample(image, size, settings['interpolation'], settings['backend'])
+    if fixed is None and divisor > 1 and settings['rounding'] == 'up':
+        size = tuple(-(-side // divisor) * divisor for side in size)
+        resized = resample(resized, size, 'bilinear', 'cv2')
+    elif fixed is None and divisor > 1:
+        size = tuple(max(side // divisor, 1) * divisor for side in size)
+        resized = resize_corners(resized, size)
+    if fixed:
+        resized = pad(resized, fixed, fill)
+    elif settings['pad']:
+        resized = pad(resized, settings['pad'][::-1], settings['pad_value'])
     return Resized(resized, tuple(size), (size[1] / width, size[0] / height))
 
 
-def crop_center(image: NDArray, how: Mapping[str, Any], fixed: tuple[int, int] | None) -> Resized:
+def crop_center(
+    image: NDArray, settings: Mapping[str, Any], fixed: tuple[int, int] | None
+) -> Resized:
     """Resize the shorter side and crop the center, as tests of classifiers do."""
+    method = settings['interpolation'], settings['backend']
     height, width = image.shape[:2]
-    if short := how['short_side']:
+    if short := settings['short_side']:
         size = (
             (int(short * height / width), short)
             if width < height
             else (short, int(short * width / height))
         )
-        image = resample(image, size, how['interpolation'], how['backend'])
-    if how['crop']:
-        columns, rows = (min(c, s) for c, s in zip(how['crop'], image.shape[1::-1], strict=True))
+        image = resample(image, size, *method)
+    if crop := settings['crop']:
+        columns, rows = (min(c, s) for c, s in zip(crop, image.shape[1::-1], strict=True))
         top, left = round((image.shape[0] - rows) / 2), round((image.shape[1] - columns) / 2)
         image = image[top : top + rows, left : left + columns]
     size = fixed or image.shape[:2]
-    return Resized(resample(image, size, how['interpolation'], how['backend']), size, (1.0, 1.0))
+    return Resized(resample(image, size, *method), size, (1.0, 1.0))
 
 
-def round_half(value: float) -> int:
-    """Round half up, as mmdet and mmseg do for image sides."""
-    return int(value + 0.5)
+def scaled_size(size: tuple[int, int], factor: float) -> tuple[int, int]:
+    """Height and width times a factor, with halves rounded up as in mmdet and mmseg."""
+    return max(int(size[0] * factor + 0.5), 1), max(int(size[1] * factor + 0.5), 1)
 
 
 def resample(image: NDArray, size: tuple[int, int], interpolation: str, backend: str) -> NDArray:
@@ -122,34 +123,11 @@ def resample(image: NDArray, size: tuple[int, int], interpolation: str, backend:
     return cv2.resize(image, size[::-1], interpolation=CV2[interpolation])
 
 
-def pad(image: NDArray, size: tuple[int, int], value: float | Sequence[float]) -> NDArray:
+def pad(image: NDArray, size: Sequence[int], value: float | Sequence[float]) -> NDArray:
     """Pad to height and width, at the bottom and on the right."""
-    height, width = (max(side, own) for side, own in zip(size, image.shape[:2], strict=True))
-    padded = np.empty((height, width, image.shape[2]), dtype=image.dtype)
-    padded[:] = np.round(value).astype(image.dtype)
-    padded[: image.shape[0], : image.shape[1]] = image
-    return padded
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Reads and resizes images as in the test pipeline, to the size of files with a fixed size.
-
-    Args:
-        how: `resize` of the file's metadata, see :mod:`mmeffvit.deploy.onnx.metadata`.
-        fixed: Fixed height and width of the file, or None for any.
-    """
-
-    how: Mapping[str, Any]
-    fixed: tuple[int, int] | None = None
-
-    def __call__(self, path: Path) -> NDArray:
-        """(1, 3, H, W), float32, RGB from 0 to 255.
-
-        Raises:
-            UserError: If it cannot be read.
-        """
-        return to_batch([resize(read_image(path), self.how, self.fixed).image])
+    bottom, right = (max(side - own, 0) for side, own in zip(size, image.shape[:2], strict=True))
+    color = np.broadcast_to(np.round(value), 3).tolist()
+    return cv2.copyMakeBorder(image, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=color)
 
 
 def to_batch(images: Sequence[NDArray]) -> NDArray:
@@ -165,8 +143,8 @@ def fixed_size(shape: Sequence[Any]) -> tuple[int, int] | None:
 
 def reader_of(
     shape: tuple[Any, ...], metadata: Mapping[str, str], size: tuple[int, int] | None = None
-) -> Reader:
-    """The image reader for a file.
+) -> Callable[[Path], NDArray]:
+    """A function that reads an image for a file: (1, 3, H, W), float32, RGB from 0 to 255.
 
     Args:
         shape: Shape of its input; dynamic sides are not integers.
@@ -176,17 +154,16 @@ def reader_of(
     Raises:
         UserError: If the file has no size, or another one than ``size``.
     """
-    check_size(size, '--shape')
     fixed = fixed_size(shape)
     if fixed and size and fixed != tuple(size):
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
-    how = parse_metadata(metadata).resize
-    known = how['scale'] or how['crop']
+    settings = parse_metadata(metadata).resize
+    known = settings['scale'] or settings['crop']
     if size or (fixed and not known):
-        return Reader({**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]})
-    if not fixed and not known:
+        settings, fixed = {**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]}, None
+    elif not known:
         raise UserError('the file takes images of any size; give --shape HEIGHT WIDTH')
-    return Reader(how, fixed)
+    return lambda path: to_batch([resize(read_image(path), settings, fixed).image])
 
 
 def check_size(size: tuple[int, ...] | None, what: str) -> None:
