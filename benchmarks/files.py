@@ -7,7 +7,7 @@ have left them, unlike in an application.
 import statistics
 from collections.abc import Mapping
 
-from mmeffvit.deploy.profiling.rounds import TimedFile, time_in_rounds
+from mmeffvit.deploy.profiling.rounds import time_in_rounds
 from mmeffvit.deploy.profiling.worker import Job
 
 from .timing import Samples
@@ -23,7 +23,7 @@ def time_files(jobs: Mapping[str, Job], seconds: float) -> Samples:
     Raises:
         RuntimeError: If one does not run.
     """
-    found, failures = time_in_rounds({name: TimedFile(job) for name, job in jobs.items()}, seconds)
+    found, failures = time_in_rounds(jobs, seconds)
     if failures:
         raise RuntimeError(f'files do not run: {failures}')
     return {name: statistics.quantiles(each.seconds, n=20) for name, each in found.items()}

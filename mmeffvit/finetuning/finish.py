@@ -25,8 +25,7 @@ from mmeffvit.engine.options import RunOptions
 from mmeffvit.errors import UserError
 from mmeffvit.evaluation.per_class import per_class
 from mmeffvit.inference.coco_ids import find_ids
-from mmeffvit.inference.frames import read_frames
-from mmeffvit.inference.inputs import find_inputs
+from mmeffvit.inference.inputs import find_inputs, read_frames
 from mmeffvit.inference.predictor import predict_frames
 from mmeffvit.inference.writers import CocoWriter, LabelMapWriter
 from mmeffvit.utils.messages import logger

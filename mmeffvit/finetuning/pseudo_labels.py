@@ -15,8 +15,7 @@ from mmeffvit.data.predictions import Wanted, of_label_maps, read_predictions
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
-from mmeffvit.inference.frames import Frame, read_frames
-from mmeffvit.inference.inputs import Source, find_images
+from mmeffvit.inference.inputs import Frame, Source, find_images, read_frames
 from mmeffvit.inference.predictor import BasePredictor, predict_frames
 from mmeffvit.inference.results import Detections, LabelMap, Result
 from mmeffvit.inference.writers import Writer, coco_results

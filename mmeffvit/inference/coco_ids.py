@@ -19,7 +19,7 @@ class CocoIds:
     Args:
         categories: Category id by label; empty if they are not known.
         category_source: Where the category ids come from, in words.
-        images: Image id of every file of the data set, by path.
+        images: Image id of every file of the dataset, by path.
     """
 
     categories: list[int]
@@ -35,7 +35,7 @@ class CocoIds:
         return self.categories[label] if self.categories else int(label) + 1
 
     def image_id(self, path: Path, is_image: bool = True) -> int:
-        """The id of a file of the data set, otherwise the next free number."""
+        """The id of a file of the dataset, otherwise the next free number."""
         known = self.images.get(path.parent.resolve() / path.name) if is_image else None
         if known is not None:
             return known
@@ -44,12 +44,12 @@ class CocoIds:
 
 
 def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds:
-    """Ids of the annotation file of a data set, if it exists and has the classes.
+    """Ids of the annotation file of a dataset, if it exists and has the classes.
 
     Labels are mapped as in mmdet: to the categories of the classes, in the order of the file.
 
     Args:
-        dataset: A data set that has not been loaded.
+        dataset: A dataset that has not been loaded.
         classes: Class names by label.
     """
     path = Path(getattr(dataset, 'ann_file', None) or '')

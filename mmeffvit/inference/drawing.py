@@ -14,8 +14,8 @@ from PIL import Image, ImageDraw, ImageFont
 from .results import ClassScores, Detections, LabelMap, Result, name_of
 
 OPACITY = 0.5  # of masks and label maps over the image
-SIDE, LINES = 256, 3  # pixels of an image with names of classes, at least, and their number
-MIN_COLORS = 256  # of a random palette: labels without a name have a color, too
+SIDE, LINES = 256, 3  # minimum size of an image with class names in pixels, and their number
+MIN_COLORS = 256  # of a random palette: labels without a name have a color too
 FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has ASCII only
 
 
@@ -51,12 +51,12 @@ def draw_detections(canvas: NDArray, found: Detections, palette: NDArray) -> NDA
         cv2.rectangle(canvas, (left, top), (right, bottom), colors[i][::-1].tolist(), line)
     if not len(found):
         return canvas
-    picture = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
-    pen, font = ImageDraw.Draw(picture), load_font(max(11 * line, 12))
+    image = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
+    pen, font = ImageDraw.Draw(image), load_font(max(11 * line, 12))
     for i in order:
         text = f'{found.names[i]} {found.scores[i]:.2f}'
         write(pen, text, found.boxes[i][:2], tuple(colors[i].tolist()), font)
-    return np.ascontiguousarray(np.asarray(picture)[..., ::-1])
+    return np.ascontiguousarray(np.asarray(image)[..., ::-1])
 
 
 def draw_classes(
@@ -65,14 +65,14 @@ def draw_classes(
     """Write the best classes and their scores into the corner of an image, enlarged if small."""
     factor = -(-SIDE // max(canvas.shape[:2]))
     size = (canvas.shape[1] * factor, canvas.shape[0] * factor)
-    picture = Image.fromarray(cv2.resize(canvas, size)[..., ::-1])
+    image = Image.fromarray(cv2.resize(canvas, size)[..., ::-1])
     height = max(round(max(size) / 400) * 11, 12)
-    pen, font = ImageDraw.Draw(picture), load_font(height)
+    pen, font = ImageDraw.Draw(image), load_font(height)
     for line, label in enumerate(found.above(score_thr, LINES)):
         text = f'{name_of(label, found.classes)} {found.scores[label]:.2f}'
         corner = np.array([0, line * round(1.4 * height)])
         write(pen, text, corner, tuple(palette[label % len(palette)].tolist()), font, above=False)
-    return np.ascontiguousarray(np.asarray(picture)[..., ::-1])
+    return np.ascontiguousarray(np.asarray(image)[..., ::-1])
 
 
 def write(

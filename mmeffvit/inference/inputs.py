@@ -1,20 +1,26 @@
-"""Images and videos given as files, folders, globs or arrays."""
+"""Find images and videos given as files, folders, globs or arrays, and read their frames."""
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from glob import glob, has_magic
+from math import isfinite
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.data.files import files_below, images_below
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, is_image, is_regular
+from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
+MAX_FRAMES = 2**31
+MAX_RATE = 1000.0  # frames per second
+FALLBACK_RATE = 25.0  # for a video without a valid rate
+TOLERANCE = 0.02  # of the frame count: some formats store only a duration
 
 Input = str | os.PathLike | NDArray  # an array is (H, W, 3), uint8, BGR
 Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
@@ -27,7 +33,7 @@ class Source:
     Args:
         path: The file; empty for an array.
         name: Its name in results: a path relative to the output folder.
-        picture: The unique name of its visualization: its own name, if this type can be written.
+        picture: The unique name of its visualization: its own name if this type can be written.
         labels: The unique name of its label map; for a video, of the folder of its label maps.
         image: The array, (H, W, 3) BGR; None for a file.
     """
@@ -105,12 +111,12 @@ def check_array(image: NDArray) -> None:
 
 
 def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
-    """The files that an argument names, with their names; adds the unreadable ones to inputs."""
+    """The files of an argument with their names; unreadable ones are added to ``inputs``."""
     # a cycle of links does not "exist"
     matches = [argument] if os.path.lexists(argument) else sorted(glob(argument, recursive=True))
     if not matches:
-        fault = 'matches no file' if has_magic(argument) else 'does not exist'
-        inputs.unreadable.append(f'{argument!r} {fault}')
+        problem = 'matches no file' if has_magic(argument) else 'does not exist'
+        inputs.unreadable.append(f'{argument!r} {problem}')
     for each in map(Path, matches):
         if not each.is_dir() and not is_known(each):
             inputs.unreadable.append(f'{each}: unknown type {each.suffix or "(none)"!r}')
@@ -209,3 +215,99 @@ def make_unique(found: Sequence[Found]) -> list[Found]:
         (path, path.resolve().relative_to(common) if image is None else name, image)
         for path, name, image in found
     ]
+
+
+@dataclass
+class Frame:
+    """An image, or one frame of a video.
+
+    Args:
+        source: The file.
+        number: Number of the frame, from 0; None for an image.
+        image: (H, W, 3) BGR.
+        rate: Frames per second of the video.
+    """
+
+    source: Source
+    number: int | None
+    image: NDArray
+    rate: float = 0.0
+
+    @property
+    def name(self) -> Path:
+        """Name of its results."""
+        name = self.source.name
+        return name if self.number is None else name / f'{self.number:06d}.png'
+
+    @property
+    def labels(self) -> Path:
+        """Name of its label map."""
+        name = self.source.labels
+        return name if self.number is None else name / f'{self.number:06d}.png'
+
+
+def read_frames(
+    sources: Iterable[Source],
+    read_image: Callable[[Path], NDArray],
+    report: Callable[[str], None],
+) -> Iterator[Frame]:
+    """Images and frames in order; unreadable files are reported and skipped.
+
+    Args:
+        sources: The files.
+        read_image: Returns an image as (H, W, 3) BGR, or raises ``Unreadable``.
+        report: Called with the file and the reason.
+    """
+    for source in sources:
+        try:
+            if source.image is not None:
+                yield Frame(source, None, source.image)
+            elif source.is_video:
+                yield from read_video(source)
+            else:
+                yield Frame(source, None, read_image(source.path))
+        except Unreadable as error:
+            report(str(error))
+
+
+def read_video(source: Source) -> Iterator[Frame]:
+    """The frames of a video.
+
+    Raises:
+        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states.
+    """
+    video = cv2.VideoCapture(str(source.path))
+    number = 0
+    try:
+        rate = video.get(cv2.CAP_PROP_FPS)
+        rate = rate if isfinite(rate) and 0 < rate <= MAX_RATE else FALLBACK_RATE
+        stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
+        while (image := video.read()[1]) is not None:
+            yield Frame(source, number, image, rate)
+            number += 1
+    except cv2.error as error:
+        raise Unreadable(f'{source.path} (after {number} frames: {error})') from error
+    finally:
+        video.release()
+    if not number:
+        raise Unreadable(
+            f'{source.path} (OpenCV cannot open it as a video, or finds no frames in it)'
+        )
+    if stated - number > max(1, TOLERANCE * stated):
+        raise Unreadable(
+            f'{source.path} (it should have {stated:.0f} frames but ends after {number}, whose '
+            'results are written: is it truncated?)'
+        )
+
+
+def count_frames(sources: Iterable[Source]) -> int:
+    """Number of images and frames according to the files, for a progress bar."""
+    total = 0
+    for source in sources:
+        stated = 1.0
+        if source.is_video:
+            video = cv2.VideoCapture(str(source.path))
+            stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
+            video.release()
+        total += int(stated) if 1 <= stated < MAX_FRAMES else 1
+    return total

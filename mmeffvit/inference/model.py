@@ -33,12 +33,12 @@ class LoadedModel:
     Args:
         model: The model on its device.
         config: The config of the model.
-        checkpoint: What its weights come from.
+        checkpoint: The source of its weights.
         classes: Class names by label.
-        dataset: The config's test data set, not loaded; None if it has none.
+        dataset: The config's test dataset, not loaded; None if it has none.
         loader: The transform that reads an image file.
         pipeline: The transforms after it, without those that load annotations.
-        meta: Meta information of the data set, such as ``classes`` and ``palette``.
+        meta: Meta information of the dataset, such as ``classes`` and ``palette``.
     """
 
     model: nn.Module
@@ -57,7 +57,7 @@ class LoadedModel:
 
     @property
     def label_offset(self) -> int:
-        """1 if 0 is no class in the data set's own label maps, as in ADE20K, otherwise 0."""
+        """1 if 0 is no class in the label maps of the dataset, as in ADE20K, otherwise 0."""
         return int(bool(getattr(self.dataset, 'reduce_zero_label', False)))
 
     def read(self, path: Path) -> np.ndarray:
@@ -109,7 +109,7 @@ def load_predictor(
         mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     source = find_source(config_path, cfg_options, scopes)
-    place = resolve_device(device)
+    target = resolve_device(device)
     opened = open_model(source, source.open_weights(checkpoint))
     config, meta = opened.config, opened.dataset_meta
     if not meta.get('classes'):
@@ -119,7 +119,7 @@ def load_predictor(
     with DefaultScope.overwrite_default_scope(config.default_scope):
         loader, pipeline = inference_pipeline(config)
     return LoadedModel(
-        model=opened.model.to(place).eval(),
+        model=opened.model.to(target).eval(),
         config=config,
         checkpoint=opened.checkpoint,
         classes=check_names(meta['classes'], opened.checkpoint),
@@ -143,7 +143,7 @@ def resolve_device(name: str) -> torch.device:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
             f'device {name!r} cannot be used ({reason}): give auto, cpu, cuda:0 ...'
-        ) from (error)
+        ) from error
     return device
 
 

@@ -1,8 +1,8 @@
 """Prediction on files, with visualizations and results."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from numpy.typing import NDArray
@@ -12,17 +12,17 @@ from mmeffvit.utils.progress import progress
 from mmeffvit.utils.text import align, counted, listed
 
 from .coco_ids import CocoIds
-from .frames import Frame, count_frames, read_frames
-from .inputs import find_inputs
-from .predictor import (
-    SCORE_THR,
-    BasePredictor,
-    check_outputs,
-    check_thresholds,
-    predict_frames,
-)
+from .inputs import Frame, count_frames, find_inputs, read_frames
+from .predictor import SCORE_THR, BasePredictor, check_thresholds, predict_frames
 from .results import ClassScores, Detections, Result
-from .writers import ClassWriter, CocoWriter, LabelMapWriter, PictureWriter, Writer
+from .writers import (
+    ClassWriter,
+    CocoWriter,
+    LabelMapWriter,
+    PictureWriter,
+    Writer,
+    check_outputs,
+)
 
 SHOWN = 20  # images of a classifier in the summary
 
@@ -51,50 +51,48 @@ class Summary:
 
     Args:
         done: Number of images and frames of videos.
-        found: Number of detections above the score threshold; None for label maps.
-        highest: The highest score.
-        threshold: The score threshold.
-        classes: Image, best class and score of a classifier, for the first images.
-        counts: Number of images by their best class.
+        tally: Counts of detections and classes.
         skipped: Inputs that could not be read, with the reason.
         written: Lines that describe the files.
     """
 
     done: int
-    found: int | None
-    highest: float
-    threshold: float
-    classes: tuple[tuple[str, str, str], ...]
-    counts: Mapping[str, int]
-    skipped: tuple[str, ...]
-    written: tuple[str, ...]
+    tally: 'Tally'
+    skipped: list[str]
+    written: list[str]
 
     def __str__(self) -> str:
-        line = counted(self.done, 'image')
-        if self.found is not None:
-            line += f', {counted(self.found, "object")} above {self.threshold:g}'
-            show_highest = not self.found and self.highest > 0
-            line += f' (highest {self.highest:.2g})' if show_highest else ''
+        tally, line = self.tally, counted(self.done, 'image')
+        if tally.found is not None:
+            line += f', {counted(tally.found, "object")} above {tally.threshold:g}'
+            show_highest = not tally.found and tally.highest > 0
+            line += f' (highest {tally.highest:.2g})' if show_highest else ''
         if self.skipped:
             line += f', {len(self.skipped)} skipped'
         lines = [line]
-        if self.classes:
-            lines += align([('image', 'class', 'score'), *self.classes], numbers=False)
-            lines.append(listed(f'{name} {count}' for name, count in self.counts.items()))
+        if tally.classes:
+            lines += align([('image', 'class', 'score'), *tally.classes], numbers=False)
+            lines.append(listed(f'{name} {count}' for name, count in tally.counts.most_common()))
         return '\n'.join([*lines, *self.written])
 
 
+@dataclass
 class Tally(Writer):
     """Counts detections, and images by their class.
 
     Args:
-        threshold: Lowest score of those that count.
+        threshold: Lowest score of the detections that count.
+        found: Number of detections; None if the model finds none.
+        highest: The highest score of all detections.
+        classes: Image, best class and score of a classifier, for the first images.
+        counts: Number of images by their best class.
     """
 
-    def __init__(self, threshold: float) -> None:
-        self.threshold, self.found, self.highest = threshold, 0, 0.0
-        self.classes: list[tuple[str, str, str]] = []
-        self.counts: Counter[str] = Counter()
+    threshold: float
+    found: int | None
+    highest: float = 0.0
+    classes: list[tuple[str, str, str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
 
     def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
         """Count the detections or the best class of an image."""
@@ -108,7 +106,7 @@ class Tally(Writer):
             self.found += int((result.scores >= self.threshold).sum())
 
     def see(self, result: Result) -> None:
-        """Find the highest score of all detections."""
+        """Update the highest score."""
         if isinstance(result, Detections) and len(result):
             self.highest = max(self.highest, float(result.scores[0]))
 
@@ -155,21 +153,13 @@ def predict(
         skip(text)
     frames = read_frames(found.sources, predictor.read, skip)
     frames = progress(frames, 'predicting', count_frames(found.sources))
-    tally = Tally(SCORE_THR if options.score_thr is None else options.score_thr)
+    threshold = SCORE_THR if options.score_thr is None else options.score_thr
+    tally = Tally(threshold, found=0 if predictor.is_detector else None)
     done = predict_frames(
         predictor, frames, [tally, *writers], options.score_thr, options.batch_size,
         draws=options.pictures is not None,
     )  # fmt: skip
-    return Summary(
-        done,
-        tally.found if predictor.is_detector else None,
-        tally.highest,
-        tally.threshold,
-        tuple(tally.classes),
-        dict(tally.counts.most_common()),
-        tuple(skipped),
-        tuple(describe_files(predictor, ids, options)),
-    )
+    return Summary(done, tally, skipped, describe_files(predictor, ids, options))
 
 
 def check_out(predictor: BasePredictor, out: Path | None) -> None:
@@ -178,8 +168,8 @@ def check_out(predictor: BasePredictor, out: Path | None) -> None:
     Raises:
         UserError: If ``--out`` is a folder for a detector or classifier, or a file for a segmentor.
     """
-    kinds = dict(detector=predictor.is_detector, classifier=predictor.is_classifier)
-    kind = next((kind for kind, is_kind in kinds.items() if is_kind), None)
+    kind = 'detector' if predictor.is_detector else None
+    kind = 'classifier' if predictor.is_classifier else kind
     wanted = f'a .json file, for a {kind}' if kind else 'a folder, for a segmentor'
     if out is not None and (out.suffix == '.json') != bool(kind):
         raise UserError(f'--out is {str(out)!r}; give {wanted}')
@@ -200,7 +190,7 @@ def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions
 
 def describe_files(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[str]:
     """Paths of the results, and the meaning of their numbers."""
-    lines = [] if options.pictures is None else [f'pictures: {options.pictures}']
+    lines = [] if options.pictures is None else [f'visualizations: {options.pictures}']
     if options.out is None:
         return lines
     lines.append(f'results: {options.out}')

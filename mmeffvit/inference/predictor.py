@@ -6,24 +6,19 @@ from dataclasses import replace
 from itertools import groupby, islice
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import check_output
 from mmeffvit.utils.text import counted
 
 from .coco_ids import CocoIds, find_ids
 from .drawing import draw, make_palette
-from .frames import Frame, read_frames
-from .inputs import Input, Source, find_inputs
-from .results import ClassScores, Detections, LabelMap, Result
-from .writers import PictureWriter, Writer
-
-if TYPE_CHECKING:
-    from mmengine.structures import BaseDataElement
+from .inputs import Frame, Input, find_inputs, read_frames
+from .results import Detections, Result, make_result
+from .writers import PictureWriter, Writer, check_outputs
 
 SCORE_THR = 0.3  # default for visualizations
 EXPORTED = ('.onnx', '.xml')  # suffixes of files for mmeffvit.ExportedPredictor
@@ -37,7 +32,7 @@ class BasePredictor(ABC):
         palette: Colors by label, (N, 3), uint8, RGB.
         is_detector: Whether it returns detections, not label maps or scores.
         is_classifier: Whether it returns scores of classes.
-        label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
+        label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
     """
 
     classes: tuple[str, ...]
@@ -194,41 +189,16 @@ class Predictor(BasePredictor):
         return self._loaded.prepare(image, path)
 
     def batch_key(self, prepared: Any) -> Hashable:
-        """A detector pads the images of a batch to one size, others do not."""
+        """The image size, except for a detector, which pads the images of a batch to one size."""
         return None if self.is_detector else prepared['inputs'].shape
 
     def predict(self, batch: Sequence[Any]) -> list[Result]:
-        """Predict on the outputs of the test pipeline."""
+        """Predict on outputs of the test pipeline."""
         return [make_result(sample, self.classes) for sample in self._loaded.predict(batch)]
 
     def coco_ids(self) -> CocoIds:
-        """Ids of the test data set's annotation file, if it exists and has the classes."""
+        """Ids of the test dataset's annotation file, if it exists and has the classes."""
         return find_ids(self._loaded.dataset, self.classes)
-
-
-def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
-    """Convert predictions of mmdet, mmseg or mmpretrain to NumPy arrays.
-
-    Args:
-        sample: The predictions, on the CPU.
-        classes: Class names by label.
-    """
-    if 'pred_score' in sample:
-        return ClassScores(None, None, sample.pred_score.numpy().astype(np.float32), classes)
-    if 'pred_sem_seg' in sample:
-        labels = sample.pred_sem_seg.data[0].numpy().astype(np.int64)
-        return LabelMap(None, None, labels, classes)
-    found = sample.pred_instances
-    found = found[found.scores.argsort(descending=True, stable=True)]
-    return Detections(
-        path=None,
-        frame=None,
-        boxes=found.bboxes.numpy().astype(np.float32),
-        scores=found.scores.numpy().astype(np.float32),
-        labels=found.labels.numpy().astype(np.int64),
-        classes=classes,
-        masks=found.masks.numpy().astype(bool) if 'masks' in found else None,
-    )
 
 
 class Collector(Writer):
@@ -256,7 +226,7 @@ def predict_frames(
     Args:
         predictor: The predictor.
         frames: Images and frames of videos.
-        writers: What is done with the results.
+        writers: Writers of the results.
         score_thr: Lowest score of a detection; None draws those from 0.3 and writes all.
         batch_size: Maximum number of images per batch.
         draws: Whether the writers need visualizations.
@@ -311,37 +281,6 @@ def check_thresholds(score_thr: float | None, batch_size: int) -> None:
         raise UserError(f'the score threshold is {score_thr!r}; give a score from 0 to 1')
     if not (isinstance(batch_size, Integral) and batch_size >= 1):
         raise UserError(f'the batch size is {batch_size!r}; give 1 or more')
-
-
-def check_outputs(
-    sources: Iterable[Source], *, pictures: Path | None = None, labels: Path | None = None
-) -> None:
-    """Check in advance that all results have different files.
-
-    Args:
-        sources: The inputs.
-        pictures: Folder of the visualizations.
-        labels: Folder of the label maps.
-
-    Raises:
-        UserError: If an input or a result would be overwritten.
-    """
-    for folder in filter(None, (pictures, labels)):
-        check_output(folder, folder=True)
-    sources = list(sources)
-    taken = {source.path.resolve(): source.path for source in sources if source.image is None}
-    for source in sources:
-        targets = [] if pictures is None else [pictures / source.picture]
-        if labels is not None and not source.is_video:
-            targets.append(labels / source.labels)
-        for target in targets:
-            other = taken.get(target.resolve())
-            if other is not None:
-                raise UserError(
-                    f'the result {target} of {source.path} would overwrite {other} or its result: '
-                    'choose other folders for --out-dir and --out, or fewer inputs'
-                )
-            taken[target.resolve()] = source.path
 
 
 def reject(text: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from mmeffvit.utils.optional import require
 
 if TYPE_CHECKING:
+    from mmengine.structures import BaseDataElement
     from supervision import Detections as Supervised
 
 
@@ -139,6 +140,31 @@ class ClassScores:
 
 
 Result = Detections | LabelMap | ClassScores
+
+
+def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
+    """Convert predictions of mmdet, mmseg or mmpretrain to NumPy arrays.
+
+    Args:
+        sample: The predictions, on the CPU.
+        classes: Class names by label.
+    """
+    if 'pred_score' in sample:
+        return ClassScores(None, None, sample.pred_score.numpy().astype(np.float32), classes)
+    if 'pred_sem_seg' in sample:
+        labels = sample.pred_sem_seg.data[0].numpy().astype(np.int64)
+        return LabelMap(None, None, labels, classes)
+    found = sample.pred_instances
+    found = found[found.scores.argsort(descending=True, stable=True)]
+    return Detections(
+        path=None,
+        frame=None,
+        boxes=found.bboxes.numpy().astype(np.float32),
+        scores=found.scores.numpy().astype(np.float32),
+        labels=found.labels.numpy().astype(np.int64),
+        classes=classes,
+        masks=found.masks.numpy().astype(bool) if 'masks' in found else None,
+    )
 
 
 def name_of(label: int, classes: Sequence[str]) -> str:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import partial_path, write_file
+from mmeffvit.utils.files import check_output, partial_path, write_file
 from mmeffvit.utils.images import write_image
 from mmeffvit.utils.optional import require
 
 from .coco_ids import CocoIds
-from .frames import Frame
+from .inputs import Frame, Source
 from .results import ClassScores, Detections, LabelMap, Result, name_of
 
 BEST = 5  # classes of an image
@@ -29,7 +29,7 @@ class Writer(ABC):
         """Write the results of one image, and their visualization if there is one."""
 
     def see(self, result: Result) -> None:  # noqa: B027  nothing to do by default
-        """Take a result before those below the score threshold are removed from it."""
+        """Inspect a result before its detections below the score threshold are removed."""
 
     def close(self) -> None:  # noqa: B027  nothing to do by default
         """Finish after the last result."""
@@ -40,7 +40,7 @@ class Writer(ABC):
 
 
 class ListWriter(Writer):
-    """A JSON file with a list, appended to a partial file, one row per line, renamed at the end.
+    """A JSON list, one row per line, appended to a partial file that is renamed at the end.
 
     Args:
         path: ``FILE.json``.
@@ -127,12 +127,7 @@ class CocoWriter(ListWriter):
 
 
 def coco_results(found: Detections, ids: CocoIds) -> list[dict]:
-    """The detections of an image in COCO's format, with run-length encoded masks.
-
-    Args:
-        found: The detections, in pixels of the original image.
-        ids: Ids of the categories.
-    """
+    """The detections of an image in COCO format, with run-length encoded masks."""
     rows = []
     for i, (left, top, right, bottom) in enumerate(found.boxes.tolist()):
         row = dict(
@@ -149,11 +144,11 @@ def coco_results(found: Detections, ids: CocoIds) -> list[dict]:
 
 
 class LabelMapWriter(Writer):
-    """One grayscale PNG per image, with the values of the data set's own label maps.
+    """One grayscale PNG per image, with the values of the label maps of the dataset.
 
     Args:
         folder: Output folder; files are named after the images.
-        offset: Offset of the labels: 1 if the classes of the data set start at 1.
+        offset: Offset of the labels: 1 if the classes of the dataset start at 1.
     """
 
     def __init__(self, folder: Path, offset: int) -> None:
@@ -218,7 +213,38 @@ class PictureWriter(Writer):
     def abandon(self) -> str:
         """Finish the video, so that the partial file can be played."""
         if self.video is None:
-            return f'pictures in {self.folder}'
+            return f'visualizations in {self.folder}'
         self.video.release()
         self.video = None
-        return f'pictures in {self.folder}, the unfinished video in {self.partial}'
+        return f'visualizations in {self.folder}, the unfinished video in {self.partial}'
+
+
+def check_outputs(
+    sources: Iterable[Source], *, pictures: Path | None = None, labels: Path | None = None
+) -> None:
+    """Check in advance that all results have different files.
+
+    Args:
+        sources: The inputs.
+        pictures: Folder of the visualizations.
+        labels: Folder of the label maps.
+
+    Raises:
+        UserError: If an input or a result would be overwritten.
+    """
+    for folder in filter(None, (pictures, labels)):
+        check_output(folder, folder=True)
+    sources = list(sources)
+    taken = {source.path.resolve(): source.path for source in sources if source.image is None}
+    for source in sources:
+        targets = [] if pictures is None else [pictures / source.picture]
+        if labels is not None and not source.is_video:
+            targets.append(labels / source.labels)
+        for target in targets:
+            other = taken.get(target.resolve())
+            if other is not None:
+                raise UserError(
+                    f'the result {target} of {source.path} would overwrite {other} or its result: '
+                    'choose other folders for --out-dir and --out, or fewer inputs'
+                )
+            taken[target.resolve()] = source.path

@@ -15,8 +15,7 @@ import pytest
 from PIL import Image
 
 from mmeffvit.errors import UserError
-from mmeffvit.inference.frames import Frame
-from mmeffvit.inference.inputs import Source
+from mmeffvit.inference.inputs import Frame, Source
 from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import LabelMap

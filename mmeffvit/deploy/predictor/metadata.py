@@ -61,7 +61,7 @@ FIELDS = (
     Field('mask_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('iou_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('label_offset', integer_from(0, 1), '0 or 1'),
-    Field('category_ids', are_ids, 'a list of integers of at least 0'),
+    Field('category_ids', are_ids, 'a list of integers from 0'),
     Field('resize', is_dict, 'an object'),  # see mmeffvit.deploy.onnx.metadata.resize_of
     Field('resize.scale', is_pair, SIDES),
     Field('resize.keep_ratio', one_of(True, False), 'true or false'),
@@ -97,9 +97,9 @@ class Metadata:
         mean: Mean color in the channel order of the network.
         mask_threshold: Lowest probability of the pixels of an object.
         iou_threshold: IoU threshold of NMS.
-        label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
-        category_ids: COCO's category ids by label; empty if they are not known.
-        resize: How images are resized, see :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
+        label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
+        category_ids: COCO category ids by label; empty if they are not known.
+        resize: Settings of the resize, see :func:`mmeffvit.deploy.onnx.metadata.resize_of`.
     """
 
     task: str = ''

@@ -96,7 +96,7 @@ class ExportedPredictor(BasePredictor):
         return prepared.resized.image.shape
 
     def coco_ids(self) -> CocoIds:
-        """Category ids of the annotation file that the config had during the export."""
+        """Category ids of the config's annotation file at the time of the export."""
         known = self.metadata.category_ids
         source = 'those of the exported file' if known else 'label + 1 (the file has none)'
         return CocoIds(known, source)
@@ -154,7 +154,7 @@ class ExportedPredictor(BasePredictor):
 def paste_mask(
     mask: NDArray, box: NDArray, shape: tuple[int, int], threshold: float = 0.5
 ) -> NDArray:
-    """Resize the mask of a box bilinearly to the pixels it covers, as in Mask R-CNN.
+    """Resize the mask of a box bilinearly to its pixels, as in Mask R-CNN.
 
     The probability of a pixel is interpolated at its center, with zeros outside the grid.
 
@@ -180,6 +180,6 @@ def interpolation(start: float, end: float, side: int, cells: int) -> tuple[slic
     first = min(max(int(np.floor(start)) - 1, 0), side)
     last = max(min(int(np.ceil(end)) + 1, side), first)
     centers = np.arange(first, last, dtype=np.float32) + 0.5
-    place = (centers - start) / max(end - start, 1e-6) * cells - 0.5
-    weights = 1 - np.abs(place[:, None] - np.arange(cells))
+    positions = (centers - start) / max(end - start, 1e-6) * cells - 0.5
+    weights = 1 - np.abs(positions[:, None] - np.arange(cells))
     return slice(first, last), np.clip(weights, 0, None).astype(np.float32)

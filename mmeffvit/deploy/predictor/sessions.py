@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
 from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
-from mmeffvit.deploy.runtimes.openvino import (
-    METADATA,
-    compile_openvino,
-    read_openvino,
-)
+from mmeffvit.deploy.runtimes.openvino import METADATA, compile_openvino, read_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.reading import read_json
@@ -161,7 +157,7 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
 
 
 def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
-    """Load a program of ExecuTorch; its outputs have no names, but numbers."""
+    """Load a program of ExecuTorch; its outputs have numbers instead of names."""
     import torch
 
     from mmeffvit.deploy.runtimes.executorch_file import ExecuTorch

@@ -1,1 +1,1 @@
-"""Measuring the speed of every runtime on this machine."""
+"""Measuring the speed of every runtime on this host."""

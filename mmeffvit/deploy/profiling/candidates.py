@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmeffvit.deploy.agreement import DisagreementError
-from mmeffvit.deploy.compare import (
-    HALF,
-    Error,
-    Expect,
-    Images,
-    Outputs,
-    check_agreement,
-    compare,
-)
+from mmeffvit.deploy.compare import HALF, Error, Expect, Images, Outputs, check_agreement, compare
 from mmeffvit.deploy.export import Source
 from mmeffvit.deploy.formats import FORMATS, finish, write
 from mmeffvit.deploy.graphs.base import Graph
@@ -52,7 +44,7 @@ class Candidate:
         path: The file; None for a model in PyTorch.
         measures: Its agreement.
         agreement: The same in words, with the limit.
-        last_steps: What remains for the application, see :class:`.rounds.TimedFile`.
+        last_steps: What remains for the application, see :func:`.rounds.time_in_rounds`.
         device: 'cpu', or the GPU that runs it.
         graph: The model in PyTorch, without a file.
     """
@@ -74,7 +66,7 @@ class Candidate:
             UserError: If it is a model in PyTorch.
         """
         if self.path is None:
-            raise UserError(f'{self.runtime} {self.precision} is no exported file')
+            raise UserError(f'{self.runtime} {self.precision} is not an exported file')
         return self.path
 
     @property
@@ -107,13 +99,7 @@ Entry = Candidate | Absent
 
 
 def attempt(runtime: str, precision: str, make: Callable[[str], Entry]) -> Entry:
-    """A candidate, or why there is none.
-
-    Args:
-        runtime: Name of the runtime.
-        precision: Precision of the file.
-        make: Makes it, given the name of the runtime.
-    """
+    """The candidate that ``make`` returns for a runtime, or why there is none."""
     absent = partial(Absent, runtime, precision)
     try:
         return make(runtime)
@@ -126,7 +112,7 @@ def attempt(runtime: str, precision: str, make: Callable[[str], Entry]) -> Entry
 
 
 def missing(packages: Sequence[str], suffix: str, precision: str) -> Absent | None:
-    """The format as not installed, if a package is missing."""
+    """The format as 'not installed' if a package is missing, else None."""
     runtime, _ = RUNTIMES[suffix]
     for package in packages:
         try:
@@ -139,14 +125,7 @@ def missing(packages: Sequence[str], suffix: str, precision: str) -> Absent | No
 def float_files(
     source: Source, options: ExportOptions, folder: Path, suffix: str
 ) -> Iterator[Entry]:
-    """Files of a model in float32 and, where the runtime has it, in float16.
-
-    Args:
-        source: The model.
-        options: The size of the images, and batch size 1.
-        folder: Where the files are written, each in a folder of its own.
-        suffix: The format.
-    """
+    """Files of a model in float32 and, if the format has it, in float16, each in its folder."""
     kind, (runtime, _) = FORMATS[suffix], RUNTIMES[suffix]
     for precision in ('float32', 'float16') if kind.half else ('float32',):
         yield missing(kind.packages, suffix, precision) or attempt(
@@ -213,17 +192,15 @@ def described(errors: Sequence[Error]) -> tuple[dict[str, float], str]:
 def int8_files(
     suffix: str, floats: Mapping[str, Candidate], images: Path | None, folder: Path, **options: Any
 ) -> Iterator[Entry]:
-    """The file in int8, if the runtime has it.
+    """The file in int8.
 
     Args:
-        suffix: The format.
+        suffix: The format, one of :data:`INT8`.
         floats: Files in float32 that agree with the model, by suffix.
         images: Folder of images for calibration and comparison; None skips int8.
         folder: Where the file is written.
         options: See :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
-    if suffix not in INT8:
-        return
     (base, packages), (runtime, _) = INT8[suffix], RUNTIMES[suffix]
     absent = partial(Absent, runtime, 'int8', 'not measured')
     if images is None:
@@ -231,7 +208,7 @@ def int8_files(
     elif lacking := missing(packages, suffix, 'int8'):
         yield lacking
     elif base not in floats:
-        yield absent(f'it is made of a {base} in float32 that agrees, and there is none')
+        yield absent(f'it is made from a {base} in float32 that agrees, and there is none')
     else:
         make = partial(int8_file, floats[base], images, folder / f'{suffix[1:]}_int8', suffix)
         yield attempt(runtime, 'int8', partial(make, options))

@@ -1,4 +1,4 @@
-"""The files to measure of a model that is a file already."""
+"""The files to measure for a model that is an exported file."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -60,15 +60,7 @@ def images_for(session: Session, options: ToolOptions) -> Images:
 def exported_files(
     path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
 ) -> Iterator[Entry]:
-    """The file itself, or what OpenVINO makes of a float ``.onnx``.
-
-    Args:
-        path: The file.
-        images: Images for it.
-        is_int8: Whether it is quantized.
-        folder: Where other files are written.
-        suffix: The format.
-    """
+    """The file itself, or the OpenVINO files of a float ``.onnx``."""
     runtime, _ = RUNTIMES[suffix]
     if suffix == path.suffix:
         yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
@@ -93,7 +85,7 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str, runt
 
 
 def expect_file(path: Path) -> Expect:
-    """The outputs of a file on the CPU, as those that others must have."""
+    """A function that returns the outputs of a file on the CPU."""
     session = open_model(path)
 
     def expect(images: Images) -> list[Outputs]:

@@ -1,4 +1,4 @@
-"""What is measured on a GPU: the ONNX file in ONNX Runtime, and the model in PyTorch."""
+"""Candidates on a GPU: the ONNX file in ONNX Runtime, and the PyTorch model."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -29,7 +29,7 @@ def find_gpu(device: str) -> str | None:
         device: 'auto', 'cpu', 'cuda' or 'cuda:N'.
 
     Raises:
-        UserError: If it is given, but is no name of one or cannot be there.
+        UserError: If it is not the name of a GPU, or no GPU can be used.
     """
     if device == 'cpu':
         return None
@@ -59,14 +59,14 @@ def on_gpu(
     images: Images,
     graph: Graph | None,
 ) -> Iterator[Entry]:
-    """What agrees with the model on a GPU.
+    """The ONNX file and the PyTorch model on a GPU.
 
     Args:
         device: The GPU.
         floats: Files in float32 that agree on the CPU, by suffix.
         expect: The expected outputs.
         images: Images for the comparison.
-        graph: The model, if it is not a file already.
+        graph: The PyTorch model; None for an exported file.
     """
     if (base := floats.get('.onnx')) is not None:
         make = partial(onnx_file, base, device, expect, images)
@@ -98,15 +98,10 @@ def pytorch_model(
 
 
 def run_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
-    """A graph in PyTorch, which is moved to the device.
+    """A graph in PyTorch, which is moved to the device; ``half`` runs the network in float16.
 
     A run begins with the images and ends with the outputs in the memory of the host, as in the
     other runtimes; copying the outputs also waits for the GPU.
-
-    Args:
-        graph: The graph.
-        device: Where it runs.
-        half: Mixed precision: the network in float16, with channels last.
     """
     graph.to(device)
     if half:
@@ -130,7 +125,7 @@ def run_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
 
 
 def heads(network: nn.Module) -> Iterator[nn.Module]:
-    """The heads of a model: coordinates and scores after them are computed in float32."""
+    """The heads of a model, whose outputs are processed in float32."""
     return (module for name, module in network.named_modules() if name.endswith('_head'))
 
 

@@ -28,8 +28,8 @@ class Layer:
     """A layer of a file, or several that the runtime has fused.
 
     Args:
-        name: The module that computes it and its own name, or the runtime's name for it.
-        kind: Kind of operator, as the runtime calls it.
+        name: Names of the module and the operator, or the runtime's own name.
+        kind: The runtime's name for the kind of operator.
         seconds: Median time of a run.
     """
 
@@ -74,15 +74,7 @@ class LayerTimes:
 def time_layers(
     path: Path, runtime: str, images: NDArray, threads: int, seconds: float
 ) -> LayerTimes:
-    """Time the layers of an ``.onnx`` or ``.xml`` file.
-
-    Args:
-        path: The file.
-        runtime: Name of its runtime.
-        images: (B, 3, H, W).
-        threads: Number of threads.
-        seconds: Time to spend.
-    """
+    """Time the layers of an ``.onnx`` or ``.xml`` file for about ``seconds``."""
     measure = onnx_runs if path.suffix == '.onnx' else openvino_runs
     whole, runs = measure(path, images, threads, seconds)
     names = dict.fromkeys(key for run in runs for key in run)
@@ -104,12 +96,7 @@ def onnx_runs(
 def parse_trace(
     events: Sequence[Mapping[str, Any]], names: Mapping[str, str]
 ) -> tuple[list[float], list[Run]]:
-    """Seconds of runs and their nodes, from the events of ONNX Runtime's profiler.
-
-    Args:
-        events: The content of the trace.
-        names: See :func:`node_names`.
-    """
+    """Seconds of runs and their nodes, from the events of ONNX Runtime's profiler."""
     whole = sorted((e['ts'], e['dur']) for e in events if e['name'] == 'model_run')
     starts = [start for start, _ in whole]
     runs: list[Run] = [defaultdict(float) for _ in whole]
@@ -130,7 +117,7 @@ def parse_trace(
 
 
 def node_names(path: Path) -> dict[str, str]:
-    """Names of nodes by their outputs, as which ONNX Runtime names convolutions that it fuses."""
+    """Names of nodes by their outputs, after which ONNX Runtime names fused convolutions."""
     onnx = require('onnx', 'Reading .onnx')
     graph = onnx.load(str(path), load_external_data=False).graph
     return {output: node.name for node in graph.node for output in node.output}
@@ -162,12 +149,9 @@ def timed(
     run: Callable[[], object],
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
-    warm_up: int = 1,
+    warm_up: int = 1,  # the first run finds caches as another process has left them
 ) -> list[float]:
-    """Seconds of every run, for about this time but at least one, after those of the warm-up.
-
-    The first run finds caches and threads as another process has left them.
-    """
+    """Seconds of every run after the warm-up, for about ``seconds`` but at least one run."""
     for _ in range(warm_up):
         run()
     times: list[float] = []

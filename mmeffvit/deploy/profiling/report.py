@@ -13,7 +13,7 @@ from .rounds import Timing
 MIB = 2**20
 LISTED = 5  # layers and kinds of operators in the tables; --json has all
 LONGEST = 60  # characters of a layer's name
-HINTS = {  # what a float16 file needs to be computed in it
+HINTS = {  # settings for computation in float16
     'OpenVINO': "compile it with {'INFERENCE_PRECISION_HINT': 'f16'}",
     'ncnn': 'set opt.use_fp16_packed, use_fp16_storage and use_fp16_arithmetic',
 }
@@ -25,12 +25,7 @@ HEADING = [
 
 @dataclass(frozen=True)
 class Measured:
-    """A file with a number of threads.
-
-    Args:
-        candidate: The file.
-        timing: Its times.
-    """
+    """A file and its times with a number of threads."""
 
     candidate: Candidate
     timing: Timing
@@ -52,7 +47,7 @@ class Profile:
         clock: 'wall', or 'processor' for the CPU time of all threads.
         measured: Files that agree with the model, the fastest first.
         absent: What was not measured, and why.
-        layers: Time per layer, if a runtime can tell.
+        layers: Time per layer, if a runtime measures it.
         gpu: Name of the GPU, empty if none was measured.
     """
 
@@ -81,7 +76,7 @@ class Profile:
         for each in self.measured:
             if each.candidate.path:
                 return each
-        raise UserError(f'nothing to write: {self.best} is no exported file')
+        raise UserError(f'nothing to write: {self.best} is not an exported file')
 
     @property
     def close(self) -> tuple[Measured, ...]:
@@ -91,10 +86,10 @@ class Profile:
 
     def __str__(self) -> str:
         height, width = self.shape[2:]
-        place = f'{self.machine}, {self.cores} cores' + (f', and {self.gpu}' if self.gpu else '')
+        hardware = f'{self.machine}, {self.cores} cores' + (f', and {self.gpu}' if self.gpu else '')
         unit = {'wall': 'wall clock', 'processor': 'CPU time'}[self.clock]
         lines = [
-            f'{self.model}, batch {self.shape[0]}, {height} x {width}, on {place}; {unit}, '
+            f'{self.model}, batch {self.shape[0]}, {height} x {width}, on {hardware}; {unit}, '
             'medians with the first and the last decile',
             '',
             *align(self.table(), numbers=False),
@@ -133,7 +128,7 @@ class Profile:
     def layer_lines(self) -> list[str]:
         times = self.layers
         if times is None:
-            return ['', 'time per layer: only ONNX Runtime and OpenVINO can tell, on a CPU']
+            return ['', 'time per layer: only ONNX Runtime and OpenVINO on a CPU measure it']
 
         def share(seconds: float) -> list[str]:
             return [f'{1e3 * seconds:.3f}', f'{seconds / times.total:.1%}']

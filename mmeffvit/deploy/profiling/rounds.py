@@ -18,7 +18,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.text import MAX_REASON
 
 from .layers import timed
-from .worker import CLOCKS, Failure, Job, Memory
+from .worker import CLOCKS, Job, Memory
 
 ROUNDS = 5
 FINAL_ROUNDS = 10  # more, for those that may be the fastest
@@ -33,20 +33,7 @@ from mmeffvit.deploy.profiling.worker import main
 main()
 """
 Key = TypeVar('Key', bound=Hashable)
-Steps = Callable[[Outputs], object]  # of the application, after the network
-
-
-@dataclass(frozen=True)
-class TimedFile:
-    """A file to time.
-
-    Args:
-        job: The file and how it is run.
-        last_steps: What the application does with the outputs, timed here and added.
-    """
-
-    job: Job
-    last_steps: Steps | None = None
+Steps = Callable[[Outputs], object]  # of the application, after the file
 
 
 @dataclass(frozen=True)
@@ -79,16 +66,21 @@ class Timing:
 
 
 class Worker:
-    """The parent's side of a process that runs a file.
+    """The parent's side of a process that runs a file, and its times, collected round by round.
 
     Raises:
         UserError: If the file cannot be run; also from the methods.
     """
 
-    def __init__(self, process: subprocess.Popen, log: Any, job: Job) -> None:
+    def __init__(
+        self, process: subprocess.Popen, log: Any, job: Job, last_steps: Steps | None
+    ) -> None:
         self.process = process
         self.log = log
         self.job = job
+        self.last_steps = last_steps
+        self.seconds: list[float] = []
+        self.steps: list[float] = []  # seconds of the last steps
         self.first = self.ask(job)  # the outputs, or times of layers
 
     def ask(self, message: object) -> Any:
@@ -99,15 +91,30 @@ class Worker:
         except (EOFError, BrokenPipeError) as error:
             code = self.process.wait()
             self.log.seek(0)
-            said = ' '.join(self.log.read().decode(errors='replace').split())
-            raise UserError(f'its process ended with code {code} ({said[-MAX_REASON:]})') from error
-        if isinstance(answer, Failure):
-            raise UserError(answer.message)
+            text = ' '.join(self.log.read().decode(errors='replace').split())
+            raise UserError(f'its process ended with code {code} ({text[-MAX_REASON:]})') from error
+        if isinstance(answer, UserError):
+            raise answer
         return answer
+
+    def run_round(self, seconds: float) -> None:
+        times = self.ask(seconds)
+        after = 0.0
+        if self.last_steps is not None:
+            with torch_threads(self.job.threads):
+                clock = CLOCKS[self.job.clock]
+                steps = timed(lambda: self.last_steps(self.first), seconds / 4, clock)
+            after = statistics.median(steps)
+            self.steps.append(after)
+        self.seconds += [each + after for each in times]
+
+    def timing(self) -> Timing:
+        steps = statistics.median(self.steps) if self.steps else 0.0
+        return Timing(self.job.threads, tuple(self.seconds), steps, self.ask(None))
 
 
 @contextmanager
-def working(job: Job) -> Iterator[Worker]:
+def working(job: Job, last_steps: Steps | None = None) -> Iterator[Worker]:
     """Run a file in a process, which ends with the block."""
     program = PROGRAM.format(path=sys.path, torch=job.needs_torch)
     with tempfile.TemporaryFile() as log:
@@ -119,51 +126,54 @@ def working(job: Job) -> Iterator[Worker]:
             env={**os.environ, 'OMP_NUM_THREADS': str(job.threads)},
         )
         try:
-            yield Worker(process, log, job)
+            yield Worker(process, log, job, last_steps)
         finally:
             process.kill()
             process.communicate()
 
 
 def time_in_rounds(
-    files: Mapping[Key, TimedFile], seconds: float
+    jobs: Mapping[Key, Job], seconds: float, last_steps: Mapping[Key, Steps | None] | None = None
 ) -> tuple[dict[Key, Timing], dict[Key, str]]:
     """Time files in rounds.
 
     Args:
-        files: The files, with the same number of threads.
+        jobs: The files, with the same number of threads.
         seconds: Time for each, about three times as much for those that may be the fastest.
+        last_steps: What the application does with the outputs of a file, timed here and added.
 
     Returns:
         Times, and for files that cannot be run the reasons.
     """
     failures: dict[Key, str] = {}
     with ExitStack() as stack:
-        runners: dict[Key, Runner] = {}
-        for key, file in files.items():
+        workers: dict[Key, Worker] = {}
+        for key, job in jobs.items():
             try:
-                worker = stack.enter_context(working(file.job))
+                workers[key] = stack.enter_context(working(job, (last_steps or {}).get(key)))
             except UserError as error:
                 failures[key] = str(error)
-                continue
-            runners[key] = Runner(worker, file.last_steps)
-        run_rounds(runners, list(runners), ROUNDS, seconds / ROUNDS, failures)
-        medians = {key: r.median() for key, r in runners.items() if key not in failures}
+        run_rounds(workers, list(workers), ROUNDS, seconds / ROUNDS, failures)
+        medians = {
+            key: statistics.median(worker.seconds)
+            for key, worker in workers.items()
+            if key not in failures
+        }
         fastest = min(medians.values(), default=0.0)
         close = [key for key, median in medians.items() if median <= CLOSE * fastest]
         if len(close) > 1:
-            run_rounds(runners, close, FINAL_ROUNDS, seconds / ROUNDS, failures)
+            run_rounds(workers, close, FINAL_ROUNDS, seconds / ROUNDS, failures)
         found: dict[Key, Timing] = {}
-        for key in (each for each in runners if each not in failures):
+        for key in (each for each in workers if each not in failures):
             try:
-                found[key] = runners[key].timing()
+                found[key] = workers[key].timing()
             except UserError as error:
                 failures[key] = str(error)
     return found, failures
 
 
 def run_rounds(
-    runners: Mapping[Key, 'Runner'],
+    workers: Mapping[Key, Worker],
     keys: Sequence[Key],
     rounds: int,
     seconds: float,
@@ -174,39 +184,9 @@ def run_rounds(
         for key in keys:
             if key not in failures:
                 try:
-                    runners[key].run_round(seconds)
+                    workers[key].run_round(seconds)
                 except UserError as error:
                     failures[key] = str(error)
-
-
-class Runner:
-    """Times of a file, collected round by round."""
-
-    def __init__(self, worker: Worker, last_steps: Steps | None) -> None:
-        self.worker = worker
-        self.last_steps = last_steps
-        self.seconds: list[float] = []
-        self.steps: list[float] = []
-
-    def run_round(self, seconds: float) -> None:
-        times = self.worker.ask(seconds)
-        after = 0.0
-        if self.last_steps is not None:
-            job = self.worker.job
-            with torch_threads(job.threads):
-                clock = CLOCKS[job.clock]
-                steps = timed(lambda: self.last_steps(self.worker.first), seconds / 4, clock)
-            after = statistics.median(steps)
-            self.steps.append(after)
-        self.seconds += [each + after for each in times]
-
-    def median(self) -> float:
-        return statistics.median(self.seconds)
-
-    def timing(self) -> Timing:
-        steps = statistics.median(self.steps) if self.steps else 0.0
-        memory = self.worker.ask(None)
-        return Timing(self.worker.job.threads, tuple(self.seconds), steps, memory)
 
 
 @contextmanager

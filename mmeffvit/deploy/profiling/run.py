@@ -1,17 +1,17 @@
 """Profile a model or an exported file: measure every installed runtime, and name the best."""
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mmeffvit.deploy.compare import Images, batch
+from mmeffvit.deploy.compare import Expect, Images, batch
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
 from mmeffvit.deploy.formats import FORMATS, check_companions
+from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.errors import UserError
@@ -25,10 +25,8 @@ from .exported import check_exported, expect_file, exported_files
 from .gpu import find_gpu, gpu_name, on_gpu
 from .layers import PROFILED, LayerTimes
 from .report import Measured, Profile
-from .rounds import TimedFile, time_in_rounds, working
+from .rounds import time_in_rounds, working
 from .worker import CLOCKS, Job
-
-ORT = '.onnx'  # its profiler is used unless OpenVINO is the fastest
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class ProfileOptions:
         formats: Suffixes of the formats to try.
         threads: Numbers of threads; by default 1, 2, 4 and so on up to the number of cores.
         seconds: Time for each file and number of threads; three times as much if it may be best.
-        clock: 'wall', or 'processor' for the CPU time of one thread on a busy machine.
+        clock: 'wall', or 'processor' for the CPU time of one thread on a busy host.
         device: 'cpu', a GPU as 'cuda' or 'cuda:N', or 'auto' for the CPU and a GPU if there is one.
     """
 
@@ -55,7 +53,7 @@ class ProfileOptions:
 
     @cached_property
     def gpu(self) -> str | None:
-        """The GPU to measure on; its work takes no CPU time."""
+        """The GPU to measure on; its work does not count as CPU time."""
         return None if self.clock == 'processor' else find_gpu(self.device)
 
     @property
@@ -138,12 +136,8 @@ def profile_source(
         options: See :class:`ProfileOptions`.
     """
     images = batch(source.image[1], sizes.shape, 1)
-    entries = make_files(
-        options,
-        partial(float_files, source, sizes, folder),
-        int8_maker(folder, options),
-        partial(on_gpu, expect=source.expect, images=images, graph=source.graph),
-    )
+    floats = partial(float_files, source, sizes, folder)
+    entries = make_files(floats, source.expect, images, folder, options, graph=source.graph)
     return measure(name, entries, images, folder, options)
 
 
@@ -169,39 +163,40 @@ def profile_file(
     check_sizes(export)
     options.check()
     images, is_int8 = check_exported(path, export)
-    quantize = int8_maker(folder, options, size=tuple(images.shape[2:]))
-
-    def int8(suffix: str, floats: Mapping[str, Candidate]) -> Iterable[Entry]:
-        base, _ = INT8.get(suffix, ('', ()))
-        return quantize(suffix, floats) if base == path.suffix and not is_int8 else ()
-
-    files = partial(exported_files, path, images, is_int8, folder)
-    gpu = partial(on_gpu, expect=expect_file(path), images=images, graph=None)
-    entries = make_files(options, files, int8, gpu)
+    entries = make_files(
+        partial(exported_files, path, images, is_int8, folder),
+        expect_file(path),
+        images,
+        folder,
+        options,
+        bases=() if is_int8 else (path.suffix,),
+        size=tuple(images.shape[2:]),
+    )
     return measure(path.name, entries, images, folder, options)
 
 
-def int8_maker(
-    folder: Path, options: ProfileOptions, **more: Any
-) -> Callable[..., Iterable[Entry]]:
-    return partial(
-        int8_files, images=options.images, folder=folder, score_thr=options.score_thr, **more
-    )
-
-
 def make_files(
-    options: ProfileOptions,
     floats: Callable[[str], Iterable[Entry]],
-    int8: Callable[[str, Mapping[str, Candidate]], Iterable[Entry]],
-    gpu: Callable[[str, Mapping[str, Candidate]], Iterable[Entry]],
+    expect: Expect,
+    images: Images,
+    folder: Path,
+    options: ProfileOptions,
+    *,
+    graph: Graph | None = None,
+    bases: Sequence[str] = tuple(RUNTIMES),
+    size: tuple[int, int] | None = None,
 ) -> list[Entry]:
     """Files of every format, in all precisions, and those of them that a GPU runs.
 
     Args:
-        options: See :class:`ProfileOptions`.
         floats: Makes the files of a format that are not quantized.
-        int8: Makes the quantized files of a format, given those in float32.
-        gpu: Makes what runs on a GPU, given its name and the files in float32.
+        expect: The expected outputs.
+        images: Images for the comparison on a GPU.
+        folder: Where the files are written.
+        options: See :class:`ProfileOptions`.
+        graph: The model, if it is not a file already.
+        bases: Suffixes of the float files to quantize.
+        size: Size of the calibration images; None for that of the file.
     """
     entries: list[Entry] = []
 
@@ -211,22 +206,27 @@ def make_files(
             entries.append(entry)
 
     formats = options.formats if options.on_cpu else ('.onnx',)
-    # LiteRT's converter, the last to be imported, has threads: NNCF, which forks, is used before
+    # NNCF forks, so it runs before LiteRT's converter, which starts threads
     for suffix in (each for each in RUNTIMES if each in formats):
         add(floats(suffix))
-        if options.on_cpu:
-            add(int8(suffix, agreeing(entries)))
+        base, _ = INT8.get(suffix, (None, ()))
+        if options.on_cpu and base in bases:
+            int8 = dict(score_thr=options.score_thr, size=size)
+            add(int8_files(suffix, float32_files(entries), options.images, folder, **int8))
     if options.gpu:
-        add(gpu(options.gpu, agreeing(entries)))
+        add(on_gpu(options.gpu, float32_files(entries), expect, images, graph))
     return entries
 
 
-def agreeing(entries: Iterable[Entry]) -> dict[str, Candidate]:
-    """Files in float32, by suffix."""
+def float32_files(entries: Iterable[Entry]) -> dict[str, Candidate]:
+    """Files in float32 that agree on the CPU, by suffix."""
     return {
         entry.path.suffix: entry
         for entry in entries
-        if isinstance(entry, Candidate) and entry.path and entry.precision == 'float32'
+        if isinstance(entry, Candidate)
+        and entry.path
+        and entry.precision == 'float32'
+        and entry.device == 'cpu'
     }
 
 
@@ -249,30 +249,22 @@ def measure(
     job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
-        files = {
-            index: TimedFile(
-                job(
-                    file.path,
-                    threads=threads,
-                    half=file.half,
-                    device=file.device,
-                    graph=file.graph,
-                ),
-                file.last_steps,
+        jobs = {
+            index: job(
+                file.path, threads=threads, half=file.half, device=file.device, graph=file.graph
             )
             for index, file in enumerate(candidates)
             if file.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }
-        if files:
-            step(f'timing {counted(len(files), "file")}, {counted(threads, "thread")}')
-        found, failures = time_in_rounds(files, options.seconds)
+        if jobs:
+            step(f'timing {counted(len(jobs), "file")}, {counted(threads, "thread")}')
+        last_steps = {index: candidates[index].last_steps for index in jobs}
+        found, failures = time_in_rounds(jobs, options.seconds, last_steps)
         measured += [Measured(candidates[index], timing) for index, timing in found.items()]
-        absent += [
-            Absent(
-                candidates[i].runtime, candidates[i].precision, f'fails, threads: {threads}', why
-            )
-            for i, why in failures.items()
-        ]
+        for index, reason in failures.items():
+            file = candidates[index]
+            state = f'fails, threads: {threads}'
+            absent.append(Absent(file.runtime, file.precision, state, reason))
     if not measured:
         raise UserError(f'nothing can be measured: {"; ".join(map(str, absent))}')
     measured.sort(key=lambda each: each.timing.median)
@@ -284,20 +276,14 @@ def measure(
 
 
 def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
-    """Layers of the float32 file on the CPU, in the runtime of the fastest if it can tell."""
-    best = measured[0]
-    known = {
-        path.suffix: path
-        for each in measured
-        if (path := each.candidate.path)
-        and each.candidate.device == 'cpu'
-        and each.candidate.precision == 'float32'
-        and path.suffix in PROFILED
-    }
+    """Layers of a float32 file on the CPU, in the fastest runtime if it has a profiler."""
+    files = float32_files(each.candidate for each in measured)
+    known = [suffix for suffix in PROFILED if suffix in files]
     if not known:
         return None
-    fastest = best.candidate.path
-    path = (fastest and known.get(fastest.suffix)) or known.get(ORT) or next(iter(known.values()))
+    best = measured[0]
+    fastest = best.candidate.path and best.candidate.path.suffix
+    path = files[fastest if fastest in known else known[0]].path
     with working(job(path, threads=best.timing.threads, layers=seconds)) as worker:
         return worker.first
 

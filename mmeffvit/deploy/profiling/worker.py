@@ -61,7 +61,7 @@ class Job:
 
     @property
     def needs_torch(self) -> bool:
-        """Whether its runtime is torch, or takes the libraries of CUDA from it."""
+        """Whether its runtime is torch or uses torch's CUDA libraries."""
         return self.device != 'cpu' or self.suffix in ('', '.pte')
 
     def load_runtime(self) -> None:
@@ -81,19 +81,12 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Why a process could not do its job."""
-
-    message: str
-
-
-@dataclass(frozen=True)
 class Memory:
     """Resident memory of a process in bytes.
 
     Args:
-        peak: The most, with Python and the runtime's libraries.
-        added: How much more that is than before the file was loaded.
+        peak: Maximum, with Python and the runtime's libraries.
+        added: Increase of the maximum since before the file was loaded.
     """
 
     peak: int
@@ -101,9 +94,9 @@ class Memory:
 
 
 def serve(receive: BinaryIO, send: BinaryIO) -> None:
-    """Answer messages: first a :class:`Job` with its outputs, then seconds with the times of runs.
+    """Answer messages: a :class:`Job` with its outputs, then seconds with the times of runs.
 
-    The end of the messages ends the process.
+    None is answered with the memory and ends the process; an error is answered with itself.
     """
 
     def answer(value: object) -> None:
@@ -129,14 +122,14 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
     except EOFError:  # the parent has ended
         return
     except UserError as error:
-        answer(Failure(str(error)))
+        answer(error)
     except Exception as error:  # of any runtime
-        answer(Failure(reason(error)))
+        answer(UserError(reason(error)))
 
 
 def main() -> None:
-    """Serve the parent through standard input and output, which runtimes do not write to then."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; the parent ends this process
+    """Serve the parent through standard input and output; runtimes write to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     with os.fdopen(os.dup(sys.stdout.fileno()), 'wb') as send:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         serve(sys.stdin.buffer, send)

@@ -13,7 +13,7 @@ from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.deploy.profiling import gpu
 from mmeffvit.deploy.profiling.candidates import Absent, Candidate
-from mmeffvit.deploy.profiling.rounds import TimedFile, time_in_rounds
+from mmeffvit.deploy.profiling.rounds import time_in_rounds
 from mmeffvit.deploy.profiling.run import ProfileOptions, profile_file
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.errors import UserError
@@ -112,7 +112,7 @@ def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_tim
     stored = tmp_path / 'images.npy'
     np.save(stored, images)
     job = Job(None, stored, 1, graph=entries[1].graph)
-    times, failures = time_in_rounds({0: TimedFile(job)}, 0.01)
+    times, failures = time_in_rounds({0: job}, 0.01)
     assert not failures
     assert times[0].median > 0
 
