@@ -17,10 +17,10 @@ from .runtime import CDN, FILES, VERSION, describe_runtime, fetch_runtime
 
 STATIC = Path(__file__).with_name('static')
 MODEL = 'model.onnx'
-PAGE = 'page.json'  # what the scripts know of the model, and the files of the page
+PAGE = 'page.json'  # settings of the model for the scripts, and the files of the page
 MAX_SIDE = 4096  # pixels: canvases of phones end at 4096 x 4096
 MAX_SIZE = 2**30  # bytes: WebAssembly has 4 GiB for the file, the weights and the maps
-RESAMPLING = (  # what static/resizing.js has
+RESAMPLING = (  # as in static/resizing.js
     ('cv2', 'bilinear'), ('pillow', 'bilinear'), ('pillow', 'bicubic'), ('pillow', 'lanczos'),
 )  # fmt: skip
 
@@ -31,11 +31,11 @@ def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool
     Args:
         model: An ONNX file of ``mmeffvit export``.
         out: The folder; an earlier page in it is replaced.
-        bundle: Put the runtime into the folder, taken from the npm registry; by default the page
-            loads it from a public CDN, and checks its hash.
+        bundle: Copy the runtime from the npm registry into the folder; by default the page loads it
+            from a public CDN, and checks its hash.
 
     Returns:
-        What was written, for the user.
+        A report for the user.
 
     Raises:
         UserError: If the file was not written by ``mmeffvit export`` or cannot run in a browser,
@@ -73,29 +73,30 @@ def describe_page(path: Path) -> dict[str, Any]:
         raise UserError(f'{path.name} is a classifier, and a page shows objects and label maps: '
                         '`mmeffvit predict` shows classes')  # fmt: skip
     batch, fixed = predictor.session.shape[0], predictor.fixed
-    how = dict(predictor.metadata.resize)
+    settings = dict(predictor.metadata.resize)
     if path.stat().st_size > MAX_SIZE:
         raise UserError(f'{path} has {path.stat().st_size / 2**30:.1f} GiB; a browser runs files '
                         f'of up to {MAX_SIZE // 2**30} GiB')  # fmt: skip
     if isinstance(batch, int) and batch != 1:
         raise UserError(f'{path} takes batches of {batch} images, and a page shows one: export it '
                         'with --batch 1 or without --batch')  # fmt: skip
-    largest = max([*(fixed or ()), *(how['scale'] or ()), *(how['pad'] or ())], default=0)
+    largest = max([*(fixed or ()), *(settings['scale'] or ()), *(settings['pad'] or ())], default=0)
     if largest > MAX_SIDE:
         raise UserError(f'{path} takes images with {largest:,} pixels per side; a browser runs '
                         f'up to {MAX_SIDE:,}: export it with a smaller --shape')  # fmt: skip
-    if (how['backend'], how['interpolation']) not in RESAMPLING:
-        choices = ', '.join(' '.join(pair) for pair in RESAMPLING)
-        raise UserError(f'{path} resizes images with {how["backend"]} {how["interpolation"]}; a '
-                        f'page resizes with one of {choices}')  # fmt: skip
-    how['pad_value'] = rgb(how['pad_value'])
+    method = (settings['backend'], settings['interpolation'])
+    if method not in RESAMPLING:
+        choices = ', '.join(map(' '.join, RESAMPLING))
+        raise UserError(f'{path} resizes images with {" ".join(method)}; a page resizes with one '
+                        f'of {choices}')  # fmt: skip
+    settings['pad_value'] = rgb(settings['pad_value'])
     return dict(
         name=path.name,
         model=MODEL,
         task=predictor.metadata.task,
         classes=predictor.classes,
         palette=predictor.palette.tolist(),
-        resize=how,
+        resize=settings,
         fixed=fixed,
         fill=rgb(predictor.fill),
         mask_threshold=predictor.metadata.mask_threshold,
@@ -118,13 +119,13 @@ def check_folder(out: Path) -> None:
     others = found - page_files(out)
     if others:
         raise UserError(
-            f'output {str(out)!r} contains {listed(sorted(others), 3)}, not of a page: choose '
-            'another folder; nothing was changed'
+            f'output {str(out)!r} contains files that are not part of a page '
+            f'({listed(sorted(others), 3)}): choose another folder; nothing was changed'
         )
 
 
 def page_files(folder: Path) -> set[str]:
-    """The names of the files of an earlier page, of those that a page can have."""
+    """The names of the files of an earlier page."""
     ours = {path.name for path in STATIC.iterdir()} | {MODEL, PAGE} | set(FILES)
     try:
         names = json.loads((folder / PAGE).read_bytes())['files']

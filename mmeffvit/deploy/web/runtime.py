@@ -42,7 +42,7 @@ def describe_runtime(bundle: bool) -> dict[str, dict[str, dict[str, str]]]:
     """Address and hash of the script and the binary of every build.
 
     Args:
-        bundle: Whether they are next to the page, or at the public CDN.
+        bundle: Whether they are next to the page instead of at the public CDN.
     """
     folder = '' if bundle else f'{CDN}/npm/{PACKAGE}@{VERSION}/dist/'
     return {
@@ -77,8 +77,8 @@ def fetch_runtime() -> dict[str, bytes]:
             raise UserError(f'`{" ".join(command)}` took longer than {TIMEOUT} s') from error
         archives = list(Path(folder).glob('*.tgz'))
         if done.returncode or not archives:
-            said = ' '.join((done.stderr or done.stdout).split())
-            raise UserError(f'`{" ".join(command)}` failed ({said:.200}); without --bundle the '
+            text = ' '.join((done.stderr or done.stdout).split())
+            raise UserError(f'`{" ".join(command)}` failed ({text:.200}); without --bundle the '
                             'page loads the runtime from a public CDN')  # fmt: skip
         check_hash(archives[0].name, archives[0].read_bytes(), ARCHIVE)
         with tarfile.open(archives[0]) as archive:

@@ -171,7 +171,7 @@ def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
         }
         summary = tab.evaluate("document.getElementById('summary').textContent")
         assert named == {
-            ('button', 'Choose a picture'),
+            ('button', 'Choose an image'),
             ('button', 'Start the camera'),
             ('slider', 'Score threshold'),
             ('image', summary),
@@ -258,7 +258,7 @@ def test_without_a_secure_context_the_page_says_so_and_offers_to_take_a_picture(
         assert np.array_equal(np.reshape(labels, (72, 96)), cv2.imread(str(picture))[..., 2])
         text = picture.with_name('text.txt')
         text.write_text('no picture')
-        with pytest.raises(AssertionError, match=r'text\.txt is not a picture'):
+        with pytest.raises(AssertionError, match=r'text\.txt is not an image'):
             tab.choose(text)
 
 
@@ -398,7 +398,7 @@ def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_pa
     (out / 'notes.txt').write_text('mine')
     run = run_command_here('web', other, out)
     assert run.returncode == 2
-    assert 'contains notes.txt, not of a page: choose another folder' in run.stdout
+    assert 'not part of a page (notes.txt): choose another folder' in run.stdout
     listed = json.loads((out / 'page.json').read_text())
     listed['files'].append('notes.txt')  # a list does not make it a file of ours
     (out / 'page.json').write_text(json.dumps(listed))

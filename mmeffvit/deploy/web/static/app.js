@@ -1,8 +1,8 @@
-// The page: takes pictures, has the model run on them, and shows what it finds.
+// The page: takes images, runs the model on them, and shows the results.
 //
 // Every prediction is also dispatched on the document as the event 'prediction', with
 // {prediction, milliseconds, network, backend} as its detail. Text of page.json, which comes from
-// the model's file, enters the page as text only.
+// the model file, enters the page as text only.
 
 import {css, colorOf, describe, draw, nameOf} from './drawing.js';
 import {Model} from './model.js';
@@ -40,7 +40,7 @@ function describePage() {
   const rows = {
     Task: page.task,
     Classes: page.classes.join(', ') || 'not named in the file',
-    'Picture size': sides ? sides.join(' x ') : 'as they are',
+    'Image size': sides ? sides.join(' x ') : 'any',
     Runtime: `ONNX Runtime Web ${page.version}`,
   };
   for (const [name, value] of Object.entries(rows)) {
@@ -88,7 +88,7 @@ async function showFile(file) {
   const mine = ++turn;
   clearError();
   try {
-    view.status.textContent = `Looking at ${file.name} …`;
+    view.status.textContent = `Processing ${file.name} …`;
     const picture = await readFile(file);
     if (mine !== turn) return;
     await look(picture, mine);
@@ -146,7 +146,7 @@ function show(isSpoken) {
   const {rows, sentence} = describe(shown.prediction, page, threshold);
   view.results.replaceChildren(...rows.map(makeRow));
   const [total, network] = [shown.milliseconds, shown.network].map((time) => time.toFixed(0));
-  view.timing.textContent = `${total} ms per picture, of which the network ${network} ms.`;
+  view.timing.textContent = `${total} ms per image, of which ${network} ms in the network.`;
   view.picture.setAttribute('aria-label', sentence);
   if (!isSpoken) return;
   spokenAt = performance.now();

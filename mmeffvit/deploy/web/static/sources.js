@@ -1,11 +1,11 @@
-// Pictures for the model: from files, and from the camera.
+// Images for the model: from files, and from the camera.
 
 const MAX_PIXELS = 4096 * 4096; // canvases of phones end there
 const ORIENTATION = 0x0112; // the EXIF tag
 const UPRIGHT = 1;
 const CAMERA = {width: {ideal: 640}, height: {ideal: 480}, facingMode: 'environment'};
 
-/** Live video needs a secure context: https, or a server on the same machine. */
+/** Live video needs a secure context: https, or a server on the same host. */
 export const hasLiveCamera = () => Boolean(window.isSecureContext && navigator.mediaDevices);
 
 /** Decode a file with the colors as they are stored, upright. */
@@ -16,7 +16,7 @@ export async function readFile(file) {
   }
   const options = {colorSpaceConversion: 'none', premultiplyAlpha: 'none'};
   const bitmap = await createImageBitmap(file, options).catch(() => {
-    throw new Error(`${file.name} is not a picture that this browser reads`);
+    throw new Error(`${file.name} is not an image that this browser reads`);
   });
   if (bitmap.width * bitmap.height > MAX_PIXELS) {
     const size = `${bitmap.width} x ${bitmap.height}`;

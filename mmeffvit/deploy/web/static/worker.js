@@ -1,8 +1,8 @@
 // Runs the model beside the page, which stays responsive.
 //
-// Messages in: {page, wanted} with page.json, then pictures {id, data, height, width}. Messages out: {text}
-// on what is loading, {backend, note} once loaded, {id, prediction, milliseconds, network} per
-// picture; {id, error} where something failed.
+// Messages in: {page, wanted} with page.json, then images {id, data, height, width}. Messages out:
+// {text} on what is loading, {backend, note} once loaded, {id, prediction, milliseconds, network}
+// per image; {id, error} where something failed.
 
 import {planar, resize} from './resizing.js';
 import {readOutputs} from './outputs.js';
@@ -29,7 +29,7 @@ self.addEventListener('message', async ({data: message}) => {
 
 /** Load the model with WebGPU, or with WASM where WebGPU is missing, slower or fails. */
 async function load(wanted) {
-  const reason = wanted === 'wasm' ? 'as the address says' : await whyNoGPU(wanted);
+  const reason = wanted === 'wasm' ? 'as requested in the address' : await whyNoGPU(wanted);
   if (reason) return open('wasm', reason);
   try {
     return await open('webgpu', '');
@@ -68,9 +68,9 @@ async function importChecked(script) {
 }
 
 async function download({address, integrity}, what) {
-  const cure = address.startsWith('https:') ? `. ${OFFLINE}` : '';
+  const fix = address.startsWith('https:') ? `. ${OFFLINE}` : '';
   const fail = (reason) => {
-    throw new Error(`${what} cannot be loaded from ${address}: ${reason}${cure}`);
+    throw new Error(`${what} cannot be loaded from ${address}: ${reason}${fix}`);
   };
   const response = await fetch(new URL(address, self.location), {integrity}).catch((error) =>
     fail(error.message),
