@@ -201,7 +201,7 @@ def measured(
             if predictor.is_detector
             else LabelMapWriter(out, predictor.label_offset)
         )
-        predict_frames(predictor, frames, [writer], None, 1, draws=False)
+        predict_frames(predictor, frames, [writer], None, 1)
         return per_class(str(config_path), out, cfg_options)[0].mean
 
 

@@ -143,7 +143,7 @@ def predicted_rows(
             sources = [Source(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
             collector = Collector(folder, images, start + 1, keep_masks)
             frames = read_frames(sources, predictor.read, skip)
-            predict_frames(predictor, frames, [collector], low, 1, draws=False)
+            predict_frames(predictor, frames, [collector], low, 1)
             write_file(path, json.dumps(collector.rows))
         if start == 0 and is_new:
             logger.info(announce(folder, min(SHARD, len(paths)), len(paths)))

@@ -45,37 +45,6 @@ class PredictOptions:
     batch_size: int = 1
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Results of a prediction run.
-
-    Args:
-        done: Number of images and frames of videos.
-        tally: Counts of detections and classes.
-        skipped: Inputs that could not be read, with the reason.
-        written: Lines that describe the files.
-    """
-
-    done: int
-    tally: 'Tally'
-    skipped: list[str]
-    written: list[str]
-
-    def __str__(self) -> str:
-        tally, line = self.tally, counted(self.done, 'image')
-        if tally.found is not None:
-            line += f', {counted(tally.found, "object")} above {tally.threshold:g}'
-            show_highest = not tally.found and tally.highest > 0
-            line += f' (highest {tally.highest:.2g})' if show_highest else ''
-        if self.skipped:
-            line += f', {len(self.skipped)} skipped'
-        lines = [line]
-        if tally.classes:
-            lines += align([('image', 'class', 'score'), *tally.classes], numbers=False)
-            lines.append(listed(f'{name} {count}' for name, count in tally.counts.most_common()))
-        return '\n'.join([*lines, *self.written])
-
-
 @dataclass
 class Tally(Writer):
     """Counts detections, and images by their class.
@@ -109,6 +78,37 @@ class Tally(Writer):
         """Update the highest score."""
         if isinstance(result, Detections) and len(result):
             self.highest = max(self.highest, float(result.scores[0]))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Results of a prediction run.
+
+    Args:
+        done: Number of images and frames of videos.
+        tally: Counts of detections and classes.
+        skipped: Inputs that could not be read, with the reason.
+        written: Lines that describe the files.
+    """
+
+    done: int
+    tally: Tally
+    skipped: list[str]
+    written: list[str]
+
+    def __str__(self) -> str:
+        tally, line = self.tally, counted(self.done, 'image')
+        if tally.found is not None:
+            line += f', {counted(tally.found, "object")} above {tally.threshold:g}'
+            show_highest = not tally.found and tally.highest > 0
+            line += f' (highest {tally.highest:.2g})' if show_highest else ''
+        if self.skipped:
+            line += f', {len(self.skipped)} skipped'
+        lines = [line]
+        if tally.classes:
+            lines += align([('image', 'class', 'score'), *tally.classes], numbers=False)
+            lines.append(listed(f'{name} {count}' for name, count in tally.counts.most_common()))
+        return '\n'.join([*lines, *self.written])
 
 
 def predict(
@@ -156,9 +156,8 @@ def predict(
     threshold = SCORE_THR if options.score_thr is None else options.score_thr
     tally = Tally(threshold, found=0 if predictor.is_detector else None)
     done = predict_frames(
-        predictor, frames, [tally, *writers], options.score_thr, options.batch_size,
-        draws=options.pictures is not None,
-    )  # fmt: skip
+        predictor, frames, [tally, *writers], options.score_thr, options.batch_size
+    )
     return Summary(done, tally, skipped, describe_files(predictor, ids, options))
 
 

@@ -121,7 +121,7 @@ class BasePredictor(ABC):
             check_outputs(found.sources, pictures=Path(out_dir))
             writers.append(PictureWriter(Path(out_dir)))
         frames = read_frames(found.sources, self.read, reject)
-        predict_frames(self, frames, writers, score_thr, batch_size, draws=out_dir is not None)
+        predict_frames(self, frames, writers, score_thr, batch_size)
         is_file = is_one and (isinstance(inputs, np.ndarray) or Path(inputs).is_file())
         is_image = is_file and collector.results[0].frame is None
         return collector.results[0] if is_image else collector.results
@@ -218,8 +218,6 @@ def predict_frames(
     writers: Sequence[Writer],
     score_thr: float | None,
     batch_size: int,
-    *,
-    draws: bool,
 ) -> int:
     """Predict and write results; if interrupted, keep the finished ones.
 
@@ -229,12 +227,12 @@ def predict_frames(
         writers: Writers of the results.
         score_thr: Lowest score of a detection; None draws those from 0.3 and writes all.
         batch_size: Maximum number of images per batch.
-        draws: Whether the writers need visualizations.
 
     Returns:
         The number of images and frames of videos.
     """
     number = 0
+    draws = any(writer.draws for writer in writers)
     try:
         for batch in make_batches(predictor, frames, batch_size):
             results = predictor.predict([prepared for _, prepared in batch])

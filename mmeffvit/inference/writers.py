@@ -22,7 +22,13 @@ BEST = 5  # classes of an image
 
 
 class Writer(ABC):
-    """Takes results one by one."""
+    """Takes results one by one.
+
+    Attributes:
+        draws: Whether it needs visualizations.
+    """
+
+    draws: bool = False
 
     @abstractmethod
     def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
@@ -171,6 +177,8 @@ class PictureWriter(Writer):
     Args:
         folder: Output folder.
     """
+
+    draws = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

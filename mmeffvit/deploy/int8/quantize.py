@@ -49,7 +49,7 @@ class Quantization:
         calibrated: Number of calibration images.
         held_out: Number of other images, used for the comparison.
         chosen: The model that was written.
-        trials: All that were tried, in order.
+        trials: All trials in order.
         sizes: Bytes of the float file and of the int8 file, with its weights.
     """
 
@@ -94,14 +94,14 @@ def quantize(
     Args:
         model: An ONNX or LiteRT file of the export.
         folder: Images for calibration and for the comparison: a folder, or their paths.
-        out: The file, written atomically. Of an ONNX file: ``.onnx`` for ONNX Runtime, ``.xml``
-            for OpenVINO, or without a suffix the faster of the two; of a LiteRT file: ``.tflite``.
+        out: The file, written atomically. From an ONNX file: ``.onnx`` for ONNX Runtime, ``.xml``
+            for OpenVINO, or without a suffix the faster of the two; from LiteRT: ``.tflite``.
         samples: Maximum number of calibration images; a third of the folder is always held out.
         exclude: 'auto' keeps the most sensitive layers in float where that is needed to agree,
             'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
         size: Height and width of the images; by default that of the file.
-        min_agreement: Lowest agreement, by default that of :data:`.trials.MINIMA`: the fraction of
+        min_agreement: Minimum agreement, by default :data:`.trials.MINIMA`: the fraction of
             matched objects or of equal pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
         finetune: Steps of quantization-aware fine-tuning on the calibration images, with the float
@@ -176,7 +176,7 @@ def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:
     """The checked output, and the suffixes of the files to choose from.
 
     Raises:
-        UserError: If the model is not one to quantize, or the output cannot be written.
+        UserError: If the model has another suffix, or the output cannot be written.
     """
     if model.suffix not in TARGETS:
         raise UserError(f'{str(model)!r} must end in {" or ".join(TARGETS)}')

@@ -1,4 +1,4 @@
-"""The files of a model to measure, for every runtime and precision, if they agree with it."""
+"""The files to measure for a model or an exported file, if they agree with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,29 @@ from typing import Any
 import numpy as np
 
 from mmeffvit.deploy.agreement import DisagreementError
-from mmeffvit.deploy.compare import HALF, Error, Expect, Images, Outputs, check_agreement, compare
-from mmeffvit.deploy.export import Source
-from mmeffvit.deploy.formats import FORMATS, finish, write
+from mmeffvit.deploy.compare import (
+    FLOAT,
+    HALF,
+    Error,
+    Expect,
+    Images,
+    Limits,
+    Outputs,
+    Run,
+    batch,
+    check_agreement,
+    compare,
+    singles,
+)
+from mmeffvit.deploy.export import Source, ToolOptions
+from mmeffvit.deploy.formats import FORMATS, finish, noise_image, write
 from mmeffvit.deploy.graphs.base import Graph
-from mmeffvit.deploy.int8.quantize import quantize
+from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
+from mmeffvit.deploy.predictor.resizing import fixed_size, reader_of
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session, open_model
+from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
@@ -32,6 +47,7 @@ STORED = (
     'the weights are stored as float16, in half the space, but computed in float32 on this CPU: '
     'as fast as float32'
 )
+OTHERS = 'an exported file is not converted for it: give the config and the checkpoint'
 
 
 @dataclass(frozen=True)
@@ -57,17 +73,6 @@ class Candidate:
     last_steps: Steps | None = None
     device: str = 'cpu'
     graph: Graph | None = None
-
-    @property
-    def file(self) -> Path:
-        """The path.
-
-        Raises:
-            UserError: If it is a model in PyTorch.
-        """
-        if self.path is None:
-            raise UserError(f'{self.runtime} {self.precision} is not an exported file')
-        return self.path
 
     @property
     def half(self) -> bool:
@@ -174,13 +179,25 @@ def half_file(
     single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
-    errors = compare(lambda images: finished(half(images)), expect, batches, HALF)
-    check_agreement(errors, 'the same images, computed in float16')
-    return Candidate(runtime, 'float16', path, *described(errors), steps)
+    found = checked(lambda images: finished(half(images)), expect, batches, HALF)
+    return Candidate(runtime, 'float16', path, *found, steps)
 
 
 def equal(one: Outputs, other: Outputs) -> bool:
     return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def checked(
+    run: Run, expect: Expect, batches: Sequence[Images], limits: Limits
+) -> tuple[dict[str, float], str]:
+    """The agreement of a file with the model, see :func:`described`.
+
+    Raises:
+        DisagreementError: If an error exceeds its limit.
+    """
+    errors = compare(run, expect, batches, limits)
+    check_agreement(errors, 'the same images')
+    return described(errors)
 
 
 def described(errors: Sequence[Error]) -> tuple[dict[str, float], str]:
@@ -189,9 +206,9 @@ def described(errors: Sequence[Error]) -> tuple[dict[str, float], str]:
     return {error.name: error.value for error in errors}, str(largest)
 
 
-def int8_files(
+def int8_file(
     suffix: str, floats: Mapping[str, Candidate], images: Path | None, folder: Path, **options: Any
-) -> Iterator[Entry]:
+) -> Entry:
     """The file in int8.
 
     Args:
@@ -204,26 +221,86 @@ def int8_files(
     (base, packages), (runtime, _) = INT8[suffix], RUNTIMES[suffix]
     absent = partial(Absent, runtime, 'int8', 'not measured')
     if images is None:
-        yield absent('it is calibrated on images: give --images FOLDER')
-    elif lacking := missing(packages, suffix, 'int8'):
-        yield lacking
-    elif base not in floats:
-        yield absent(f'it is made from a {base} in float32 that agrees, and there is none')
+        return absent('it is calibrated on images: give --images FOLDER')
+    if lacking := missing(packages, suffix, 'int8'):
+        return lacking
+    if base not in floats:
+        return absent(f'it is made from a {base} in float32 that agrees, and there is none')
+
+    def make(runtime: str) -> Candidate:
+        file, out = floats[base], folder / f'{suffix[1:]}_int8' / f'model{suffix}'
+        done = quantize(file.path, images, out, allow_slower=True, **options)
+        measures = done.chosen.measures
+        lowest = ', '.join(f'{name} {value:.3g}' for name, value in worst(measures).items())
+        agreement = f'{lowest}, compared with float32'
+        return Candidate(runtime, 'int8', done.out, measures, agreement, file.last_steps)
+
+    return attempt(runtime, 'int8', make)
+
+
+def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
+    """Images for a file, and whether it is quantized already.
+
+    Raises:
+        UserError: If it cannot be read or run, or has no fixed size and none is given.
+    """
+    if path.suffix not in RUNTIMES:
+        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(RUNTIMES)}')
+    session = open_model(path)
+    images = images_for(session, options)
+    session.run(images)
+    return images, NOTE in session.metadata
+
+
+def images_for(session: Session, options: ToolOptions) -> Images:
+    """One batch of the image to compare on, or of noise."""
+    count, fixed = session.shape[0], fixed_size(session.shape)
+    if options.shape and fixed and options.shape != fixed:
+        raise UserError(f'--shape is {options.shape}, but the file takes images of {fixed}')
+    shape = options.shape or fixed
+    if shape is None:
+        raise UserError('the size of the images is not in the file; give --shape HEIGHT WIDTH')
+    if options.image is None:
+        image = noise_image(shape)
     else:
-        make = partial(int8_file, floats[base], images, folder / f'{suffix[1:]}_int8', suffix)
-        yield attempt(runtime, 'int8', partial(make, options))
+        read = reader_of((1, 3, *shape), session.metadata)
+        image = read(options.image)[0].transpose(1, 2, 0)
+    return batch(image, shape, count if isinstance(count, int) else 1)
 
 
-def int8_file(
-    base: Candidate,
-    images: Path,
-    folder: Path,
-    suffix: str,
-    options: Mapping[str, Any],
-    runtime: str,
-) -> Candidate:
-    done = quantize(base.file, images, folder / f'model{suffix}', allow_slower=True, **options)
-    measures = done.chosen.measures
-    lowest = ', '.join(f'{name} {value:.3g}' for name, value in worst(measures).items())
-    agreement = f'{lowest}, compared with float32'
-    return Candidate(runtime, 'int8', done.out, measures, agreement, base.last_steps)
+def exported_files(
+    path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
+) -> Iterator[Entry]:
+    """The file itself, or the OpenVINO files of a float ``.onnx``."""
+    runtime, _ = RUNTIMES[suffix]
+    if suffix == path.suffix:
+        yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
+    elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
+        for precision in ('float32', 'float16'):
+            make = partial(openvino_file, path, images, folder, precision)
+            yield missing(('openvino',), suffix, precision) or attempt(runtime, precision, make)
+    else:
+        yield Absent(runtime, 'float32', 'not measured', OTHERS)
+
+
+def openvino_file(path: Path, images: Images, folder: Path, precision: str, runtime: str) -> Entry:
+    out = folder / f'xml_{precision}' / 'model.xml'
+    out.parent.mkdir(parents=True)
+    to_openvino(path, out, half=precision == 'float16')
+    expect = expect_file(path)
+    if precision == 'float16':
+        return half_file(runtime, out, expect, [images], lambda found: found)
+    found = checked(open_model(out).run, expect, [images], FLOAT)
+    return Candidate(runtime, precision, out, *found)
+
+
+def expect_file(path: Path) -> Expect:
+    """A function that returns the outputs of a file on the CPU."""
+    session = open_model(path)
+
+    def expect(images: Images) -> list[Outputs]:
+        found = session.run(images)
+        found.pop('masks', None)  # those of a file are not pasted into the image
+        return singles(found)
+
+    return expect

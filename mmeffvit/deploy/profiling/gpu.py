@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images, check_agreement, compare
+from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.predictor.sessions import Session, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
 
-from .candidates import Candidate, Entry, attempt, described
-
-SAME = 'the same image'
+from .candidates import Candidate, Entry, attempt, checked
 
 
 def find_gpu(device: str) -> str | None:
@@ -81,9 +79,8 @@ def on_gpu(
 def onnx_file(
     base: Candidate, device: str, expect: Expect, images: Images, runtime: str
 ) -> Candidate:
-    errors = compare(open_model(base.file, device=device).run, expect, [images], FLOAT)
-    check_agreement(errors, SAME)
-    return Candidate(runtime, 'float32', base.path, *described(errors), device=device)
+    found = checked(open_model(base.path, device=device).run, expect, [images], FLOAT)
+    return Candidate(runtime, 'float32', base.path, *found, device=device)
 
 
 def pytorch_model(
@@ -92,9 +89,8 @@ def pytorch_model(
     half = precision == 'float16'
     # a copy, since the device and the memory format of the graph change
     run = run_graph(deepcopy(graph), device, half=half).run
-    errors = compare(run, expect, [images], HALF if half else FLOAT)
-    check_agreement(errors, SAME)
-    return Candidate(runtime, precision, None, *described(errors), device=device, graph=graph)
+    found = checked(run, expect, [images], HALF if half else FLOAT)
+    return Candidate(runtime, precision, None, *found, device=device, graph=graph)
 
 
 def run_graph(graph: Graph, device: str, *, half: bool = False) -> Session:

@@ -20,8 +20,17 @@ from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
-from .candidates import INT8, Absent, Candidate, Entry, float_files, int8_files
-from .exported import check_exported, expect_file, exported_files
+from .candidates import (
+    INT8,
+    Absent,
+    Candidate,
+    Entry,
+    check_exported,
+    expect_file,
+    exported_files,
+    float_files,
+    int8_file,
+)
 from .gpu import find_gpu, gpu_name, on_gpu
 from .layers import PROFILED, LayerTimes
 from .report import Measured, Profile
@@ -147,11 +156,11 @@ def profile_file(
     export: ToolOptions | None = None,
     options: ProfileOptions | None = None,
 ) -> Profile:
-    """Measure an exported file in its runtime, and files made of it if they agree with it.
+    """Measure an exported file in its runtime, and files made from it if they agree with it.
 
     Args:
-        path: The file; of an ``.onnx`` also OpenVINO files are made, and with ``images`` int8 files
-            of both and of a ``.tflite``.
+        path: The file. An ``.onnx`` is also converted to OpenVINO, and with ``images`` both and a
+            ``.tflite`` are quantized.
         folder: Where the files are written.
         export: ``shape`` of the images, for files of any size, and the ``image`` to compare on.
         options: See :class:`ProfileOptions`.
@@ -211,8 +220,9 @@ def make_files(
         add(floats(suffix))
         base, _ = INT8.get(suffix, (None, ()))
         if options.on_cpu and base in bases:
+            floats32 = float32_files(entries)
             int8 = dict(score_thr=options.score_thr, size=size)
-            add(int8_files(suffix, float32_files(entries), options.images, folder, **int8))
+            add([int8_file(suffix, floats32, options.images, folder, **int8)])
     if options.gpu:
         add(on_gpu(options.gpu, float32_files(entries), expect, images, graph))
     return entries
@@ -303,7 +313,7 @@ def write_best(profile: Profile, out: Path) -> Path:
             measured.
     """
     best = profile.best_file
-    path = best.candidate.file
+    path = best.candidate.path
     kind = FORMATS[path.suffix]
     if out.suffix and out.suffix != path.suffix:
         raise UserError(
