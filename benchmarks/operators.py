@@ -87,7 +87,7 @@ def measure(name: str, settings: Settings) -> Row:
         if scope == 'mmseg':
             trained = compare_search(path, images, labels, settings)
         seconds = 0.1 if settings.quick else SECONDS
-        times = time_layers(path, 'ONNX Runtime', images.numpy(), 1, seconds)
+        times = time_layers(path, images.numpy(), 1, seconds)
     shares = {kind: float(f'{taken / times.total:.4f}') for kind, _, taken in times.kinds()}
     return dict(size=size, seconds={'run': [times.seconds]}, shares=shares, **trained)
 

@@ -1,6 +1,7 @@
 """Image and category ids for COCO results."""
 
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ class CocoIds:
 
     def __post_init__(self) -> None:
         numbers = [number for number in self.images.values() if isinstance(number, int)]
-        self.next_image = max(numbers, default=0) + 1
+        self.unused = count(max(numbers, default=0) + 1)
 
     def category_id(self, label: int) -> int:
         """The id of a label; label + 1 if no ids are known."""
@@ -37,10 +38,7 @@ class CocoIds:
     def image_id(self, path: Path, is_image: bool = True) -> int:
         """The id of a file of the dataset, otherwise the next free number."""
         known = self.images.get(path.parent.resolve() / path.name) if is_image else None
-        if known is not None:
-            return known
-        self.next_image += 1
-        return self.next_image - 1
+        return next(self.unused) if known is None else known
 
 
 def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds:

@@ -185,14 +185,11 @@ def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
         calibrate_method=quant.CalibrationMethod.MinMax,
     )
     name = calibrator.infer_session.get_inputs()[0].name
+    feeds = ({name: image} for image in images)
 
     class Reader(quant.CalibrationDataReader):
-        def __init__(self) -> None:
-            self.images = iter(images)
-
         def get_next(self) -> dict[str, NDArray] | None:
-            image = next(self.images, None)
-            return None if image is None else {name: image}
+            return next(feeds, None)
 
     calibrator.collect_data(Reader())
     return calibrator.compute_data()

@@ -1,9 +1,8 @@
 """Run an exported model on images, using only its runtime, numpy, OpenCV and Pillow."""
 
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -22,13 +21,6 @@ from .sessions import open_model
 
 MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
 OBJECTS = {'boxes', 'scores', 'labels'}
-
-
-class Prepared(NamedTuple):
-    """A preprocessed image, and the size of the original one."""
-
-    resized: Resized
-    size: tuple[int, int]
 
 
 class ExportedPredictor(BasePredictor):
@@ -86,14 +78,13 @@ class ExportedPredictor(BasePredictor):
         except UserError as error:
             raise Unreadable(str(error)) from error
 
-    def prepare(self, image: NDArray, path: Path) -> Prepared:
+    def prepare(self, image: NDArray, path: Path) -> Resized:
         """Resize an image as the test pipeline of the config does."""
-        resized = resize(image, self.metadata.resize, self.fixed, self.fill)
-        return Prepared(resized, image.shape[:2])
+        return resize(image, self.metadata.resize, self.fixed, self.fill)
 
-    def batch_key(self, prepared: Prepared) -> Hashable:
+    def batch_key(self, prepared: Resized) -> Hashable:
         """The size after resizing."""
-        return prepared.resized.image.shape
+        return prepared.image.shape
 
     def coco_ids(self) -> CocoIds:
         """Category ids of the config's annotation file at the time of the export."""
@@ -101,25 +92,25 @@ class ExportedPredictor(BasePredictor):
         source = 'those of the exported file' if known else 'label + 1 (the file has none)'
         return CocoIds(known, source)
 
-    def predict(self, batch: Sequence[Prepared]) -> list[Result]:
+    def predict(self, batch: Sequence[Resized]) -> list[Result]:
         """Predict on resized images of one size."""
-        return list(self._results(batch))
-
-    def _results(self, batch: Sequence[Prepared]) -> Iterator[Result]:
         count = self.session.shape[0]
         count = count if isinstance(count, int) else len(batch)
+        results: list[Result] = []
         for start in range(0, len(batch), count):
             part = batch[start : start + count]
-            images = [prepared.resized.image for prepared in part]
+            images = [resized.image for resized in part]
             outputs = self.session.run(to_batch([*images, *images[:1] * (count - len(part))]))
-            for i, prepared in enumerate(part):
-                yield self._result({key: value[i] for key, value in outputs.items()}, prepared)
+            for i, resized in enumerate(part):
+                one = {name: values[i] for name, values in outputs.items()}
+                results.append(self._result(one, resized))
+        return results
 
-    def _result(self, outputs: dict[str, NDArray], prepared: Prepared) -> Result:
+    def _result(self, outputs: dict[str, NDArray], resized: Resized) -> Result:
         """The outputs in pixels of the original image."""
         if self.is_classifier:
             return ClassScores(None, None, outputs['scores'], self.classes)
-        resized, size = prepared
+        size = resized.original
         if 'label_map' in outputs:
             height, width = resized.content
             label_map = outputs['label_map'][:height, :width].astype(np.int32)

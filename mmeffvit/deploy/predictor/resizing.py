@@ -31,11 +31,13 @@ class Resized:
         image: (H, W, 3), uint8 or float32, including padding.
         content: Height and width without padding.
         factors: Scale factors of width and height.
+        original: Height and width before the resize.
     """
 
     image: NDArray
     content: tuple[int, int]
     factors: tuple[float, float]
+    original: tuple[int, int]
 
 
 def resize(
@@ -82,7 +84,7 @@ def resize(
         resized = pad(resized, fixed, fill)
     elif settings['pad']:
         resized = pad(resized, settings['pad'][::-1], settings['pad_value'])
-    return Resized(resized, tuple(size), (size[1] / width, size[0] / height))
+    return Resized(resized, tuple(size), (size[1] / width, size[0] / height), original)
 
 
 def crop_center(
@@ -90,7 +92,8 @@ def crop_center(
 ) -> Resized:
     """Resize the shorter side and crop the center, as tests of classifiers do."""
     method = settings['interpolation'], settings['backend']
-    height, width = image.shape[:2]
+    original = image.shape[:2]
+    height, width = original
     if short := settings['short_side']:
         size = (
             (int(short * height / width), short)
@@ -103,7 +106,7 @@ def crop_center(
         top, left = round((image.shape[0] - rows) / 2), round((image.shape[1] - columns) / 2)
         image = image[top : top + rows, left : left + columns]
     size = fixed or image.shape[:2]
-    return Resized(resample(image, size, *method), size, (1.0, 1.0))
+    return Resized(resample(image, size, *method), size, (1.0, 1.0), original)
 
 
 def scaled_size(size: tuple[int, int], factor: float) -> tuple[int, int]:

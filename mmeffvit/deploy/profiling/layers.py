@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.deploy.runtimes.openvino import compile_openvino, read_openvino
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.optional import require
@@ -71,14 +72,13 @@ class LayerTimes:
         return sorted(self.layers, key=lambda layer: layer.seconds, reverse=True)[:count]
 
 
-def time_layers(
-    path: Path, runtime: str, images: NDArray, threads: int, seconds: float
-) -> LayerTimes:
+def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> LayerTimes:
     """Time the layers of an ``.onnx`` or ``.xml`` file for about ``seconds``."""
     measure = onnx_runs if path.suffix == '.onnx' else openvino_runs
     whole, runs = measure(path, images, threads, seconds)
     names = dict.fromkeys(key for run in runs for key in run)
     layers = [Layer(*name, statistics.median(run.get(name, 0.0) for run in runs)) for name in names]
+    runtime, _ = RUNTIMES[path.suffix]
     return LayerTimes(runtime, threads, tuple(layers), statistics.median(whole))
 
 

@@ -109,8 +109,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         images = np.load(job.images)
         before = resident_memory()
         if job.layers:
-            runtime, _ = RUNTIMES[job.suffix]
-            answer(time_layers(job.path, runtime, images, job.threads, job.layers))
+            answer(time_layers(job.path, images, job.threads, job.layers))
             return
         session = job.open()
         answer(session.run(images))
