@@ -112,8 +112,8 @@ class StepFormatHook(Hook):
             if runner.max_iters >= SHORTEST_ROUNDED and saves_time(seconds, ROUNDED, name):
                 trials.take([name, ROUNDED], LOSSES - ROUNDS)
                 name = ROUNDED if trials.within_noise(ROUNDED, name) else name
-        wrapper = runner.optim_wrapper
-        wrapper.message_hub.log_scalars.pop(f'train/{wrapper.grad_name}', None)  # of the trials
+        # of the trials' clipping
+        runner.optim_wrapper.message_hub.log_scalars.pop('train/grad_norm', None)
         if is_main_process():
             logger.info(describe(seconds, name))
         return name
