@@ -31,8 +31,8 @@ TITLE = 'Operators of full models'
 DEVICES = ('cpu',)
 SECONDS = 3.0
 SHOWN = 4  # other operators
-STEPS, SIDE, COLORS = 200, 192, 40  # of the training: images of SIDE pixels, classes
-REGION = 96  # pixels of a side of a region: a sixth of the cells are at a border, as in ADE20K
+STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes
+REGION = 96  # pixels of a region's side, in training and in the timed image
 CONFIGS = (
     'rtmdet_swiftformer_xs',
     'maskrcnn_swiftformer_xs',
@@ -49,13 +49,15 @@ SPREAD, PASSING = 2.0, 5  # standard deviation of logits, pairs above score_thr 
 OBJECTS = 20  # of Mask R-CNN
 LARGEST = 512  # pixels: larger images are not needed for shares
 GROUPS = {
-    'convolutions': ('Conv', 'FusedConv', 'ConvTranspose', 'NhwcFusedConv'),
+    # with changes of layout, which ONNX Runtime adds for its convolutions
+    'convolutions': ('Conv', 'FusedConv', 'ConvTranspose', 'NhwcFusedConv', 'ReorderInput',
+                     'ReorderOutput'),
     'matrix products': ('MatMul', 'FusedMatMul', 'Gemm', 'FusedGemm', 'Einsum'),
     'activations': ('Relu', 'Sigmoid', 'QuickGelu', 'Gelu', 'BiasGelu', 'FastGelu', 'Erf', 'Tanh',
                     'HardSigmoid', 'HardSwish', 'Softmax', 'Clip', 'LeakyRelu'),
     'norms, pooling, sampling': (
         'LayerNormalization', 'SkipLayerNormalization', 'InstanceNormalization', 'MaxPool',
-        'AveragePool', 'GlobalAveragePool', 'GridSample', 'RoiAlign'),
+        'AveragePool', 'GlobalAveragePool', 'GridSample', 'RoiAlign', 'Resize', 'Upsample'),
 }  # fmt: skip
 
 
@@ -211,9 +213,10 @@ def render(rows: Rows) -> list[str]:
         "Shares of the operators' time by ONNX Runtime's profiler, one thread; detectors with "
         'initial weights on noise, of dense ones with logits spread and shifted until five times '
         'as many scores as objects pass `score_thr`, of Mask R-CNN for 20 objects; segmentors '
-        'after a short training on generated regions of 40 classes. Norms, pooling and sampling '
-        '(of attention and of regions) are arithmetic of the networks too; others move values, or '
-        'select, add and scale them.'
+        'after a short training on generated regions of 40 classes, with borders in a fifth of the '
+        "cells between logits (ADE20K's label maps: 9 to 15 %). Norms, pooling and sampling (of "
+        'attention and of regions, and resizing of maps) are arithmetic of the networks too; '
+        'others move values, or select, add and scale them.'
     )
     few = [
         [name, f'{row["right"]:.1%}', *(milliseconds(row['found'][k]) for k in ('all', 'few')),
