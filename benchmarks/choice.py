@@ -14,7 +14,7 @@ import torch
 
 from mmeffvit.deploy.compare import expect_maps
 from mmeffvit.deploy.export import Source
-from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.resizing import reader_of
 from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source

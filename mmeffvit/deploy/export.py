@@ -23,7 +23,7 @@ from mmeffvit.utils.messages import logger
 from .compare import Expect, expect_maps, expect_model
 from .formats import Written, check_companions, format_of, write
 from .graphs import Graph, Preprocessing, make_graph
-from .graphs.backbone import BackboneGraph
+from .graphs.plain import BackboneGraph
 from .onnx.export import ExportOptions
 from .onnx.metadata import config_metadata
 

@@ -30,14 +30,20 @@ from .compare import (
     make_batches,
 )
 from .graphs.base import Graph
-from .graphs.raw import RawGraph, VisionBoxes, for_vision, whole, without_selection
+from .graphs.raw import (
+    RawGraph,
+    VisionBoxes,
+    before_nms,
+    for_vision,
+    whole,
+    without_selection,
+)
 from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .predictor.sessions import open_model
 from .runtimes.coreml import run_coreml, to_coreml
 from .runtimes.coreml_image import NMS_OUTPUTS
 from .runtimes.executorch import to_executorch
-from .runtimes.fixed_size import before_nms
 from .runtimes.litert import to_litert
 from .runtimes.ncnn import to_ncnn
 from .runtimes.openvino import to_openvino
@@ -252,7 +258,7 @@ def write(
     """Write a graph in the format given by the suffix of ``out``, if its outputs are as expected.
 
     ExecuTorch has no NMS: a detector's program for it returns its candidates, see
-    :func:`mmeffvit.deploy.runtimes.fixed_size.before_nms`. Files for LiteRT and ncnn end with the
+    :func:`mmeffvit.deploy.graphs.raw.before_nms`. Files for LiteRT and ncnn end with the
     network, those for Core ML with its own NMS, see :mod:`mmeffvit.deploy.graphs.raw`. They are
     compared after the graph's own last steps.
 

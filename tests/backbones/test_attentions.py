@@ -17,7 +17,7 @@ from mmeffvit.backbones import (
 from mmeffvit.backbones.mobilevitv2 import ATTENTIONS as MOBILE_ATTENTIONS
 from mmeffvit.backbones.swiftformer import ATTENTIONS as SWIFT_ATTENTIONS
 from mmeffvit.deploy.compare import compare, expect_maps
-from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.deploy.predictor.sessions import open_onnx
 from mmeffvit.layers.attention import MIXERS, LinformerAttention

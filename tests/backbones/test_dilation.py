@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from mmeffvit.deploy.fuse import fuse
-from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.layers.attention import EfficientAdditiveAttention
 from tests.backbones.test_contract import EFV2_TINY, TINY, build
 from tests.deploy.test_fuse import assert_equal_maps, randomize

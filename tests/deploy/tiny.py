@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mmeffvit.deploy.graphs.backbone import BackboneGraph
+from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.registry import MODELS
 from tests.backbones.parity import randomized

@@ -19,8 +19,8 @@ GRAPHS = (
     ('bbox_head', 'LightHead', 'dense', 'LightGraph'),
     ('bbox_head', 'RTMDetHead', 'dense', 'DenseGraph'),
     ('bbox_head', 'RetinaHead', 'dense', 'DenseGraph'),
-    ('decode_head', 'BaseDecodeHead', 'segmentor', 'SegmentorGraph'),
-    ('head', 'ClsHead', 'classifier', 'ClassifierGraph'),
+    ('decode_head', 'BaseDecodeHead', 'plain', 'SegmentorGraph'),
+    ('head', 'ClsHead', 'plain', 'ClassifierGraph'),
 )
 
 

@@ -29,9 +29,8 @@ class AnySizeMobileViTv2Block(MobileViTv2Block):
 class BlockedLocalGlobalAttention(LocalGlobalAttention):
     """Attention with maps in ONNX Runtime's blocked layout for convolutions.
 
-    A matrix product leaves that layout, and the following addition and interpolation would be
-    several times slower outside of it. Max pooling with a 1x1 window changes no value but restores
-    the layout.
+    A matrix product leaves that layout, outside of which the following addition and interpolation
+    are several times slower. Max pooling with a 1x1 window restores it and changes no value.
     """
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -43,9 +42,6 @@ class AnySizeAdaptiveAvgPool2d(nn.Module):
 
     Cell i of n covers the rows from ``floor(i H / n)`` to ``ceil((i + 1) H / n)``, and likewise
     columns: cells may overlap by one row.
-
-    Args:
-        pool: The ``nn.AdaptiveAvgPool2d``.
     """
 
     def __init__(self, pool: nn.AdaptiveAvgPool2d) -> None:
@@ -70,11 +66,7 @@ def pooling(cells: int | None, side: int, like: Tensor) -> Tensor:
 
 
 class AnySizeUpsample(nn.Module):
-    """mmseg's ``Upsample`` by an integer factor, without its rounding in floating point.
-
-    Args:
-        upsample: The module of mmseg.
-    """
+    """mmseg's ``Upsample`` by an integer factor, without its rounding in floating point."""
 
     def __init__(self, upsample: nn.Module) -> None:
         super().__init__()

@@ -84,28 +84,28 @@ class Normalize(nn.Module):
         self.preprocessing = preprocessing
 
     def forward(self, images: Tensor) -> Tensor:
-        how = self.preprocessing
-        x = images.flip(1) if how.swap_channels else images
-        if any(how.mean):
+        settings = self.preprocessing
+        x = images.flip(1) if settings.swap_channels else images
+        if any(settings.mean):
             x = x - self.mean
-        if any(value != 1 for value in how.std):
+        if any(value != 1 for value in settings.std):
             x = x / self.std
-        if how.size_divisor == 1:
+        if settings.size_divisor == 1:
             return x
-        height, width = how.padded((x.shape[2], x.shape[3]))
+        height, width = settings.padded((x.shape[2], x.shape[3]))
         padding = (0, width - x.shape[3], 0, height - x.shape[2])
-        return F.pad(x, padding, value=how.pad_value)
+        return F.pad(x, padding, value=settings.pad_value)
 
 
 class Graph(nn.Module):
     """A model from the image to its results, which can be traced by ``torch.export``.
 
     Subclasses implement :meth:`results` with operators whose output shapes depend on input shapes
-    only, apart from :func:`.ops.places`.
+    only, apart from :func:`.ops.true_indices`.
 
     Args:
         network: A model of mmdet or mmseg, or a backbone of ours; a fused copy of it is exported.
-        preprocessing: Preprocessing of the image.
+        preprocessing: Preprocessing of the image; by default that of the model.
 
     Shape:
         images (B, 3, H, W), float32, RGB from 0 to 255, sides of at least 32 pixels -> the outputs
@@ -120,10 +120,10 @@ class Graph(nn.Module):
     task: str
     output_names: tuple[str, ...]
 
-    def __init__(self, network: nn.Module, preprocessing: Preprocessing) -> None:
+    def __init__(self, network: nn.Module, preprocessing: Preprocessing | None = None) -> None:
         super().__init__()
         self.network = any_size(fuse(network))
-        self.normalize = Normalize(preprocessing)
+        self.normalize = Normalize(preprocessing or Preprocessing.of(network.data_preprocessor))
 
     @property
     def preprocessing(self) -> Preprocessing:

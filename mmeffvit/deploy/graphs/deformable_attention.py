@@ -58,7 +58,7 @@ def weighted_samples(
         weights: Weights of the samples.
 
     Shape:
-        Planes (G, c, V), grids (G, L, N, P, 2), weights (G, L, N, P) -> (G, c, N).
+        planes (G, c, V), grids (G, L, N, P, 2), weights (G, L, N, P) -> (G, c, N).
     """
     sizes = list(zip(sides[::2], sides[1::2], strict=True))
     levels = planes.split([height * width for height, width in sizes], dim=2)
@@ -107,9 +107,6 @@ class TracedDeformableAttention(nn.Module):
     """mmcv's ``MultiScaleDeformableAttention``, with :class:`Levels` for ``spatial_shapes``.
 
     mmcv keeps the sizes in a tensor and reads its values, which a traced graph cannot do.
-
-    Args:
-        attention: The module whose parameters are used.
 
     Shape:
         Queries (B, N, C) and values (B, V, C), V the cells of all levels -> (B, N, C).

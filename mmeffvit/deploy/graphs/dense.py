@@ -7,13 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import ops
-from .base import DetectionGraph, Preprocessing
+from .base import DetectionGraph
 
 Level = tuple[Tensor, Tensor, Tensor]  # scores (B, N, classes), deltas (B, N, D), priors (N, ...)
 Candidates = tuple[Tensor, Tensor, Tensor]  # boxes (B, K, 4), scores (B, K), labels (B, K)
 Selection = tuple[Tensor, Tensor, Tensor]  # scores, indices of priors, and labels, (B, K) each
 Select = Callable[[Tensor], Selection]  # from the scores of a level
-MANY = 2000  # so few are selected faster than all pairs above a threshold are found
+MANY = 2000  # selecting fewer takes less time than finding all pairs above a threshold
 
 
 class DenseGraph(DetectionGraph):
@@ -22,15 +22,13 @@ class DenseGraph(DetectionGraph):
     From each level the best ``nms_pre`` pairs of prior and class above ``score_thr`` are decoded
     and clipped, followed by NMS over all levels. Before a selection of many, pairs below
     ``score_thr`` are dropped, except by :meth:`candidates`, for runtimes that need fixed shapes.
-
-    Args:
-        model: The detector; its head must not have score factors such as centerness.
+    The head must not have score factors such as centerness.
     """
 
     num_deltas = 4  # D, per prior
 
     def __init__(self, model: nn.Module) -> None:
-        super().__init__(model, Preprocessing.of(model.data_preprocessor))
+        super().__init__(model)
         self.head = self.network.bbox_head
         self.test_cfg = self.head.test_cfg
         self.clips_candidates = self.head.bbox_coder.clip_border
@@ -76,10 +74,10 @@ class DenseGraph(DetectionGraph):
         scores, classes = scores.flatten(1), scores.shape[2]
         is_single = isinstance(scores.shape[0], int) and scores.shape[0] == 1
         highest = scores[0] if is_single else scores.amax(dim=0)
-        likely = ops.places(highest > self.test_cfg.get('score_thr', 0))
+        likely = ops.true_indices(highest > self.test_cfg.get('score_thr', 0))
         count = torch.sym_min(self.test_cfg.nms_pre, likely.shape[0])
-        best, places = scores.index_select(1, likely).topk(count, dim=1)
-        return self.split(best, likely[places], classes)
+        best, index = scores.index_select(1, likely).topk(count, dim=1)
+        return self.split(best, likely[index], classes)
 
     def split(self, best: Tensor, pairs: Tensor, classes: int) -> Selection:
         best = above(best, self.test_cfg.get('score_thr', 0))
@@ -101,11 +99,7 @@ class DenseGraph(DetectionGraph):
 
 
 class LightGraph(DenseGraph):
-    """The light detector: only the distributions of selected points become boxes.
-
-    Args:
-        model: A detector with :class:`mmeffvit.detection.LightHead`.
-    """
+    """A detector with ``LightHead``: only the distributions of selected points become boxes."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -125,12 +119,9 @@ class LightGraph(DenseGraph):
 class SSDLiteGraph(DenseGraph):
     """SSDLite: the best ``nms_pre`` boxes of every class over all levels, clipped at the end.
 
-    That would be thousands of pairs of anchor and class. Anchors and pairs below ``score_thr`` are
+    These are thousands of pairs of anchor and class, so anchors and pairs below ``score_thr`` are
     dropped before the selection and before NMS, except by :meth:`candidates`, for runtimes that
     need fixed shapes.
-
-    Args:
-        model: A detector with :class:`mmeffvit.detection.SSDLiteHead`.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -142,9 +133,7 @@ class SSDLiteGraph(DenseGraph):
         grids = [tuple(level.shape[2:]) for level in scores]
         # anchors are in normalized coordinates of the network's input, including padding
         priors = torch.cat(self.head.prior_generator.grid_priors(grids, device=x.device))
-        priors = torch.cat([priors[:, 0::2] * x.shape[3], priors[:, 1::2] * x.shape[2]], dim=1)[
-            :, [0, 2, 1, 3]
-        ]
+        priors = ops.to_pixels(priors, (x.shape[2], x.shape[3]))
         channels = self.head.cls_out_channels
         logits = torch.cat([rows(level, channels) for level in scores], dim=1)
         joined = torch.cat([rows(level, 4) for level in deltas], dim=1)
@@ -153,13 +142,13 @@ class SSDLiteGraph(DenseGraph):
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         boxes, scores = self.boxes(x)
         threshold = self.test_cfg.score_thr
-        likely = ops.places(scores.amax(dim=(0, 2)) > threshold)
+        likely = ops.true_indices(scores.amax(dim=(0, 2)) > threshold)
         scores = scores.index_select(1, likely)
         # as many as the class with the most pairs above the threshold has
         counts = (scores > threshold).float().sum(dim=1).amax(dim=(0, 1))
-        most = ops.places(torch.arange(scores.shape[1], device=x.device) < counts).shape[0]
+        most = ops.true_indices(torch.arange(scores.shape[1], device=x.device) < counts).shape[0]
         selected = self.select(scores, most)
-        found = ops.places(selected[0].amax(dim=0) > ops.EMPTY)
+        found = ops.true_indices(selected[0].amax(dim=0) > ops.EMPTY)
         best, index, labels = (part.index_select(1, found) for part in selected)
         boxes = ops.gather(boxes.index_select(1, likely), index)
         return self.suppress(boxes, best, labels, size)

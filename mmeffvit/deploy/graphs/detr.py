@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmeffvit.errors import UserError
 
 from . import ops
-from .base import DetectionGraph, Preprocessing
+from .base import DetectionGraph
 from .deformable_attention import Levels, make_traceable
 
 
@@ -20,15 +20,12 @@ class DeformableDETRGraph(DetectionGraph):
     All images of a batch have the same size, so there is no padding: no masks are needed, and the
     valid ratios are 1.
 
-    Args:
-        model: The trained detector, not fused.
-
     Raises:
         UserError: If the model pads images, is two-stage, or uses a softmax for the classes.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        super().__init__(model, Preprocessing.of(model.data_preprocessor))
+        super().__init__(model)
         if self.preprocessing.size_divisor != 1:
             raise UserError(
                 f'data_preprocessor.pad_size_divisor is {self.preprocessing.size_divisor}; '
@@ -87,10 +84,7 @@ class DeformableDETRGraph(DetectionGraph):
         scores, index = logits.sigmoid().flatten(1).topk(head.test_cfg.max_per_img, dim=1)
         query = index // head.num_classes
         labels = index - query * head.num_classes  # the exporter loses the type of a remainder
-        boxes = ops.gather(bbox_cxcywh_to_xyxy(boxes), query)
-        left, top, right, bottom = boxes.unbind(dim=-1)
-        height, width = size
-        boxes = torch.stack([left * width, top * height, right * width, bottom * height], dim=-1)
+        boxes = ops.to_pixels(ops.gather(bbox_cxcywh_to_xyxy(boxes), query), size)
         return ops.clip(boxes, size), scores, labels
 
 
@@ -99,16 +93,16 @@ def positional_encoding(
 ) -> Tensor:
     """The output of ``encoding`` for a map without padding, in row-major order: (H W, C).
 
-    Both coordinates are encoded independently, so one row and one column are computed and repeated.
+    One row and one column are computed and repeated, since the coordinates are independent.
     """
     channel = torch.arange(encoding.num_feats, dtype=like.dtype, device=like.device)
     period = encoding.temperature ** (2 * (channel // 2) / encoding.num_feats)
     sides = []
     for side in size:
-        place = torch.arange(1, side + 1, dtype=like.dtype, device=like.device)
+        position = torch.arange(1, side + 1, dtype=like.dtype, device=like.device)
         if encoding.normalize:
-            place = (place + encoding.offset) / (side + encoding.eps) * encoding.scale
-        angle = place[:, None] / period
+            position = (position + encoding.offset) / (side + encoding.eps) * encoding.scale
+        angle = position[:, None] / period
         sides.append(torch.where(channel % 2 == 0, angle.sin(), angle.cos()))
     rows, columns = sides
     shape = (*size, encoding.num_feats)

@@ -1,7 +1,7 @@
 """Post-processing operators of detectors whose shapes do not depend on values.
 
 ``torch.export`` tracks shapes, not values: dropped objects are marked instead of removed, and
-selections have a fixed length. Only :func:`places` is as long as there are true entries; runtimes
+selections have a fixed length. Only the length of :func:`true_indices` depends on values; runtimes
 for phones lack it.
 """
 
@@ -17,16 +17,11 @@ EMPTY = -1.0  # score of an empty entry; detectors have no negative scores
 
 @torch.library.custom_op('mmeffvit::nms_mask', mutates_args=())
 def nms_mask(boxes: Tensor, scores: Tensor, iou_threshold: float, max_kept: int) -> Tensor:
-    """Which boxes NMS keeps, out of those with a score above 0.
+    """Whether NMS keeps a box, out of those with a score above 0.
 
-    Args:
-        boxes: (B, N, 4), left, top, right and bottom.
-        scores: (B, N).
-        iou_threshold: IoU threshold.
-        max_kept: Maximum number of kept boxes per image.
-
-    Returns:
-        (B, N), bool.
+    Shape:
+        boxes (B, N, 4): left, top, right and bottom; scores (B, N) -> (B, N), bool, with at most
+        ``max_kept`` true entries per image.
     """
     from mmcv.ops import nms
 
@@ -55,22 +50,17 @@ def onnx_nms_mask(boxes: Any, scores: Any, iou_threshold: float, max_kept: int) 
         op.Constant(value_floats=[float(iou_threshold)]),
         op.Constant(value_floats=[0.0]),
     )  # (M, 3): image, class and box
-    places = op.Gather(chosen, op.Constant(value_ints=[0, 2]), axis=1)
-    count = op.Slice(op.Shape(places), op.Constant(value_ints=[0]), op.Constant(value_ints=[1]))
+    indices = op.Gather(chosen, op.Constant(value_ints=[0, 2]), axis=1)
+    count = op.Slice(op.Shape(indices), op.Constant(value_ints=[0]), op.Constant(value_ints=[1]))
     ones = op.Expand(op.Constant(value_floats=[1.0]), count)
-    kept = op.ScatterND(op.Mul(scores, op.Constant(value_float=0.0)), places, ones)
+    kept = op.ScatterND(op.Mul(scores, op.Constant(value_float=0.0)), indices, ones)
     return op.Greater(kept, op.Constant(value_float=0.5))
 
 
 def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The best ``k`` along the second axis, of any length.
+    """The best ``k`` of scores (B, N, ...) and their indices, (B, k, ...) each, descending.
 
-    Args:
-        scores: (B, N, ...).
-        k: Number of entries; if N is dynamic and smaller, it is padded with :data:`EMPTY` scores.
-
-    Returns:
-        Scores and indices, (B, k, ...) each, descending. The index of padding is 0.
+    If N is dynamic and smaller than k, they are padded with :data:`EMPTY` and index 0.
     """
     length = scores.shape[1]
     if isinstance(length, int):
@@ -80,8 +70,8 @@ def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, torch.where(index < length, index, torch.zeros_like(index))
 
 
-def places(mask: Tensor) -> Tensor:
-    """Indices of the true entries of a mask (N,), and 0 anyway: not all operators take none."""
+def true_indices(mask: Tensor) -> Tensor:
+    """Indices of the true entries of a mask (N,), and always 0: some operators need one."""
     others = mask[1:].nonzero().squeeze(1) + 1
     return torch.cat([others.new_zeros(1), others])
 
@@ -89,7 +79,7 @@ def places(mask: Tensor) -> Tensor:
 def gather(values: Tensor, index: Tensor) -> Tensor:
     """Rows of (B, N, ...) at (B, K) -> (B, K, ...)."""
     if isinstance(index.shape[0], int) and index.shape[0] == 1 and values.ndim == 3:
-        return F.embedding(index, values[0])  # exports without an index for each value
+        return F.embedding(index, values[0])  # in ONNX, one index per row instead of per value
     index = index.view(*index.shape, *[1] * (values.ndim - 2))
     return values.gather(1, index.expand(-1, -1, *values.shape[2:]))
 
@@ -99,6 +89,13 @@ def clip(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     x = boxes[..., 0::2].clamp(min=0, max=size[1])
     y = boxes[..., 1::2].clamp(min=0, max=size[0])
     return torch.stack([x[..., 0], y[..., 0], x[..., 1], y[..., 1]], dim=-1)
+
+
+def to_pixels(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Boxes (..., 4) from normalized coordinates to pixels of an image of ``size``."""
+    left, top, right, bottom = boxes.unbind(dim=-1)
+    height, width = size
+    return torch.stack([left * width, top * height, right * width, bottom * height], dim=-1)
 
 
 def drop_small(boxes: Tensor, scores: Tensor, min_size: float) -> Tensor:
@@ -123,20 +120,13 @@ def offset_by_class(boxes: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
 def batched_nms(
     boxes: Tensor, scores: Tensor, labels: Tensor, nms: Mapping[str, Any], max_kept: int
 ) -> Tensor:
-    """Class-offset NMS per image.
+    """Class-offset NMS per image; scores of all but the ``max_kept`` best become :data:`EMPTY`.
 
-    Args:
-        boxes: (B, N, 4).
-        scores: (B, N); entries of 0 or less are empty.
-        labels: (B, N).
-        nms: `nms` of the test_cfg.
-        max_kept: Maximum number of kept boxes per image.
-
-    Returns:
-        (B, N): scores of kept boxes, :data:`EMPTY` for others.
+    Shape:
+        boxes (B, N, 4), scores (B, N), empty if 0 or less, labels (B, N) -> scores (B, N).
 
     Raises:
-        ValueError: If it is not plain NMS.
+        ValueError: If ``nms`` of the test_cfg is not plain NMS.
     """
     if nms.get('type', 'nms') != 'nms':
         raise ValueError(f"nms is {dict(nms)}; only type='nms' can be exported")

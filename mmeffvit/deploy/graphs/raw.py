@@ -4,6 +4,7 @@ Phones run convolutions on a GPU or an accelerator, which have no NMS, no sortin
 application does these steps on the CPU.
 """
 
+import copy
 from functools import partial
 
 import torch
@@ -13,7 +14,7 @@ from mmeffvit.errors import UserError
 
 from .base import Graph
 from .dense import DenseGraph
-from .segmentor import SegmentorGraph
+from .plain import SegmentorGraph
 
 SELECTS_INSIDE = (
     '{} selects regions inside the network, for which only .onnx and .xml have operators; use one '
@@ -26,9 +27,6 @@ class RawGraph(nn.Module):
 
     ``finish(*values, size=...)`` of a subclass returns the outputs of the whole graph from those of
     this one, for images of that size.
-
-    Args:
-        graph: The whole graph.
 
     Shape:
         images (1, 3, H, W) -> the outputs in the order of ``output_names``.
@@ -44,11 +42,7 @@ class RawGraph(nn.Module):
 
 
 class RawBoxes(RawGraph):
-    """All boxes of a dense detector with the scores of all classes.
-
-    Args:
-        graph: The whole graph.
-        size: H and W of the images.
+    """All boxes of a dense detector with the scores of all classes, for images of ``size``.
 
     Shape:
         images (1, 3, H, W) -> boxes (1, N, 4): left, top, right and bottom in pixels of the images,
@@ -161,8 +155,8 @@ def without_selection(
     Args:
         graph: An export graph.
         size: H and W of the images.
-        boxes: The graph of a dense detector.
-        labels: The graph of a segmentor.
+        boxes: Type of the result for a dense detector.
+        labels: Type of the result for a segmentor.
 
     Raises:
         UserError: If it selects objects inside the network.
@@ -178,3 +172,21 @@ def without_selection(
 
 # for Apple's Vision framework: without NMS, and for one image
 for_vision = partial(without_selection, boxes=VisionBoxes, labels=VisionLabelMap)
+
+
+def before_nms(graph: nn.Module, size: tuple[int, int] | None = None) -> nn.Module:
+    """A detector's graph that returns its candidates before NMS; others are returned unchanged.
+
+    Boxes (B, N, 4), scores (B, N) and labels (B, N) in the order of the levels; scores of -1 mark
+    empty entries. The application has to run class-wise NMS itself.
+
+    Raises:
+        UserError: If NMS is not the last step of a detector's graph.
+    """
+    if 'boxes' not in graph.output_names:
+        return graph
+    if not hasattr(graph, 'candidates'):
+        raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
+    candidates = copy.copy(graph)
+    candidates.results, candidates.finish = graph.candidates, graph.suppress
+    return candidates

@@ -10,17 +10,13 @@ from torch import Tensor, nn
 from mmeffvit.errors import UserError
 
 from . import ops, roi_align
-from .base import DetectionGraph, Preprocessing
+from .base import DetectionGraph
 
 
 class MaskRCNNGraph(DetectionGraph):
     """A detector of mmdet with an RPN and a ``StandardRoIHead``, with or without masks.
 
-    The numbers of proposals and objects are fixed by the config; they are padded with empty
-    entries.
-
-    Args:
-        model: The trained detector, not fused.
+    The config fixes the numbers of proposals and objects; empty entries pad them.
 
     Shape:
         Outputs of :class:`DetectionGraph`, and with a mask head masks (B, K, M, M): probabilities
@@ -31,7 +27,7 @@ class MaskRCNNGraph(DetectionGraph):
     """
 
     def __init__(self, model: nn.Module) -> None:
-        super().__init__(model, Preprocessing.of(model.data_preprocessor))
+        super().__init__(model)
         self.with_mask = model.roi_head.with_mask
         if self.with_mask:
             self.task = 'instance segmentation'
@@ -60,15 +56,9 @@ class MaskRCNNGraph(DetectionGraph):
         candidates = [
             self.best_of_level(*maps) for maps in zip(cls_scores, bbox_preds, priors, strict=True)
         ]
-        levels = torch.cat(
-            [
-                torch.full_like(level, i, dtype=torch.long)
-                for i, (level, *_) in enumerate(candidates)
-            ],
-            dim=1,
-        )
-        scores, deltas, priors = (
-            torch.cat(parts, dim=1) for parts in zip(*candidates, strict=True)
+        levels = [torch.full_like(c[0], i, dtype=torch.long) for i, c in enumerate(candidates)]
+        scores, deltas, priors, levels = (
+            torch.cat(parts, dim=1) for parts in (*zip(*candidates, strict=True), levels)
         )
         boxes = head.bbox_coder.decode(priors.flatten(0, 1), deltas.flatten(0, 1), max_shape=size)
         boxes = boxes.reshape(priors.shape)
@@ -127,7 +117,7 @@ class MaskRCNNGraph(DetectionGraph):
             Maps, (B, K, 4), (B, K) -> (B, K, M, M).
         """
         roi_head = self.network.roi_head
-        entries = ops.places(labels.flatten() >= 0)
+        entries = ops.true_indices(labels.flatten() >= 0)
         found = labels.flatten()[entries]
         # OpenVINO pools empty regions to NaN, from which no quantizer can learn a range
         corners = F.pad(boxes.new_ones(2), (2, 0))  # of the first pixel
@@ -177,30 +167,21 @@ def extract(extractor: SingleRoIExtractor, features: Sequence[Tensor], regions: 
 
 
 def check(model: nn.Module) -> None:
-    """Check that all parts of the model are supported.
-
-    Raises:
-        UserError: If a part of the model is not supported.
-    """
+    """Raise UserError if a part of the model is not supported."""
     roi_head = model.roi_head
     extractors = [roi_head.bbox_roi_extractor]
     extractors += [roi_head.mask_roi_extractor] if roi_head.with_mask else []
     for extractor in extractors:
         expect(extractor, 'SingleRoIExtractor')
-        expect(extractor.roi_layers[0], 'RoIAlign')
-        if extractor.roi_layers[0].pool_mode != 'avg':
-            raise UserError(
-                f'pool_mode {extractor.roi_layers[0].pool_mode!r} cannot be exported; choose avg'
-            )
+        layer = extractor.roi_layers[0]
+        expect(layer, 'RoIAlign')
+        if layer.pool_mode != 'avg':
+            raise UserError(f'pool_mode {layer.pool_mode!r} cannot be exported; choose avg')
     if roi_head.with_shared_head:
         raise UserError('a roi_head with a shared head cannot be exported; remove shared_head')
 
 
 def expect(part: nn.Module, name: str) -> None:
-    """Check the class of a part.
-
-    Raises:
-        UserError: If the class of ``part`` has another name.
-    """
+    """Raise UserError if the class of ``part`` has another name."""
     if type(part).__name__ != name:
         raise UserError(f'{type(part).__name__} cannot be exported; choose {name}')

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram
 
-from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
+from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.interrupts import deferred

@@ -1,6 +1,5 @@
 """Programs with a fixed input size, for runtimes that need static shapes."""
 
-import copy
 from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
@@ -11,7 +10,6 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from mmeffvit.deploy.graphs.raw import SELECTS_INSIDE
 from mmeffvit.errors import UserError
 from mmeffvit.utils.quiet import quiet
 
@@ -102,28 +100,6 @@ def fold_constants(module: GraphModule) -> None:
             node.replace_all_uses_with(constant)
     module.graph.eliminate_dead_code()
     module.recompile()
-
-
-def before_nms(graph: nn.Module, size: tuple[int, int] | None = None) -> nn.Module:
-    """A detector's graph that returns its candidates before NMS; others are returned unchanged.
-
-    Boxes (B, N, 4), scores (B, N) and labels (B, N) in the order of the levels; scores of -1 mark
-    empty entries. The application has to run class-wise NMS itself.
-
-    Args:
-        graph: An export graph.
-        size: H and W of the images; the candidates are those of any size.
-
-    Raises:
-        UserError: If NMS is not the last step of a detector's graph.
-    """
-    if 'boxes' not in graph.output_names:
-        return graph
-    if not hasattr(graph, 'candidates'):
-        raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
-    candidates = copy.copy(graph)
-    candidates.results, candidates.finish = graph.candidates, graph.suppress
-    return candidates
 
 
 def calls(program: ExportedProgram | GraphModule) -> Iterator[Node]:

@@ -14,8 +14,8 @@ from mmeffvit.deploy.compare import Error, check_agreement, compare, expect_maps
 from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
-from mmeffvit.deploy.graphs.backbone import BackboneGraph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
+from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.deploy.onnx.export import (
     ExportOptions,
     all_nodes,

@@ -6,12 +6,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
+from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.deploy.runtimes.executorch import to_executorch
 from mmeffvit.deploy.runtimes.executorch_file import ExecuTorch
 from mmeffvit.deploy.runtimes.fixed_size import (
     RESIZES,
     SPLITS,
-    before_nms,
     calls,
     export_fixed,
     split_by_slices,
