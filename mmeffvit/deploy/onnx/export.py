@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -19,7 +19,6 @@ from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.quiet import quiet
 
-from .group_norm import onnx_group_norm
 from .metadata import model_metadata
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runti
 INPUT = 'images'
 DEFERRED = 'prefer_deferred_runtime_asserts_over_guards'
 SCOPES = 'pkg.torch.onnx.name_scopes'  # of a node: paths of the modules around it, its own name
-# no map of a detector has a single row or column: sides of 1 would become constants
-EXAMPLE_SHAPE = (672, 928)
+EXAMPLE_SHAPE = (672, 928)  # maps of detectors have larger sides than 1, which would be constants
 EXAMPLE_BATCH = 2
 
 
@@ -93,11 +91,7 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
 
 
 def check_torch() -> None:
-    """Check that torch exports graphs whose sizes are checked when they run.
-
-    Raises:
-        UserError: If it is too old.
-    """
+    """Raise UserError if torch cannot export graphs whose sizes are checked when they run."""
     if DEFERRED not in signature(torch.export.export).parameters:
         raise UserError(
             f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
@@ -105,17 +99,46 @@ def check_torch() -> None:
         )
 
 
+def onnx_group_norm(
+    x: Any,
+    num_groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """``aten::group_norm`` in standard ONNX operators, for onnxscript.
+
+    The exporter's own translation multiplies by ones and adds zeros where
+    :func:`mmeffvit.deploy.fuse` has folded weight and bias into the next convolution.
+    """
+    from onnxscript import opset18 as op
+
+    grouped = op.Reshape(x, op.Constant(value_ints=[0, num_groups, -1]))
+    ones, zeros = ([value] * num_groups for value in (1.0, 0.0))
+    normalized = op.InstanceNormalization(
+        grouped, op.Constant(value_floats=ones), op.Constant(value_floats=zeros), epsilon=eps
+    )
+    y = op.Reshape(normalized, op.Shape(x))
+    axes = op.Constant(value_ints=list(range(1, len(x.shape) - 1)))
+    if weight is not None:
+        y = op.Mul(y, op.Unsqueeze(weight, axes))
+    if bias is not None:
+        y = op.Add(y, op.Unsqueeze(bias, axes))
+    return y
+
+
 def translations(graph: Graph) -> dict[Callable, Callable]:
-    """Translations to ONNX: of our operators, which backbones do not use, and better ones."""
-    better = {torch.ops.aten.group_norm.default: onnx_group_norm}
+    """Translations to ONNX of group norms, and of our operators, which backbones do not use."""
+    of_torch = {torch.ops.aten.group_norm.default: onnx_group_norm}
     if isinstance(graph, BackboneGraph):
-        return better  # without mmcv
+        return of_torch  # without mmcv
     from mmeffvit.deploy.graphs.deformable_attention import onnx_sample_levels
     from mmeffvit.deploy.graphs.ops import onnx_nms_mask
     from mmeffvit.deploy.graphs.roi_align import onnx_multi_level_roi_align
 
     return {
-        **better,
+        **of_torch,
         torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
         torch.ops.mmeffvit.multi_level_roi_align.default: onnx_multi_level_roi_align,
         torch.ops.mmeffvit.sample_levels.default: onnx_sample_levels,
@@ -140,7 +163,7 @@ def export_graph(
         ``path``.
 
     Raises:
-        RuntimeError: If the graph has other than standard operators.
+        RuntimeError: If the graph has non-standard operators.
     """
     import onnx
 
@@ -165,11 +188,11 @@ def export_graph(
             shrink_argmax(exported.model)
         tidy(exported.model)
     model = exported.model_proto
-    name_axes(model, graph, options)
+    name_axes(model, options)
     name_nodes(model)
+    strip(model)
     described = {**model_metadata(graph, options.opset), **(metadata or {})}
     onnx.helper.set_model_props(model, described)
-    strip(model)
     foreign = {node.domain for node in all_nodes(model)} - {'', 'ai.onnx'}
     if foreign or model.functions:
         raise RuntimeError(f'the graph has non-standard operators of {sorted(foreign)}')
@@ -237,14 +260,11 @@ def tidy(model: 'onnx_ir.Model') -> None:
         simplify(model)
 
 
-def name_axes(model: 'onnx.ModelProto', graph: Graph, options: ExportOptions) -> None:
-    """Name the dynamic axes of the images, and equal axes of the outputs."""
+def name_axes(model: 'onnx.ModelProto', options: ExportOptions) -> None:
+    """Name the dynamic axes of the images, and equal axes of other values."""
     image_dims = model.graph.input[0].type.tensor_type.shape.dim
-    renamed = {}
-    for axis, name in options.dynamic_axes.items():
-        renamed[image_dims[axis].dim_param] = name
-    values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
-    for value in values:
+    renamed = {image_dims[axis].dim_param: name for axis, name in options.dynamic_axes.items()}
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField('dim_param'):
                 dim.dim_param = renamed.get(dim.dim_param, dim.dim_param)
@@ -262,14 +282,12 @@ def name_nodes(model: 'onnx.ModelProto') -> None:
 def strip(model: 'onnx.ModelProto') -> None:
     """Remove information about tracing: source lines and paths of this machine."""
     model.producer_name = 'mmeffvit'
-    for node in all_nodes(model):
-        del node.metadata_props[:]
+    graph, nodes = model.graph, list(all_nodes(model))
+    for node in nodes:
         node.doc_string = ''
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        del value.metadata_props[:]
-    for tensor in model.graph.initializer:
-        del tensor.metadata_props[:]
-    del model.graph.metadata_props[:]
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    for part in (graph, *nodes, *values):
+        del part.metadata_props[:]
 
 
 def all_nodes(model: 'onnx.ModelProto') -> 'Iterator[onnx.NodeProto]':

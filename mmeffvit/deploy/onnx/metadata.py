@@ -18,16 +18,16 @@ from mmeffvit.version import __version__
 
 def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
     """Task, input and versions of a graph, as strings by name."""
-    how = graph.preprocessing
+    preprocessing = graph.preprocessing
     return {
         'task': graph.task,
         'outputs': json.dumps(graph.output_names),
         'input_layout': 'BCHW float32',
         'input_colors': 'RGB, 0 to 255',
-        'mean': json.dumps(how.mean),
-        'std': json.dumps(how.std),
-        'network_colors': 'BGR' if how.swap_channels else 'RGB',
-        'size_divisor': str(how.size_divisor),
+        'mean': json.dumps(preprocessing.mean),
+        'std': json.dumps(preprocessing.std),
+        'network_colors': 'BGR' if preprocessing.swap_channels else 'RGB',
+        'size_divisor': str(preprocessing.size_divisor),
         'mmeffvit_version': __version__,
         'torch_version': torch.__version__,
         'opset': str(opset),
@@ -49,7 +49,7 @@ def config_metadata(
         model: The model.
         dataset_meta: `classes` and `palette` of the training data.
         category_ids: COCO's category ids by label, if they are known.
-        label_offset: 1 if 0 is no class in the data set's own label maps, otherwise 0.
+        label_offset: 1 if 0 is no class in the dataset's own label maps, otherwise 0.
     """
     test_cfg = getattr(model, 'test_cfg', None) or {}  # classifiers have none
     test_cfg = test_cfg.get('rcnn', test_cfg)
@@ -65,12 +65,10 @@ def config_metadata(
         described['category_ids'] = json.dumps(list(category_ids))
     if 'nms' in test_cfg:
         described['iou_threshold'] = str(test_cfg['nms'].get('iou_threshold', 0.5))
-    described['classes'] = json.dumps(
-        check_names(dataset_meta.get('classes') or (), 'the data set')
-    )
+    described['classes'] = json.dumps(check_names(dataset_meta.get('classes') or (), 'the dataset'))
     palette = dataset_meta.get('palette')
     if isinstance(palette, list | tuple):  # not the name of one
-        described['palette'] = json.dumps(plain(palette))
+        described['palette'] = json.dumps(palette)
     return described
 
 
@@ -88,7 +86,7 @@ def resize_of(config: Config) -> dict[str, Any]:
     for step in eval_dataset(config).get('pipeline') or ():
         name = name_of(step)
         if name == 'Resize' and step.get('scale') is not None:
-            found.update({k: plain(step[k]) for k in found if k in step})
+            found.update({k: step[k] for k in found if k in step})
             found['scale'] = pair(found['scale'])
         elif name == 'ResizeEdge' and step.get('edge', 'short') == 'short':
             found.update({k: step[k] for k in ('backend', 'interpolation') if k in step})
@@ -100,20 +98,12 @@ def resize_of(config: Config) -> dict[str, Any]:
         elif name == 'ResizeToMultiple':
             found.update(divisor=step.get('size_divisor', 32), rounding='up')
         elif name == 'Pad' and step.get('size') is not None:
-            found['pad'] = plain(step['size'])
+            found['pad'] = step['size']
             value = step.get('pad_val', 0)
-            value = value.get('img', 0) if isinstance(value, Mapping) else value
-            found['pad_value'] = plain(value)
+            found['pad_value'] = value.get('img', 0) if isinstance(value, Mapping) else value
     return found
 
 
-def pair(size: Any) -> list[int]:
+def pair(size: int | Sequence[int]) -> Sequence[int]:
     """Width and height, from one number for both or from two."""
-    return [size, size] if isinstance(size, int) else plain(size)
-
-
-def plain(value: Any) -> Any:
-    """Convert tuples to lists, for JSON."""
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+    return (size, size) if isinstance(size, int) else size

@@ -27,7 +27,7 @@ class TorchGraph:
     Args:
         model: The ONNX model.
         outputs: Names of the values to compute.
-        operators: Operators besides, or in place of, :data:`OPERATORS`, by kind.
+        operators: Operators by kind that add to, or replace, those of :data:`OPERATORS`.
 
     Attributes:
         constants: The initializers by name. Replace one by a parameter to train it.
@@ -120,9 +120,7 @@ def conv(
         raise UserError(f'{PURPOSE} lacks the padding {auto_pad}; quantize without --finetune')
     if pads is not None and any(pads):
         x = F.pad(x, (pads[1], pads[3], pads[0], pads[2]))
-    size = weight.ndim - 2
-    ones = [1] * size
-    return F.conv2d(x, weight, bias, strides or ones, 0, dilations or ones, group)
+    return F.conv2d(x, weight, bias, strides or 1, 0, dilations or 1, group)
 
 
 def gemm(
@@ -163,7 +161,7 @@ def slice_(
         strict=True,
     ):
         if step < 0:
-            raise UserError(f'{PURPOSE} lacks slices backward; quantize without --finetune')
+            raise UserError(f'{PURPOSE} lacks slices with negative steps; quantize without --finetune')
         index[axis] = slice(start, end, step)
     return x[tuple(index)]
 
@@ -186,12 +184,11 @@ def resize(
     coordinate_transformation_mode: str = 'half_pixel',
     **_: Any,
 ) -> Tensor:
-    ratios = None if scales is None or not scales.numel() else scales.tolist()
-    size = (
-        [int(side * ratio) for side, ratio in zip(x.shape[2:], ratios[2:], strict=True)]
-        if ratios
-        else sizes.tolist()[2:]
-    )
+    if sizes is None:
+        ratios = scales[2:].tolist()
+        size = [int(side * ratio) for side, ratio in zip(x.shape[2:], ratios, strict=True)]
+    else:
+        size = sizes[2:].tolist()
     if mode == 'nearest':
         return F.interpolate(x, size, mode='nearest')
     corners = coordinate_transformation_mode == 'align_corners'
@@ -217,7 +214,7 @@ def pool(
 
 
 def reduce(kind: Operator) -> Operator:
-    """A reduction over axes that are an input, as of opset 18."""
+    """A reduction whose axes are an input, as in opset 18 or later."""
 
     def run(
         x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
@@ -235,10 +232,10 @@ def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 
 def unsqueeze(x: Tensor, axes: Tensor) -> Tensor:
-    sides, rank = list(x.shape), x.ndim + axes.numel()
+    rank = x.ndim + axes.numel()
     for axis in sorted(axis % rank for axis in axes.tolist()):
-        sides.insert(axis, 1)
-    return x.reshape(sides)
+        x = x.unsqueeze(axis)
+    return x
 
 
 def pad(
