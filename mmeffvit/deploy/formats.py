@@ -41,8 +41,7 @@ from .graphs.raw import (
 from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .predictor.sessions import open_model
-from .runtimes.coreml import run_coreml, to_coreml
-from .runtimes.coreml_image import NMS_OUTPUTS
+from .runtimes.coreml import NMS_OUTPUTS, run_coreml, to_coreml
 from .runtimes.executorch import to_executorch
 from .runtimes.litert import to_litert
 from .runtimes.ncnn import to_ncnn

@@ -15,7 +15,7 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.sessions import open_onnx
-from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
+from mmeffvit.deploy.runtimes.phone_files import Ncnn
 from mmeffvit.utils.boxes import post_process
 from tests.conftest import ROOT
 from tests.deploy import models

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.predictor.sessions import open_litert
-from mmeffvit.deploy.runtimes.litert_file import INPUT, write_litert
+from mmeffvit.deploy.runtimes.phone_files import INPUT, write_litert
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet

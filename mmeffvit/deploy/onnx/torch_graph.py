@@ -161,7 +161,7 @@ def slice_(
         strict=True,
     ):
         if step < 0:
-            raise UserError(f'{PURPOSE} lacks slices with negative steps; quantize without --finetune')
+            raise UserError(f'{PURPOSE} lacks negative slice steps; quantize without --finetune')
         index[axis] = slice(start, end, step)
     return x[tuple(index)]
 

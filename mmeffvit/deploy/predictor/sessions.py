@@ -10,9 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
-from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
 from mmeffvit.deploy.runtimes.openvino import METADATA, compile_openvino, read_openvino
+from mmeffvit.deploy.runtimes.phone_files import ExecuTorch, LiteRT, Ncnn, read_metadata
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.reading import read_json
@@ -158,17 +157,8 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
 
 def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
     """Load a program of ExecuTorch; its outputs have numbers instead of names."""
-    import torch
-
-    from mmeffvit.deploy.runtimes.executorch_file import ExecuTorch
-
     program = ExecuTorch(path, threads=threads)
-
-    def run(images: NDArray) -> dict[str, NDArray]:
-        values = program(torch.from_numpy(images))
-        return {str(index): value.numpy() for index, value in enumerate(values)}
-
-    return Session(program.shape, (), {}, run)
+    return Session(program.shape, (), {}, program)
 
 
 def _run_openvino(compiled: Any, images: NDArray) -> dict[str, NDArray]:

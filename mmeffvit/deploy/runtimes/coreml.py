@@ -1,5 +1,10 @@
-"""Core ML, Apple's runtime. Conversion works anywhere; only macOS can run the result."""
+"""Core ML, Apple's runtime. Conversion works anywhere; only macOS can run the result.
 
+Detectors and segmentors become image models, as Apple's Vision framework and Xcode's preview expect
+them.
+"""
+
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,15 +16,17 @@ from PIL import Image
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
-from mmeffvit.deploy.graphs.raw import RawGraph
+from mmeffvit.deploy.graphs.raw import RawGraph, VisionBoxes
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .coreml_image import as_image_model
 from .fixed_size import export_fixed, fixed_module, lower_rank
 
 PRECISION = 'precision'  # of the metadata
+PREVIEW = 'com.apple.coreml.model.preview.'
+NMS_OUTPUTS = ('confidence', 'coordinates')
+THRESHOLDS = ('iouThreshold', 'confidenceThreshold')
 
 
 def to_coreml(
@@ -69,18 +76,7 @@ def convert(
     half: bool,
     image: tuple[int, ...] | None,
 ) -> Any:
-    """Convert a traced program to an ML program.
-
-    Args:
-        tools: coremltools.
-        program: The program.
-        names: Names of its outputs.
-        half: Compute in float16.
-        image: Shape (1, 3, H, W) of an image as input; None for an array.
-
-    Raises:
-        UserError: If it fails, with the message of coremltools.
-    """
+    """Convert a traced program; ``image`` is the shape of an image as input, None for an array."""
     precision = tools.precision.FLOAT16 if half else tools.precision.FLOAT32
     # the program itself scales the pixels, from 0 to 255
     kind = image and tools.ImageType('images', image, color_layout=tools.colorlayout.RGB)
@@ -99,12 +95,73 @@ def convert(
         raise UserError(f'the model cannot be converted to Core ML: {error}') from error
 
 
-def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Sequence[str]) -> None:
-    """Compare the inputs and outputs of a saved package with the graph.
+def as_image_model(model: Any, graph: RawGraph, metadata: Mapping[str, str]) -> Any:
+    """A converted detector with NMS and class names, or segmentor with a preview in Xcode."""
+    classes = json.loads(metadata.get('classes', '[]'))
+    if isinstance(graph, VisionBoxes):
+        return with_nms(model, graph, classes)
+    palette = json.loads(metadata.get('palette', '[]'))
+    colors = ['#{:02x}{:02x}{:02x}'.format(*color) for color in palette]
+    params = json.dumps({'labels': classes, 'colors': colors})
+    preview = {PREVIEW + 'type': 'imageSegmenter', PREVIEW + 'params': params}
+    model.user_defined_metadata.update(preview)
+    return model
 
-    Raises:
-        UserError: If the name or the shape of an input or an output differs.
+
+def with_nms(model: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
+    """A pipeline of the model and Core ML's class-wise NMS.
+
+    Its outputs are ``confidence`` (K, classes) and ``coordinates`` (K, 4) of the K remaining boxes,
+    which Vision returns as ``VNRecognizedObjectObservation``. ``iouThreshold`` and
+    ``confidenceThreshold`` are optional inputs; their defaults are those of the config.
     """
+    tools = require('coremltools', 'Writing .mlpackage')
+    spec = model.get_spec()
+    with quiet():
+        nms = tools.models.MLModel(nms_of(spec, graph, classes), skip_model_load=True)
+        return tools.utils.make_pipeline(model, nms)
+
+
+def nms_of(spec: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
+    """The specification of NMS over the outputs of a detector's specification."""
+    tools = require('coremltools', 'Writing .mlpackage')
+    cfg = graph.whole.test_cfg
+    suppression = tools.proto.Model_pb2.Model()
+    suppression.specificationVersion = spec.specificationVersion
+    layer = suppression.nonMaximumSuppression
+    layer.iouThreshold = cfg.nms.get('iou_threshold', 0.5)
+    layer.confidenceThreshold = cfg.get('score_thr', 0.0)
+    layer.pickTop.perClass = True
+    shapes = {}
+    for feature in spec.description.output:
+        shapes[feature.name] = tuple(feature.type.multiArrayType.shape)
+        suppression.description.input.add().CopyFrom(feature)
+    for kind in NMS_OUTPUTS:
+        setattr(layer, f'{kind}InputFeatureName', f'raw_{kind}')
+        setattr(layer, f'{kind}OutputFeatureName', kind)
+        add_output(suppression, kind, shapes[f'raw_{kind}'])
+    for name in THRESHOLDS:
+        setattr(layer, f'{name}InputFeatureName', name)
+        feature = suppression.description.input.add(name=name)
+        feature.type.doubleType.SetInParent()
+        feature.type.isOptional = True
+    count = shapes['raw_confidence'][1]
+    names = classes if len(classes) == count else [str(label) for label in range(count)]
+    layer.stringClassLabels.vector.extend(names)
+    return suppression
+
+
+def add_output(spec: Any, name: str, shape: tuple[int, int]) -> None:
+    """Add an output with at most as many rows as there are boxes."""
+    feature = spec.description.output.add(name=name)
+    array = feature.type.multiArrayType
+    array.dataType = array.DOUBLE
+    for lowest, highest in ((0, shape[0]), (shape[1], shape[1])):
+        array.shapeRange.sizeRanges.add(lowerBound=lowest, upperBound=highest)
+
+
+def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Sequence[str]) -> None:
+    """Raise UserError if the name or shape of an input or output differs from the graph."""
     tools = require('coremltools', 'Reading .mlpackage')
     with torch.no_grad():
         expected = dict(zip(names, graph(example), strict=True))

@@ -70,7 +70,6 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
 
 
 def count(module: torch.fx.GraphModule) -> Delegation:
-    """Count the operators that the partitioner delegated and the others."""
     backend_debug = require('executorch.devtools.backend_debug', 'Writing .pte')
     info = backend_debug.get_delegation_info(module)
     left = {

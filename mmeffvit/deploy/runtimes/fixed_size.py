@@ -34,10 +34,9 @@ def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedPro
     """
     with torch.no_grad(), quiet():
         program = torch.export.export(graph, (example,))
-    foreign = sorted(
-        {str(node.target) for node in calls(program) if namespace(node) not in ('aten', '')}
-    )
-    if foreign:
+    # functions of Python have no namespace
+    others = {n.target for n in calls(program) if getattr(n.target, 'namespace', 'aten') != 'aten'}
+    if foreign := sorted(map(str, others)):
         raise UserError(
             f'{runtime} has no kernel for {", ".join(foreign)}; export the backbone only '
             '(--backbone-only), or use .onnx or .xml, whose runtimes have one'
@@ -49,15 +48,8 @@ def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedPro
 def fixed_module(graph: nn.Module, example: Tensor, runtime: str) -> GraphModule:
     """``graph`` at the size of ``example`` as a module whose constants are computed in advance.
 
-    Position biases, masks of patches, pooling matrices and priors depend on the size only.
-
-    Args:
-        graph: Maps images to a tuple of tensors, in eval mode.
-        example: Images (B, 3, H, W).
-        runtime: Name of the runtime, for messages.
-
-    Raises:
-        UserError: See :func:`export_fixed`.
+    Position biases, masks of patches, pooling matrices and priors depend on the size only. See
+    :func:`export_fixed` for the arguments and errors.
     """
     module = export_fixed(graph, example, runtime).module()
     for node in list(module.graph.nodes):
@@ -69,10 +61,7 @@ def fixed_module(graph: nn.Module, example: Tensor, runtime: str) -> GraphModule
 
 
 def resize_cells(module: GraphModule) -> None:
-    """Replace expansions of maps of one cell by resizes, in place.
-
-    LiteRT expands them in another layout of the axes, which fails.
-    """
+    """Replace expansions of maps of one cell by resizes: in LiteRT's layout, expansions fail."""
     for node in list(calls(module)):
         if node.target is ATEN.expand.default and shape_of(node.args[0])[2:] == (1, 1):
             node.target = ATEN.upsample_nearest2d.vec
@@ -104,11 +93,6 @@ def fold_constants(module: GraphModule) -> None:
 
 def calls(program: ExportedProgram | GraphModule) -> Iterator[Node]:
     return (node for node in program.graph.nodes if node.op == 'call_function')
-
-
-def namespace(node: Node) -> str:
-    """Library of an operator, '' for a Python function."""
-    return getattr(node.target, 'namespace', '')
 
 
 def shape_of(node: Node) -> tuple[int, ...]:

@@ -14,9 +14,9 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .fixed_size import fixed_module
-from .litert_file import INPUT, write_litert
+from .phone_files import INPUT, write_litert
 
-MAX_RANK = 4  # of the tensors of a GPU delegate
+MAX_RANK = 4  # axes of a tensor on a GPU delegate
 
 # Operators of LiteRT's GPU delegate: NewOperationParser in tflite/delegates/gpu/common/
 # model_builder.cc of google-ai-edge/LiteRT, at 34ec5ba.
@@ -95,7 +95,7 @@ def to_litert(
     try:
         with torch.no_grad(), quiet():
             model = tools.convert(module, sample_kwargs={INPUT: images})
-    except Exception as error:  # classes of litert_torch, torch, jax and MLIR
+    except Exception as error:  # of litert_torch, torch, jax or MLIR
         reason = ' '.join(str(error).split())
         raise UserError(f'the model cannot be converted to LiteRT: {reason:.300}') from error
     write_litert(out, model.model_content(), metadata)

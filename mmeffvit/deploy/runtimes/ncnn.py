@@ -17,7 +17,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 
 from .fixed_size import ATEN, calls, fixed_module, shape_of
-from .ncnn_file import INPUT
+from .phone_files import INPUT
 
 HIGHEST = torch.finfo(torch.float32).max
 
@@ -65,8 +65,8 @@ def to_ncnn(
             text=True,
         )
         if done.returncode or not param.exists():
-            said = ' '.join(done.stdout.split())
-            raise UserError(f'pnnx cannot convert the model to ncnn: {said[-300:]}')
+            message = ' '.join(done.stdout.split())
+            raise UserError(f'pnnx cannot convert the model to ncnn: {message[-300:]}')
         text = param.read_text()
         layers = check_layers(text, module)
         weights = param.with_suffix('.bin').read_bytes()
@@ -98,7 +98,7 @@ def use_ncnn_operators(module: GraphModule) -> None:
 
 
 def lift_matrices(module: GraphModule, product: Node) -> None:
-    """Give constant matrices in a product with maps four axes: pnnx would ignore the channels."""
+    """Add two axes to constant matrices in a product with maps: pnnx would ignore the channels."""
     for source in product.args:
         if source.op == 'get_attr' and len(shape_of(source)) == 2:
             name = f'maps_{source.name}'
@@ -121,11 +121,7 @@ def give_weights(module: GraphModule, norm: Node) -> None:
 
 
 def check_layers(param: str, module: GraphModule) -> Counter[str]:
-    """Count the layers of a ``.param`` file by type.
-
-    Raises:
-        UserError: If ncnn has no such layer.
-    """
+    """Count the layers of a ``.param`` file by type; UserError if ncnn does not have one."""
     ncnn = require('ncnn', 'Writing .param')
     layers = Counter(line.split()[0] for line in param.splitlines()[2:])
     unknown = [kind for kind in layers if ncnn.create_layer(kind) is None]
@@ -146,7 +142,7 @@ def modules_of(kind: str, module: GraphModule) -> list[str]:
 
 
 def name_blobs(param: str, names: tuple[str, ...]) -> str:
-    """A ``.param`` file with named inputs and outputs instead of ``in0``, ``out0`` and so on."""
+    """A ``.param`` file with names of inputs and outputs instead of ``in0``, ``out0`` and so on."""
     renamed = {'in0': INPUT} | {f'out{i}': name for i, name in enumerate(names)}
     first, counts, *layers = param.splitlines()
     lines = []

@@ -22,10 +22,7 @@ def convert_onnx(onnx_path: str | os.PathLike, *, branches: bool = True) -> Any:
 
     Args:
         onnx_path: The file.
-        branches: Keep the search for the classes that can win in a label map, which branches.
-
-    Raises:
-        UserError: If openvino is not installed.
+        branches: Keep the search for the classes that can win in a label map, which has branches.
     """
     openvino = require('openvino', 'Writing .xml')
     with quiet(), TemporaryDirectory() as folder:
@@ -69,11 +66,7 @@ def save_openvino(
 
 
 def read_openvino(path: str | os.PathLike) -> Any:
-    """An IR as an ``openvino.Model``.
-
-    Raises:
-        UserError: If openvino is not installed.
-    """
+    """An IR as an ``openvino.Model``."""
     return core().read_model(str(path))
 
 

@@ -14,7 +14,7 @@ from mmeffvit.deploy.int8.litert import LiteRTQuantizer, int8_litert
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.runtimes.litert import count_operators, to_litert
-from mmeffvit.deploy.runtimes.litert_file import LiteRT, read_metadata
+from mmeffvit.deploy.runtimes.phone_files import LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 

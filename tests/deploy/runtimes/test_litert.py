@@ -13,7 +13,7 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.runtimes.litert import GPU_OPERATORS, count_operators, to_litert
-from mmeffvit.deploy.runtimes.litert_file import LABELS, LiteRT, read_metadata
+from mmeffvit.deploy.runtimes.phone_files import LABELS, LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import post_process
 from tests.deploy import models, tiny

@@ -11,7 +11,7 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.runtimes.ncnn import to_ncnn
-from mmeffvit.deploy.runtimes.ncnn_file import Ncnn
+from mmeffvit.deploy.runtimes.phone_files import Ncnn
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled
