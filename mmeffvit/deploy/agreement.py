@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import match_objects, pairwise_iou
 
-Outputs = Mapping[str, NDArray]
+Outputs = dict[str, NDArray]  # by name
 
 OBJECTS = ('boxes', 'scores', 'labels')
 METRIC = 'validation metric, %'
-MASK = 0.5  # lowest probability of a mask's pixels
+MASK = 0.5  # minimum probability of a mask's pixels
 
 
 class DisagreementError(UserError):
@@ -69,8 +69,8 @@ def object_agreement(
     """Agreement of detected objects, with one image (B = 1) per entry.
 
     ``objects`` counts those with a score of at least ``score_thr`` in ``expected``; ``new objects``
-    those in ``found`` that match no object in ``expected``, at any score. Masks are compared in
-    their boxes.
+    counts those in ``found`` that match no object in ``expected`` at any score. Masks are compared
+    in their boxes.
     """
     count = new = 0
     differences, overlaps, masks = [], [], []
@@ -105,7 +105,7 @@ def mask_iou(one: NDArray, other: NDArray) -> float:
 def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tuple[int, int]]:
     """Pairs of objects above a score and matching objects at any score.
 
-    So an object whose score only drops below the threshold is not lost.
+    An object whose score only drops below the threshold is still found.
     """
     allowed = (expected['scores'][:, None] >= score_thr) & (found['scores'][None] > 0)
     return match_objects(expected, found, allowed)
@@ -118,17 +118,17 @@ def _image(outputs: Outputs) -> dict[str, NDArray]:
 def agreement(
     expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float = 0.3
 ) -> dict[str, float]:
-    """Measures of agreement for outputs: objects, a label map, or other values.
+    """Measures of agreement of objects, label maps, or other values.
 
     Args:
-        expected: Outputs of the reference version by name, one mapping per image.
-        found: The same for the other version.
-        score_thr: Objects in ``expected`` with a lower score are not counted.
+        expected: Outputs of the reference version, one entry per image.
+        found: Outputs of the other version.
+        score_thr: Minimum score of the counted objects of ``expected``.
     """
     names = list(expected[0])
     if set(OBJECTS) <= set(names):
         measures = object_agreement(expected, found, score_thr)
-        names = []  # empty entries and masks depend on the objects
+        names = []  # masks are compared with the objects
     else:
         measures = {}
     for name in names:
@@ -145,9 +145,9 @@ def agreement(
 def fidelity(measures: Mapping[str, float]) -> float:
     """One number for measures of :func:`agreement`, to compare versions of a model.
 
-    The metric on labeled images, where it was measured. Otherwise the panoptic quality of the
-    objects (arXiv:1801.00868, equation 1) with the reference version as the truth, the mean IoU of
-    the label maps, or the lowest signal-to-noise ratio.
+    This is the metric on labeled images, if measured. Otherwise it is the panoptic quality of the
+    objects (arXiv:1801.00868, equation 1) with the reference version as ground truth, the mean IoU
+    of the label maps, or the lowest signal-to-noise ratio.
     """
     if METRIC in measures:
         return measures[METRIC]

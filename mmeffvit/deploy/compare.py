@@ -13,13 +13,12 @@ from torch import nn
 
 from mmeffvit.utils.boxes import match_objects
 
-from .agreement import DisagreementError, largest_error
+from .agreement import DisagreementError, Outputs, largest_error
 from .graphs.base import Graph
 from .onnx.export import ExportOptions
 from .predictor.predictor import paste_mask
 
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
-Outputs = dict[str, NDArray]
 Run = Callable[[Images], Outputs]  # outputs of a batch by name
 Expect = Callable[[Images], list[Outputs]]  # expected outputs, per image
 
@@ -29,7 +28,7 @@ class Limits:
     """Tolerances for rounding errors, which depend on the order of the operations.
 
     Args:
-        pixels: Error of a box coordinate.
+        pixels: Error of a box coordinate in pixels.
         relative: Additional error of a box coordinate, relative to the longer side of the box.
         score: Error of a score.
         maps: Error of feature maps, relative to the largest value.
@@ -83,11 +82,9 @@ def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
     height, width = image.shape[:2]
     # odd sides, which no stride divides
     smaller = (max(height // 2, 32) | 1, max(width * 2 // 3, 32) | 1)
-    sizes = [options.shape] if options.shape else [(height, width), smaller]
+    sizes = [tuple(options.shape)] * 2 if options.shape else [(height, width), smaller]
     counts = [options.batch] * 2 if options.batch else [1, 2]
-    if options.shape:
-        sizes *= 2 if options.batch is None else 1
-    return [batch(image, size, count) for size, count in zip(sizes, counts, strict=False)]
+    return [batch(image, *pair) for pair in dict.fromkeys(zip(sizes, counts, strict=True))]
 
 
 def batch(image: NDArray, size: tuple[int, int], count: int) -> Images:
@@ -105,7 +102,7 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
     Args:
         model: The trained model, not fused.
         images: Integer values, as in image files.
-        sample: A data sample of the model for one image; sizes are set in a copy.
+        sample: A data sample of the model for one image; it is copied.
     """
     size = tuple(images.shape[2:])
     sample = deepcopy(sample)
@@ -115,7 +112,7 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
     )  # fmt: skip
     if not hasattr(model, 'bbox_head') and not hasattr(model, 'roi_head'):
         del sample.pad_shape  # mmseg would resize to it after padding
-    # both read images as BGR
+    # mmdet and mmseg read images as BGR
     inputs = [torch.from_numpy(np.ascontiguousarray(image[::-1])).byte() for image in images]
     data = dict(inputs=inputs, data_samples=[deepcopy(sample) for _ in inputs])
     return [plain_outputs(found) for found in model.test_step(data)]
@@ -170,7 +167,7 @@ def compare(
     Args:
         run: Runs the file.
         expect: Returns the expected outputs, such as :func:`expect_model` with its model.
-        batches: Images; see :func:`make_batches`.
+        batches: Images of one or more sizes.
         limits: Tolerances for rounding.
     """
     worst: dict[str, Error] = {}
@@ -184,7 +181,6 @@ def compare(
 
 
 def errors_of(expected: Outputs, found: Outputs, limits: Limits) -> Iterator[Error]:
-    """Measures of disagreement for the outputs of one image."""
     if 'boxes' in expected:
         yield from compare_objects(expected, found, limits)
     elif 'label_map' in expected:
@@ -233,7 +229,7 @@ def match(
 ) -> tuple[list[tuple[int, int]], int]:
     """Pairs of equal objects, and the number of unmatched ones.
 
-    An object with the lowest kept score may be missing in one of the lists.
+    Objects of the lowest kept score are not counted: they may be missing in one of the lists.
     """
     both = (expected['scores'], found['scores'])
     near = np.abs(both[0][:, None] - both[1][None]) <= 10 * limits.score
@@ -256,11 +252,7 @@ def mask_error(expected: Outputs, found: Outputs, row: int, column: int) -> floa
 
 
 def check_agreement(errors: Sequence[Error], images: str) -> None:
-    """Check that rounding explains all errors.
-
-    Raises:
-        DisagreementError: If not; the message has every measure.
-    """
+    """Raise DisagreementError, with all errors, unless rounding explains them."""
     if not all(error.agrees for error in errors):
         raise DisagreementError(
             f'the exported model disagrees with the original, so nothing was written: '

@@ -27,7 +27,7 @@ from .graphs.plain import BackboneGraph
 from .onnx.export import ExportOptions
 from .onnx.metadata import config_metadata
 
-SAMPLE = 'grace_hopper.jpg'  # of a person, 512 x 600 pixels
+SAMPLE = 'grace_hopper.jpg'  # a person, 512 x 600 pixels
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ToolOptions(ExportOptions):
 
     Args:
         backbone_only: Export only the backbone's maps.
-        image: Image for the comparison; by default one of the config's data, or of matplotlib's.
+        image: Image for the comparison; by default one of the config's data or matplotlib's.
         half: Half precision, for formats that support it.
         cfg_options: Dotted keys and values that override the config's.
     """
@@ -95,7 +95,7 @@ class Source:
 
 
 def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:
-    """Build the model of a config, see :func:`export_model`."""
+    """Build the model of a config; see :func:`export_model` for the arguments and errors."""
     predictor = load_predictor(
         config_path, checkpoint, device='cpu', cfg_options=options.cfg_options, scopes=ALL
     )
@@ -127,11 +127,7 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
 
 
 def find_image(config: Config) -> Path:
-    """An image of the config's data, else one of matplotlib's, which is reported.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """An image of the config's data; otherwise one of matplotlib's, with a message."""
     folders = image_folders(config)
     for folder in filter(Path.is_dir, folders):
         if found := images_below(folder):
@@ -148,11 +144,7 @@ def find_image(config: Config) -> Path:
 
 
 def check_options(out: Path, options: ToolOptions) -> None:
-    """Check the options before the model is built.
-
-    Raises:
-        UserError: If the suffix, a size, the opset or the image is invalid.
-    """
+    """Raise UserError if an option is invalid, before the model is built."""
     check_sizes(options)
     kind = format_of(out, options, half=options.half)
     check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
@@ -160,11 +152,7 @@ def check_options(out: Path, options: ToolOptions) -> None:
 
 
 def check_sizes(options: ToolOptions) -> None:
-    """Check the options that do not depend on the format.
-
-    Raises:
-        UserError: If a size, the opset or the image is invalid.
-    """
+    """Raise UserError if an option that does not depend on the format is invalid."""
     if options.shape is not None and min(options.shape) < 32:
         raise UserError(f'--shape is {options.shape}; sides must be at least 32 pixels')
     if options.batch is not None and options.batch < 1:

@@ -47,14 +47,13 @@ from .runtimes.litert import to_litert
 from .runtimes.ncnn import to_ncnn
 from .runtimes.openvino import to_openvino
 
-DEFAULT_SIZE = (256, 320)  # of the noise for comparing files with dynamic sizes
+DEFAULT_SIZE = (256, 320)  # of noise images for files with dynamic sizes
 
 
 def run_file(path: Path, images: Images, graph: Graph) -> Outputs:
-    """The outputs of a file, named as those of its graph."""
+    """The outputs of a file, named as those of its graph; ExecuTorch only numbers them."""
     session = open_model(path)
     found = session.run(images)
-    # those of ExecuTorch have no names
     return found if session.outputs else dict(zip(graph.output_names, found.values(), strict=True))
 
 
@@ -118,7 +117,7 @@ def _write_coreml(
 
 
 def phone_metadata(graph: Graph, layout: str) -> dict[str, str]:
-    """Metadata of a graph in a format without opsets, and with its own layout of the input."""
+    """Metadata of a graph in a format without opsets and with its own input layout."""
     described = {**model_metadata(graph, OPSET), 'input_layout': layout}
     del described['opset']
     return described
@@ -141,11 +140,7 @@ def _write_ncnn(
 
 
 FORMATS = {
-    '.onnx': Format(
-        'ONNX',
-        ('onnx', 'onnxscript', 'onnxruntime'),
-        _write_onnx,
-    ),
+    '.onnx': Format('ONNX', ('onnx', 'onnxscript', 'onnxruntime'), _write_onnx),
     '.xml': Format(
         'OpenVINO',
         ('onnx', 'onnxscript', 'openvino'),
@@ -154,20 +149,10 @@ FORMATS = {
         companions=('.bin',),
     ),
     '.pte': Format(
-        'ExecuTorch with XNNPACK',
-        ('executorch',),
-        _write_executorch,
-        before_nms,
-        fixed=True,
+        'ExecuTorch with XNNPACK', ('executorch',), _write_executorch, before_nms, fixed=True
     ),
     '.mlpackage': Format(
-        'Core ML',
-        ('coremltools',),
-        _write_coreml,
-        for_vision,
-        run_coreml,
-        fixed=True,
-        half=True,
+        'Core ML', ('coremltools',), _write_coreml, for_vision, run_coreml, fixed=True, half=True
     ),
     '.tflite': Format(
         'LiteRT (TensorFlow Lite)',
@@ -212,11 +197,7 @@ def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Forma
 
 
 def check_companions(out: Path, suffixes: Iterable[str]) -> None:
-    """Check that the files next to a new one do not replace others.
-
-    Raises:
-        UserError: If one exists, but ``out`` does not.
-    """
+    """Raise UserError if a file next to a new one would replace another."""
     for other in map(out.with_suffix, suffixes):
         if other.exists() and not out.exists():
             raise UserError(f'{other} would be overwritten with {out}: choose another name')
@@ -256,10 +237,9 @@ def write(
 ) -> Written:
     """Write a graph in the format given by the suffix of ``out``, if its outputs are as expected.
 
-    ExecuTorch has no NMS: a detector's program for it returns its candidates, see
-    :func:`mmeffvit.deploy.graphs.raw.before_nms`. Files for LiteRT and ncnn end with the
-    network, those for Core ML with its own NMS, see :mod:`mmeffvit.deploy.graphs.raw`. They are
-    compared after the graph's own last steps.
+    A detector's program for ExecuTorch, which has no NMS, returns candidates. Files for LiteRT and
+    ncnn end with the network, those for Core ML with its own NMS, see
+    :mod:`mmeffvit.deploy.graphs.raw`. They are compared after the graph's own last steps.
 
     Args:
         graph: The graph to export.
