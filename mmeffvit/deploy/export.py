@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from matplotlib import get_data_path
 from mmengine.config import Config
+from torch import nn
 
 from mmeffvit.config.datasets import image_folders
 from mmeffvit.config.load import ALL
 from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import find_ids
-from mmeffvit.inference.model import LoadedModel, load_predictor
+from mmeffvit.inference.model import load_predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.messages import logger
@@ -101,29 +102,25 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
     )
     model, config = predictor.model, predictor.config
     image = options.image or find_image(config)
-    graph = graph_of(predictor, options)
+    graph = graph_of(model, options)
     try:
         prepared = predictor.prepare(predictor.read(image), image)
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
     # RGB, (H, W, 3), integers as in an image file
     pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
-    return Source(
-        graph,
-        config_metadata(
-            config,
-            model,
-            predictor.meta,
-            category_ids=find_ids(predictor.dataset, predictor.classes).categories,
-            label_offset=predictor.label_offset,
-        ),
-        (
-            partial(expect_maps, graph, model.backbone)
-            if options.backbone_only
-            else partial(expect_model, model, sample=prepared['data_samples'])
-        ),
-        (str(image), np.ascontiguousarray(pixels)),
+    metadata = config_metadata(
+        config,
+        model,
+        predictor.meta,
+        category_ids=find_ids(predictor.dataset, predictor.classes).categories,
+        label_offset=predictor.label_offset,
     )
+    if options.backbone_only:
+        expect = partial(expect_maps, graph, model.backbone)
+    else:
+        expect = partial(expect_model, model, sample=prepared['data_samples'])
+    return Source(graph, metadata, expect, (str(image), np.ascontiguousarray(pixels)))
 
 
 def find_image(config: Config) -> Path:
@@ -163,8 +160,7 @@ def check_sizes(options: ToolOptions) -> None:
         raise UserError(f'--image {str(options.image)!r} does not exist')
 
 
-def graph_of(predictor: LoadedModel, options: ToolOptions) -> Graph:
-    model = predictor.model
+def graph_of(model: nn.Module, options: ToolOptions) -> Graph:
     try:
         if not options.backbone_only:
             return make_graph(model)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
@@ -23,22 +23,14 @@ from .compare import (
     Expect,
     Images,
     Outputs,
-    Run,
     check_agreement,
     compare,
     expect_graph,
     make_batches,
 )
+from .graphs import raw
 from .graphs.base import Graph
-from .graphs.raw import (
-    RawGraph,
-    VisionBoxes,
-    before_nms,
-    for_vision,
-    whole,
-    without_selection,
-)
-from .onnx.export import OPSET, ExportOptions, describe_file, export_graph
+from .onnx.export import ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .predictor.sessions import open_model
 from .runtimes.coreml import NMS_OUTPUTS, run_coreml, to_coreml
@@ -76,7 +68,7 @@ class Format:
     what: str
     packages: tuple[str, ...]
     write: Callable[[Graph, Path, ExportOptions, Mapping[str, str], bool], str]
-    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = whole
+    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = raw.full_graph
     run: Callable[[Path, Images, Graph], Outputs] = run_file
     fixed: bool = False
     half: bool = False
@@ -101,40 +93,33 @@ def _write_openvino(
 def _write_executorch(
     graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
 ) -> str:
-    return str(to_executorch(graph, torch.from_numpy(noise(options)), path))
+    return str(to_executorch(graph, example(options), path))
 
 
 def _write_coreml(
     graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
 ) -> str:
     metadata = {**model_metadata(graph, options.opset), **metadata}
-    if isinstance(graph, RawGraph):
+    if isinstance(graph, raw.RawGraph):
         metadata['input_layout'] = 'image'
-    if isinstance(graph, VisionBoxes):
+    if isinstance(graph, raw.VisionBoxes):
         metadata['outputs'] = json.dumps(NMS_OUTPUTS)
-    to_coreml(graph, torch.from_numpy(noise(options)), path, metadata=metadata, half=half)
+    to_coreml(graph, example(options), path, metadata=metadata, half=half)
     return 'it runs on macOS only'
-
-
-def phone_metadata(graph: Graph, layout: str) -> dict[str, str]:
-    """Metadata of a graph in a format without opsets and with its own input layout."""
-    described = {**model_metadata(graph, OPSET), 'input_layout': layout}
-    del described['opset']
-    return described
 
 
 def _write_litert(
     graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
 ) -> str:
-    metadata = {**phone_metadata(graph, 'BHWC float32'), **metadata}
-    return str(to_litert(graph, torch.from_numpy(noise(options)), path, metadata))
+    metadata = {**model_metadata(graph, layout='BHWC float32'), **metadata}
+    return str(to_litert(graph, example(options), path, metadata))
 
 
 def _write_ncnn(
     graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
 ) -> str:
-    metadata = {**phone_metadata(graph, 'CHW float32'), **metadata}
-    layers = to_ncnn(graph, torch.from_numpy(noise(options)), path, metadata, half=half)
+    metadata = {**model_metadata(graph, layout='CHW float32'), **metadata}
+    layers = to_ncnn(graph, example(options), path, metadata, half=half)
     kept = ' and '.join(path.with_suffix(suffix).name for suffix in ('.bin', '.json'))
     return f'{layers.total()} layers; weights and metadata in {kept}'
 
@@ -149,23 +134,29 @@ FORMATS = {
         companions=('.bin',),
     ),
     '.pte': Format(
-        'ExecuTorch with XNNPACK', ('executorch',), _write_executorch, before_nms, fixed=True
+        'ExecuTorch with XNNPACK', ('executorch',), _write_executorch, raw.before_nms, fixed=True
     ),
     '.mlpackage': Format(
-        'Core ML', ('coremltools',), _write_coreml, for_vision, run_coreml, fixed=True, half=True
+        'Core ML',
+        ('coremltools',),
+        _write_coreml,
+        raw.for_vision,
+        run_coreml,
+        fixed=True,
+        half=True,
     ),
     '.tflite': Format(
         'LiteRT (TensorFlow Lite)',
         ('litert_torch', 'ai_edge_litert'),
         _write_litert,
-        without_selection,
+        raw.without_selection,
         fixed=True,
     ),
     '.param': Format(
         'ncnn',
         ('pnnx', 'ncnn'),
         _write_ncnn,
-        without_selection,
+        raw.without_selection,
         fixed=True,
         half=True,
         companions=('.bin', '.json'),
@@ -260,7 +251,11 @@ def write(
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     with atomic_output(out) as path:
         notes = kind.write(exported, path, options, metadata or {}, half)
-        run: Run = partial(outputs_of, kind, path, graph, exported)
+
+        def run(images: Images) -> Outputs:
+            found = kind.run(path, images, exported)
+            return finish(graph, exported, found, images.shape[2:])
+
         batches = make_batches(pixels, options)
         limits = HALF if half else FLOAT
         errors = compare(run, expect or partial(expect_graph, graph), batches, limits)
@@ -287,12 +282,6 @@ def remaining_steps(exported: nn.Module) -> str:
     return 'its logits have the resolution of the head, and the application takes their argmax'
 
 
-def outputs_of(kind: Format, path: Path, graph: Graph, exported: Graph, images: Images) -> Outputs:
-    """Outputs of a file, after the last steps of the graph that the file does not have."""
-    found = kind.run(path, images, exported)
-    return finish(graph, exported, found, tuple(images.shape[2:]))
-
-
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:
     """Outputs of a graph from those of an exported part, for images of ``size``."""
     if exported is graph:
@@ -308,5 +297,5 @@ def noise_image(shape: tuple[int, int]) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
 
 
-def noise(options: ExportOptions) -> Images:
-    return make_batches(noise_image(options.shape), options)[0]
+def example(options: ExportOptions) -> Tensor:
+    return torch.from_numpy(make_batches(noise_image(options.shape), options)[0])

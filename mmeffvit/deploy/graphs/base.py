@@ -45,7 +45,7 @@ class Preprocessing:
         test_cfg: Mapping[str, Any] = getattr(preprocessor, 'test_cfg', None) or {}
         if test_cfg.get('size') is not None:
             raise ValueError(
-                f'the data preprocessor pads tests to {test_cfg["size"]}; export needs '
+                f'the data preprocessor pads test images to {test_cfg["size"]}; export needs '
                 'test_cfg=dict(size_divisor=...) or none'
             )
         mean, std, is_rgb = normalization(preprocessor)

@@ -128,22 +128,22 @@ class TracedDeformableAttention(nn.Module):
         spatial_shapes: Levels,
         **_: Any,
     ) -> Tensor:
-        own = self.attention
+        layer = self.attention
         value = query if value is None else value
         identity = query if identity is None else identity
         query = query if query_pos is None else query + query_pos
-        weights = own.attention_weights(query).unflatten(2, (own.num_heads, -1)).softmax(-1)
+        weights = layer.attention_weights(query).unflatten(2, (layer.num_heads, -1)).softmax(-1)
         values = (
-            own.value_proj(value).mT.unflatten(1, (own.num_heads, -1)).flatten(0, 1),
+            layer.value_proj(value).mT.unflatten(1, (layer.num_heads, -1)).flatten(0, 1),
             spatial_shapes.sides,
-            self.grids(own.sampling_offsets(query), reference_points, spatial_shapes),
+            self.grids(layer.sampling_offsets(query), reference_points, spatial_shapes),
             self.heads_first(weights.flatten(2)).flatten(0, 1),
         )
         # plain operators for fixed sizes, which any runtime has
         fixed = all(isinstance(side, int) for side in spatial_shapes.sides)
         found = weighted_samples(*values) if fixed else sample_levels(*values)  # (B h, c, N)
-        found = found.reshape(query.shape[0], found.shape[1] * own.num_heads, query.shape[1])
-        return own.output_proj(found.mT) + identity
+        found = found.reshape(query.shape[0], found.shape[1] * layer.num_heads, query.shape[1])
+        return layer.output_proj(found.mT) + identity
 
     def grids(self, offsets: Tensor, points: Tensor, levels: Levels) -> Tensor:
         """The sampled coordinates, from -1 to 1.
@@ -153,21 +153,21 @@ class TracedDeformableAttention(nn.Module):
         Shape:
             offsets (B, N, h L P 2), points (B, N, L or 1, 2 or 4) -> (B h, L, N, P, 2).
         """
-        own = self.attention
-        repeats = (own.num_heads, own.num_levels, own.num_points, 2)
+        layer = self.attention
+        repeats = (layer.num_heads, layer.num_levels, layer.num_points, 2)
         if points.shape[3] == 2:
             scale = 2 / levels.extents[None, None]
         else:  # half of the box, in coordinates of its image
-            scale = points[..., 2:] / own.num_points
+            scale = points[..., 2:] / layer.num_points
         scale = scale[:, :, None, :, None].expand(-1, -1, *repeats).flatten(2)
         centers = (2 * points[..., :2] - 1).transpose(1, 2)[:, None]  # (B, 1, L or 1, N, 2)
-        grids = self.heads_first(offsets * scale) + centers.repeat(1, 1, 1, 1, own.num_points)
-        return grids.flatten(0, 1).unflatten(3, (own.num_points, 2))
+        grids = self.heads_first(offsets * scale) + centers.repeat(1, 1, 1, 1, layer.num_points)
+        return grids.flatten(0, 1).unflatten(3, (layer.num_points, 2))
 
     def heads_first(self, values: Tensor) -> Tensor:
         """(B, N, h L D) -> (B, h, L, N, D)."""
-        own = self.attention
-        values = values.unflatten(2, (own.num_heads, own.num_levels, -1))
+        layer = self.attention
+        values = values.unflatten(2, (layer.num_heads, layer.num_levels, -1))
         return values.permute(0, 2, 3, 1, 4)
 
 

@@ -52,7 +52,7 @@ class DenseGraph(DetectionGraph):
         return ops.clip(boxes, size) if self.clips_candidates else boxes, best, labels
 
     def levels(self, x: Tensor) -> Iterator[Level]:
-        """The predictions from which candidates are selected together: each level on its own."""
+        """Predictions of each level, from which candidates are selected independently."""
         scores, deltas = self.head(self.network.extract_feat(x))
         grids = [tuple(level.shape[2:]) for level in scores]
         generator = self.head.prior_generator

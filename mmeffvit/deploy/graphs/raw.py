@@ -25,7 +25,7 @@ SELECTS_INSIDE = (
 class RawGraph(nn.Module):
     """A graph without its last steps.
 
-    ``finish(*values, size=...)`` of a subclass returns the outputs of the whole graph from those of
+    ``finish(*values, size=...)`` of a subclass returns the outputs of the full graph from those of
     this one, for images of that size.
 
     Shape:
@@ -36,7 +36,7 @@ class RawGraph(nn.Module):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.whole = graph
+        self.full = graph
         self.task = graph.task
         self.preprocessing = graph.preprocessing
 
@@ -58,9 +58,9 @@ class RawBoxes(RawGraph):
             self.lengths = [scores.shape[1] for scores, *_ in levels]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        scores, deltas, priors = zip(*self.whole.levels(self.whole.normalize(images)), strict=True)
-        boxes = self.whole.decode(torch.cat(priors)[None], torch.cat(deltas, dim=1))
-        if self.whole.clips_candidates:
+        scores, deltas, priors = zip(*self.full.levels(self.full.normalize(images)), strict=True)
+        boxes = self.full.decode(torch.cat(priors)[None], torch.cat(deltas, dim=1))
+        if self.full.clips_candidates:
             size = (images.shape[2], images.shape[3])
             boxes = torch.minimum(boxes.relu(), sides_of(boxes, size))
         return boxes, torch.cat(scores, dim=1)
@@ -69,11 +69,11 @@ class RawBoxes(RawGraph):
         levels = []
         parts = (value.split(self.lengths, dim=1) for value in values)
         for boxes, scores in zip(*parts, strict=True):
-            best, index, labels = self.whole.select(scores)
+            best, index, labels = self.full.select(scores)
             chosen = boxes.gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
             levels.append((chosen, best, labels))
         candidates = (torch.cat(part, dim=1) for part in zip(*levels, strict=True))
-        return self.whole.suppress(*candidates, size)
+        return self.full.suppress(*candidates, size)
 
 
 class VisionBoxes(RawBoxes):
@@ -109,7 +109,7 @@ class VisionLabelMap(RawGraph):
     output_names = ('label_map',)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        (label_map,) = self.whole(images)
+        (label_map,) = self.full(images)
         return (label_map[0],)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
@@ -126,10 +126,10 @@ class RawLogits(RawGraph):
     output_names = ('logits',)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        return (self.whole.logits(self.whole.normalize(images)),)
+        return (self.full.logits(self.full.normalize(images)),)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        return (self.whole.label_map(*values, self.whole.preprocessing.padded(size), size),)
+        return (self.full.label_map(*values, self.full.preprocessing.padded(size), size),)
 
 
 def sides_of(boxes: Tensor, size: tuple[int, int]) -> Tensor:
@@ -138,7 +138,7 @@ def sides_of(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     return boxes.new_tensor((width, height, width, height))
 
 
-def whole(graph: Graph, size: tuple[int, int] | None) -> Graph:
+def full_graph(graph: Graph, size: tuple[int, int] | None) -> Graph:
     """The graph itself."""
     return graph
 

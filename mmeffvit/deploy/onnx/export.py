@@ -280,7 +280,7 @@ def name_nodes(model: 'onnx.ModelProto') -> None:
 
 
 def strip(model: 'onnx.ModelProto') -> None:
-    """Remove information about tracing: source lines and paths of this machine."""
+    """Remove information about tracing: source lines and paths of this host."""
     model.producer_name = 'mmeffvit'
     graph, nodes = model.graph, list(all_nodes(model))
     for node in nodes:

@@ -16,13 +16,15 @@ from mmeffvit.utils.text import check_names
 from mmeffvit.version import __version__
 
 
-def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
-    """Task, input and versions of a graph, as strings by name."""
+def model_metadata(
+    graph: Graph, opset: int | None = None, layout: str = 'BCHW float32'
+) -> dict[str, str]:
+    """Task, input and versions of a graph, as strings by name; some formats have no opset."""
     preprocessing = graph.preprocessing
-    return {
+    described = {
         'task': graph.task,
         'outputs': json.dumps(graph.output_names),
-        'input_layout': 'BCHW float32',
+        'input_layout': layout,
         'input_colors': 'RGB, 0 to 255',
         'mean': json.dumps(preprocessing.mean),
         'std': json.dumps(preprocessing.std),
@@ -30,8 +32,8 @@ def model_metadata(graph: Graph, opset: int) -> dict[str, str]:
         'size_divisor': str(preprocessing.size_divisor),
         'mmeffvit_version': __version__,
         'torch_version': torch.__version__,
-        'opset': str(opset),
     }
+    return described if opset is None else {**described, 'opset': str(opset)}
 
 
 def config_metadata(

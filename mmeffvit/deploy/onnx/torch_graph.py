@@ -19,6 +19,7 @@ from mmeffvit.utils.text import listed
 
 Operator = Callable[..., Any]  # inputs, then the node's attributes by name -> output or outputs
 PURPOSE = 'Running an ONNX file in PyTorch'
+MODES = {'linear': 'bilinear', 'cubic': 'bicubic'}  # of interpolation, in ONNX and in torch
 
 
 class TorchGraph:
@@ -93,14 +94,12 @@ def ancestors(model: Any, outputs: Sequence[str]) -> list[Any]:
 
 def attributes(node: Any) -> dict[str, Any]:
     onnx = require('onnx', PURPOSE)
-    values = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
     options = {}
-    for name, value in values.items():
+    for each in node.attribute:
+        value = onnx.helper.get_attribute_value(each)
         if isinstance(value, onnx.TensorProto):
             value = torch.from_numpy(onnx.numpy_helper.to_array(value).copy())
-        options[name] = value.decode() if isinstance(value, bytes) else value
-    if node.op_type == 'Split' and 'num_outputs' not in options:
-        options['num_outputs'] = len(node.output)
+        options[each.name] = value.decode() if isinstance(value, bytes) else value
     return options
 
 
@@ -192,8 +191,7 @@ def resize(
     if mode == 'nearest':
         return F.interpolate(x, size, mode='nearest')
     corners = coordinate_transformation_mode == 'align_corners'
-    kind = {'linear': 'bilinear', 'cubic': 'bicubic'}[mode]
-    return F.interpolate(x, size, mode=kind, align_corners=corners)
+    return F.interpolate(x, size, mode=MODES[mode], align_corners=corners)
 
 
 def pool(
@@ -314,8 +312,7 @@ def grid_sample(
     padding_mode: str = 'zeros',
     align_corners: int = 0,
 ) -> Tensor:
-    mode = {'linear': 'bilinear', 'cubic': 'bicubic'}.get(mode, mode)
-    return F.grid_sample(x, grid, mode, padding_mode, bool(align_corners))
+    return F.grid_sample(x, grid, MODES.get(mode, mode), padding_mode, bool(align_corners))
 
 
 def concat(*tensors: Tensor, axis: int) -> Tensor:

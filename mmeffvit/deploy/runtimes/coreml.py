@@ -125,7 +125,7 @@ def with_nms(model: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
 def nms_of(spec: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
     """The specification of NMS over the outputs of a detector's specification."""
     tools = require('coremltools', 'Writing .mlpackage')
-    cfg = graph.whole.test_cfg
+    cfg = graph.full.test_cfg
     suppression = tools.proto.Model_pb2.Model()
     suppression.specificationVersion = spec.specificationVersion
     layer = suppression.nonMaximumSuppression

@@ -14,6 +14,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.quiet import quiet
 
 ATEN = torch.ops.aten
+MAX_RANK = 5  # axes of a tensor of Core ML
 VIEWS = (ATEN.view.default, ATEN.reshape.default, ATEN._unsafe_view.default)
 RESIZES = (ATEN.upsample_bilinear2d.vec, ATEN.upsample_nearest2d.vec)
 SPLITS = (ATEN.split_with_sizes.default, ATEN.split.sizes)
@@ -133,8 +134,8 @@ def split_by_slices(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def lower_rank(program: ExportedProgram, highest: int = 5) -> None:
-    """Remove the batch axis, of size 1, of tensors with more than ``highest`` axes.
+def lower_rank(program: ExportedProgram) -> None:
+    """Remove the batch axis, of size 1, of tensors with more than five axes, for Core ML.
 
     Raises:
         UserError: If such a tensor has another batch size, or is not the output of a view or an
@@ -142,11 +143,11 @@ def lower_rank(program: ExportedProgram, highest: int = 5) -> None:
     """
     for node in calls(program):
         shape = shape_of(node)
-        if len(shape) <= highest:
+        if len(shape) <= MAX_RANK:
             continue
         if shape[0] != 1 or node.target not in (*VIEWS, *ELEMENTWISE):
             raise UserError(
-                f'{node.target} returns a tensor of shape {shape}; Core ML has at most {highest} '
+                f'{node.target} returns a tensor of shape {shape}; Core ML has at most {MAX_RANK} '
                 'axes, one more only with batch size 1'
             )
         if node.target in VIEWS:
