@@ -11,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mmeffvit.inference.predictor import make_result
+from mmeffvit.inference.results import ClassScores, LabelMap
 from mmeffvit.utils.boxes import match_objects
 
-from .agreement import DisagreementError, Outputs, largest_error
+from .agreement import OBJECTS, DisagreementError, Outputs, largest_error
 from .graphs.base import Graph
 from .onnx.export import ExportOptions
 from .predictor.predictor import paste_mask
@@ -120,16 +122,13 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
 
 def plain_outputs(sample: Any) -> Outputs:
     """The arrays of a data sample."""
-    if hasattr(sample, 'pred_sem_seg'):
-        return {'label_map': sample.pred_sem_seg.data[0].cpu().numpy()}
-    if hasattr(sample, 'pred_score'):
-        return {'scores': sample.pred_score.cpu().numpy()}
-    found = sample.pred_instances
-    boxes = found.bboxes if isinstance(found.bboxes, torch.Tensor) else found.bboxes.tensor
-    arrays = {'boxes': boxes, 'scores': found.scores, 'labels': found.labels}
-    if 'masks' in found:
-        arrays['masks'] = torch.as_tensor(found.masks)
-    return {name: value.cpu().numpy() for name, value in arrays.items()}
+    result = make_result(sample.cpu(), ())
+    if isinstance(result, LabelMap):
+        return {'label_map': result.labels}
+    if isinstance(result, ClassScores):
+        return {'scores': result.scores}
+    arrays = {name: getattr(result, name) for name in (*OBJECTS, 'masks')}
+    return {name: value for name, value in arrays.items() if value is not None}
 
 
 @torch.no_grad()
