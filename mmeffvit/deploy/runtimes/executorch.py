@@ -1,7 +1,9 @@
 """ExecuTorch, PyTorch's runtime for phones, with XNNPACK's CPU kernels."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -10,7 +12,16 @@ from torch import Tensor, nn
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .fixed_size import export_fixed, split_by_slices
+from .fixed_size import ATEN, export_fixed
+
+
+def slices(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    ends = accumulate(sizes)
+    return [x.narrow(dim, end - size, size) for size, end in zip(sizes, ends, strict=True)]
+
+
+# XNNPACK supports slices, but no splits
+DECOMPOSITIONS = {ATEN.split_with_sizes.default: slices, ATEN.split.sizes: slices}
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,9 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
     partition = require('executorch.backends.xnnpack.partition.xnnpack_partitioner', 'Writing .pte')
     folding = require('executorch.exir.passes.constant_prop_pass', 'Writing .pte')
     program = export_fixed(graph, example, 'ExecuTorch')
-    split_by_slices(program)
     with quiet():
         # position biases are looked up in a table: at a fixed size they are constants
-        program = folding.constant_prop_pass(program.run_decompositions({}))
+        program = folding.constant_prop_pass(program.run_decompositions(DECOMPOSITIONS))
         lowered = exir.to_edge_transform_and_lower(
             program, partitioner=[partition.XnnpackPartitioner()]
         )

@@ -17,7 +17,6 @@ ATEN = torch.ops.aten
 MAX_RANK = 5  # axes of a tensor of Core ML
 VIEWS = (ATEN.view.default, ATEN.reshape.default, ATEN._unsafe_view.default)
 RESIZES = (ATEN.upsample_bilinear2d.vec, ATEN.upsample_nearest2d.vec)
-SPLITS = (ATEN.split_with_sizes.default, ATEN.split.sizes)
 # they broadcast, so the ranks of their inputs determine that of their output
 ELEMENTWISE = (ATEN.mul.Tensor, ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.relu.default)
 
@@ -112,25 +111,6 @@ def remove_idle(program: ExportedProgram) -> None:
         if (same or one) and not any(user.op == 'output' for user in node.users):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
-    program.graph_module.recompile()
-
-
-def split_by_slices(program: ExportedProgram) -> None:
-    """Replace splits by slices, which XNNPACK supports."""
-    for node in list(calls(program)):
-        if node.target not in SPLITS:
-            continue
-        source, sizes, *dim = node.args
-        axis = dim[0] if dim else node.kwargs.get('dim', 0)
-        for item in list(node.users):
-            start = sum(sizes[: item.args[1]])
-            bounds = (source, axis, start, start + sizes[item.args[1]])
-            with program.graph.inserting_before(item):
-                part = program.graph.call_function(ATEN.slice.Tensor, bounds)
-            part.meta.update(item.meta)
-            item.replace_all_uses_with(part)
-            program.graph.erase_node(item)
-        program.graph.erase_node(node)
     program.graph_module.recompile()
 
 

@@ -12,12 +12,7 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.raw import for_vision, without_selection
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.runtimes.coreml import shapes_of, to_coreml
-from mmeffvit.deploy.runtimes.fixed_size import (
-    calls,
-    export_fixed,
-    lower_rank,
-    shape_of,
-)
+from mmeffvit.deploy.runtimes.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled

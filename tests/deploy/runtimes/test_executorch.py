@@ -8,14 +8,8 @@ from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
 from mmeffvit.deploy.graphs.raw import before_nms
-from mmeffvit.deploy.runtimes.executorch import to_executorch
-from mmeffvit.deploy.runtimes.fixed_size import (
-    RESIZES,
-    SPLITS,
-    calls,
-    export_fixed,
-    split_by_slices,
-)
+from mmeffvit.deploy.runtimes.executorch import DECOMPOSITIONS, to_executorch
+from mmeffvit.deploy.runtimes.fixed_size import RESIZES, calls, export_fixed
 from mmeffvit.deploy.runtimes.phone_files import ExecuTorch
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
@@ -54,9 +48,9 @@ class Parts(nn.Module):
 
 def test_rewritten_programs_give_the_same_without_splits_and_idle_resizes():
     program = export_fixed(Parts(), tiny.images(), 'a test')
-    split_by_slices(program)
+    program = program.run_decompositions(DECOMPOSITIONS)
     targets = [node.target for node in calls(program)]
-    assert not set(SPLITS).intersection(targets)
+    assert not set(DECOMPOSITIONS).intersection(targets)
     assert sum(target in RESIZES for target in targets) == 1  # the other did not change the size
     for one, other in zip(program.module()(tiny.images()), Parts()(tiny.images()), strict=True):
         torch.testing.assert_close(one, other)
