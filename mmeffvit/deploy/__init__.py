@@ -18,7 +18,7 @@ __all__ = ['ExportedPredictor', 'OnnxPredictor', 'fuse']
 
 
 def __getattr__(name: str) -> Any:
-    if name in ('ExportedPredictor', 'OnnxPredictor'):  # the old name of the same
+    if name in ('ExportedPredictor', 'OnnxPredictor'):  # the former name of the same class
         from .predictor.predictor import ExportedPredictor  # late, since it needs OpenCV
 
         return ExportedPredictor

@@ -19,7 +19,7 @@ class Levels:
 
     Args:
         sizes: H and W of every level; dynamic ones are symbolic.
-        extents: The same as a tensor of (W, H): (L, 2).
+        extents: W and H of every level, (L, 2).
     """
 
     sizes: Sequence[tuple[int, int]]
@@ -29,12 +29,7 @@ class Levels:
     def of(cls, features: Sequence[Tensor]) -> 'Levels':
         """The levels of maps (B, C, H_l, W_l)."""
         sizes = [(feature.shape[2], feature.shape[3]) for feature in features]
-        like = features[0]
-        sides = [
-            torch.full((1,), side, dtype=like.dtype, device=like.device)
-            for height, width in sizes
-            for side in (width, height)
-        ]
+        sides = [features[0].new_full((1,), side) for size in sizes for side in size[::-1]]
         return cls(sizes, torch.cat(sides).view(-1, 2))
 
     @property
