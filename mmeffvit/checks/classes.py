@@ -37,18 +37,18 @@ def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> I
 
     Args:
         model: The model with the heads.
-        known: The ``metainfo`` of the data set, with ``classes``, by split.
+        known: The ``metainfo`` of the dataset, with ``classes``, by split.
     """
     for name, count in class_counts(model).items():
         for split, meta in known.items():
             classes = meta['classes']
-            # for panoptic data sets, box heads predict the thing classes only
+            # for panoptic datasets, box heads predict the thing classes only
             if count in (len(classes), len(meta.get('thing_classes') or classes)):
                 continue
             yield (
                 f'{name} ({type(model.get_submodule(name)).__name__}) has num_classes={count}, but '
                 f'the {split} data has {counted(len(classes), "class")}: {listed(classes, 6)}. Set '
                 f'model.{name}.num_classes={len(classes)}, or metainfo=dict(classes=...) of the '
-                'data set'
+                'dataset'
             )
             break

@@ -83,7 +83,7 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
                 if not path.exists():
                     raise UserError(
                         f'{split} data: {kind} {str(path)!r} does not exist (in '
-                        f'{path.parent.resolve()}). Put the data set there, set DATA_ROOT, or pass '
+                        f'{path.parent.resolve()}). Put the dataset there, set DATA_ROOT, or pass '
                         f'--cfg-options data_root=FOLDER'
                     )
 
@@ -103,7 +103,7 @@ def check_coco_file(
 
 
 def check_folders(dataset: Mapping, report: Report) -> None:
-    """Report pipes and other special files in the folders of a data set, which mmseg ignores."""
+    """Report pipes and other special files in the folders of a dataset, which mmseg ignores."""
     for _, path in _paths(dict(dataset, ann_file=None)):
         for folder, _, names in os.walk(path):
             for name in names:
@@ -112,7 +112,7 @@ def check_folders(dataset: Mapping, report: Report) -> None:
 
 
 def class_of(dataset: Mapping, scope: str | None) -> Any:
-    """The class of a data set's config, or None if it is not registered."""
+    """The class of a dataset's config, or None if it is not registered."""
     cls = dataset.get('type')
     if isinstance(cls, str):
         try:
@@ -142,11 +142,11 @@ def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
 
 
 def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
-    """Compare the classes of a built data set with its annotation file and with the heads.
+    """Compare the classes of a built dataset with its annotation file and with the heads.
 
     Args:
         model: The model.
-        dataset: The data set of a loader, wrapped or not.
+        dataset: The dataset of a loader, wrapped or not.
         split: The name of the split, for error messages.
 
     Raises:
@@ -161,7 +161,7 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
 
 
 def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> None:
-    category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style data set
+    category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style dataset
     if category_ids is None or len(category_ids) == len(classes):
         return
     file = read_coco(dataset.ann_file, Findings().add, ('categories',), annotations=False)
@@ -175,7 +175,7 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     absent = [name for name in classes if name not in present]
     raise UserError(
         f'{split} data: {dataset.ann_file} has no category named {listed(absent)}; it has '
-        f'{listed(present)}. Set metainfo=dict(classes=...) of the data set to names in the file'
+        f'{listed(present)}. Set metainfo=dict(classes=...) of the dataset to names in the file'
     )
 
 
@@ -187,7 +187,7 @@ def load_checked(
     Args:
         model: The model.
         checkpoint: A checkpoint of a run with the same config, or of its released model.
-        dataset: The data set of the run.
+        dataset: The dataset of the run.
         split: The name of the split: to go on with training, auxiliary heads are needed.
 
     Raises:

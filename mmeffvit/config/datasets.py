@@ -1,4 +1,4 @@
-"""The data settings of a config: data sets, pipelines, image sizes."""
+"""The data settings of a config: datasets, pipelines, image sizes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ ANNOTATIONS = re.compile(r'Load\w*Annotation')
 
 
 def datasets_in(dataset: Any) -> Iterator[Mapping]:
-    """The data sets inside wrappers such as RepeatDataset and ConcatDataset."""
+    """The datasets inside wrappers such as RepeatDataset and ConcatDataset."""
     if isinstance(dataset, Mapping):
         inner = dataset.get('dataset') or dataset.get('datasets')
         if inner is None:
@@ -31,12 +31,12 @@ def datasets_in(dataset: Any) -> Iterator[Mapping]:
 
 
 def datasets_of(config: Config, split: str) -> list[Mapping]:
-    """The data sets of the loader of 'train', 'val' or 'test'."""
+    """The datasets of the loader of 'train', 'val' or 'test'."""
     return list(datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')))
 
 
 def eval_dataset(config: Config) -> Mapping[str, Any]:
-    """The first test data set of the config, else the first validation one; empty if none."""
+    """The first test dataset of the config, else the first validation one; empty if none."""
     split = 'test' if config.get('test_dataloader') else 'val'
     return next(iter(datasets_of(config, split)), {})
 
@@ -48,7 +48,7 @@ def image_pipeline(config: Config) -> list[Mapping[str, Any]]:
 
 
 def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
-    """Build a data set with its paths and classes, without loading annotations.
+    """Build a dataset with its paths and classes, without loading annotations.
 
     Its files may be missing.
     """
@@ -62,7 +62,7 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
     try:
         dataset.__init__(**{key: value for key, value in config.items() if key != 'type'})
     except AssertionError:
-        # at their end, constructors of mmseg's own data sets require their files
+        # at their end, constructors of mmseg's own datasets require their files
         if not hasattr(dataset, '_metainfo'):
             raise
     return dataset
@@ -71,7 +71,7 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
 def take_classes(
     config: Config, classes: Sequence[str], palette: Sequence[Sequence[int]] = ()
 ) -> None:
-    """Give every data set of a config these classes, in place, if its own are others.
+    """Give every dataset of a config these classes, in place, if its own are others.
 
     Label maps hold the indices of such classes.
     """
@@ -132,7 +132,7 @@ def name_of(settings: Mapping[str, Any]) -> str:
 def input_multiples(config: Config) -> tuple[int, ...]:
     """Numbers of pixels that the sides of the model's training images are multiples of.
 
-    For a fixed size, the size itself. A wrapper of the data set may have its own pipeline.
+    For a fixed size, the size itself. A wrapper of the dataset may have its own pipeline.
     """
     preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:

@@ -17,7 +17,7 @@ def check(data: DataSet, *, needs_masks: bool = False) -> None:
     """Check every image and object; report and remove invalid ones.
 
     Args:
-        data: The data set; the sizes of its images are filled in.
+        data: The dataset; the sizes of its images are filled in.
         needs_masks: Whether objects without a mask are a fault.
     """
     for split, pictures in data.splits.items():

@@ -1,4 +1,4 @@
-"""Data sets of classification: a folder of images per class, in `train/` and `val/` or alone."""
+"""Datasets of classification: a folder of images per class, in `train/` and `val/` or alone."""
 
 from pathlib import Path
 

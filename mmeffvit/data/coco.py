@@ -54,7 +54,7 @@ def split_in(stem: str) -> str:
 
 
 def read(paths: dict[str, Path], findings: Findings) -> DataSet:
-    """Read a data set.
+    """Read a dataset.
 
     Args:
         paths: The JSON file of every split.
@@ -86,7 +86,7 @@ def read(paths: dict[str, Path], findings: Findings) -> DataSet:
 
 
 def root_of(path: Path) -> Path:
-    """The folder of the data set with this file."""
+    """The folder of the dataset with this file."""
     inner = path.name == ROBOFLOW and path.parent.name in SPLIT_NAMES
     return path.parent.parent if inner or path.parent.name == 'annotations' else path.parent
 

@@ -211,7 +211,7 @@ def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> 
         UserError: If the classes are not a list of names.
     """
     if isinstance(classes, str) or not isinstance(classes, Sequence):
-        raise UserError(f'the classes of a data set are {classes!r}; give a list of names')
+        raise UserError(f'the classes of a dataset are {classes!r}; give a list of names')
     names = [category['name'] for category in file.categories.values()]
     theirs, ours = set(names), set(classes)
     for name, count in Counter(names).items():

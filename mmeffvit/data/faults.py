@@ -1,4 +1,4 @@
-"""Faults of data sets with their fixes, and collected findings."""
+"""Faults of datasets with their fixes, and collected findings."""
 
 import math
 from collections import Counter
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import align, counted, most_frequent
 
-EXAMPLES = 3  # kept of every fault in the data sets of a config, which can be large
-SHOWN = 5  # findings printed per fault of a user's data set; a file has all
+EXAMPLES = 3  # kept of every fault in the datasets of a config, which can be large
+SHOWN = 5  # findings printed per fault of a user's dataset; a file has all
 NOTE = math.inf
 
 
@@ -56,8 +56,8 @@ LABELS_SHARED = Fault(
     'rename the images, each with its own annotations',
     IMAGES,
 )
-FAILS_TO_LOAD = Fault('data sets that mmdet or mmseg cannot load', 'see its message')
-EMPTY = Fault('data sets without images', PREFIX, stops=True)
+FAILS_TO_LOAD = Fault('datasets that mmdet or mmseg cannot load', 'see its message')
+EMPTY = Fault('datasets without images', PREFIX, stops=True)
 BYTE_ORDER_MARK = Fault(
     'files that begin with a byte order mark, read without it',
     'save them as UTF-8 without BOM for other programs',
@@ -100,7 +100,7 @@ CLASS_RANGE = Fault(
 )
 CLASS_MISSING = Fault(
     'classes of the config without a category in the file',
-    'set metainfo=dict(classes=...) of the data set to names in the file',
+    'set metainfo=dict(classes=...) of the dataset to names in the file',
 )
 CLASS_ORDER = Fault(
     'classes in a different order than in the file, so that names are mixed up',
@@ -151,7 +151,7 @@ WITHOUT_OBJECTS = Fault(
 # images
 IMAGE_MISSING = Fault('missing images', PREFIX, IMAGES)
 IMAGE_OUTSIDE = Fault(
-    'images that are not in the folder of the data set',
+    'images that are not in the folder of the dataset',
     'copy them into it and name them relative to it, or give the folder that has all of them',
     IMAGES,
 )
@@ -226,7 +226,7 @@ MAP_VALUE = Fault(
 
 @dataclass(kw_only=True)
 class Findings:
-    """The faults and notes of a data set.
+    """The faults and notes of a dataset.
 
     Args:
         kept: Number of places kept of every fault; None keeps all.
@@ -283,17 +283,17 @@ class Findings:
         if self.faults and (fixed or not skip_broken):
             rest = 'these cannot be skipped' if fixed else '--skip-broken skips them'
             named = '; '.join(map(self.named, fixed or self.faults))
-            raise UserError(f'the data set has faults, see above: {named}; {rest}')
+            raise UserError(f'the dataset has faults, see above: {named}; {rest}')
         return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in self.faults)
 
 
 @dataclass
 class Report(Findings):
-    """The findings in one data set of a config, or in one file.
+    """The findings in one dataset of a config, or in one file.
 
     Args:
         name: The splits that use it, such as 'train' or 'val, test'.
-        source: The class of the data set and what it reads.
+        source: The class of the dataset and what it reads.
         num_records: Number of records, the base of ``Fault.tolerated``.
         facts: Lines on what was read.
         table: Rows of counts per class, starting with the heading.

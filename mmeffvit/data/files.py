@@ -1,4 +1,4 @@
-"""Files of a data set: text files, images by name, and samples of them."""
+"""Files of a dataset: text files, images by name, and samples of them."""
 
 import codecs
 import os
@@ -69,7 +69,7 @@ class ImageFinder:
     """Finds images by the names that annotations have for them.
 
     Args:
-        root: The data set; its sub-folders are searched where a name is nowhere else.
+        root: The dataset; its sub-folders are searched where a name is nowhere else.
     """
 
     def __init__(self, root: Path) -> None:
@@ -93,7 +93,7 @@ class ImageFinder:
         """
         name = name.replace('\\', '/')
         for folder in folders:
-            # without `..`, which may lead out of the data set
+            # without `..`, which may lead out of the dataset
             path = Path(os.path.normpath(folder / name))
             if path.is_relative_to(self.root) and is_regular(path):
                 return [path]
@@ -129,7 +129,7 @@ class Sample:
     """Selection of the files to open.
 
     Args:
-        num_images: Number of images per data set; None for all.
+        num_images: Number of images per dataset; None for all.
         seed: Random seed of the selection.
     """
 

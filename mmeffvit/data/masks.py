@@ -44,7 +44,7 @@ def has_maps(folder: Path) -> bool:
 
 
 def read(pairs: list[Pair], findings: Findings) -> DataSet:
-    """Read a data set.
+    """Read a dataset.
 
     Args:
         pairs: See :func:`find`.

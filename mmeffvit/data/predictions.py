@@ -199,7 +199,7 @@ def of_label_maps(
     wanted: Wanted,
     findings: Findings,
 ) -> DataSet:
-    """A data set of predicted label maps, whose classes are matched by name; others are ignored."""
+    """A dataset of predicted label maps, whose classes are matched by name; others are ignored."""
     classes = kept_classes(path, theirs, wanted.classes)
     labels = {name: label for label, name in enumerate(classes)}
     mapped = {

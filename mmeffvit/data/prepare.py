@@ -1,4 +1,4 @@
-"""Convert a user's data set to files that mmdet or mmseg reads."""
+"""Convert a user's dataset to files that mmdet or mmseg reads."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """Options for reading a data set.
+    """Options for reading a dataset.
 
     Args:
         format: One of ``FORMATS``; None detects it.
@@ -58,19 +58,19 @@ Reader = Callable[[Path, PrepareOptions], DataSet]
 def prepare(
     path: Path, out: Path, options: PrepareOptions, reader: Reader | None = None
 ) -> tuple[DataSet, dict[str, Split]]:
-    """Read a data set, check every image and annotation, and write its index.
+    """Read a dataset, check every image and annotation, and write its index.
 
     Args:
         path: A folder or a file; nothing in it is changed.
         out: Folder for the index and for ``faults.txt`` with all faults.
         options: See :class:`PrepareOptions`.
-        reader: Reads the data set; :func:`read` by default.
+        reader: Reads the dataset; :func:`read` by default.
 
     Returns:
-        The data set, and its splits as written.
+        The dataset, and its splits as written.
 
     Raises:
-        UserError: If the format is not known, or the data set has faults that are not skipped.
+        UserError: If the format is not known, or the dataset has faults that are not skipped.
     """
     if not 0 < options.fraction < 1:
         raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
@@ -99,7 +99,7 @@ def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
     """Skip images with invalid annotations: unannotated objects would be learned as background.
 
     Args:
-        data: The data set, changed in place.
+        data: The dataset, changed in place.
         keep_partly_broken: Keep images that have other objects.
 
     Returns:
@@ -115,7 +115,7 @@ def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
 
 
 def read(path: Path, options: PrepareOptions) -> DataSet:
-    """Read a data set and detect its format.
+    """Read a dataset and detect its format.
 
     Raises:
         UserError: If the format is not known.

@@ -1,4 +1,4 @@
-"""A data set in memory, independent of its format."""
+"""A dataset in memory, independent of its format."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class Object:
     """One annotated object.
 
     Args:
-        label: Its class, an index into the classes of the data set.
+        label: Its class, an index into the classes of the dataset.
         box: Left, top, width and height.
         where: File and line, or file and number, for messages.
         mask: Polygons as lists of x and y, or a run-length encoding as in COCO; None without.
@@ -61,12 +61,12 @@ class Picture:
         path: The image.
         objects: What is annotated in it.
         recorded: Size according to the annotations, if they have one.
-        label_map: File with the class of every pixel, if the data set has them.
+        label_map: File with the class of every pixel, if the dataset has them.
         size: Upright size, once the image was looked at.
         digest: Hash of the file, once the image was looked at.
         num_broken: Number of its annotations that were left out, since they are broken.
         is_predicted: Its objects or its label map are predictions of a model.
-        colors: Class by value of its label map; None for those of the data set.
+        colors: Class by value of its label map; None for those of the dataset.
     """
 
     path: Path
@@ -82,7 +82,7 @@ class Picture:
 
 @dataclass
 class DataSet:
-    """A data set: classes, images and annotations by split.
+    """A dataset: classes, images and annotations by split.
 
     Args:
         format: Its name, for messages.

@@ -1,4 +1,4 @@
-"""A seeded, stratified validation split for data sets without one."""
+"""A seeded, stratified validation split for datasets without one."""
 
 import random
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
     Classes are split from the rarest to the most frequent, so that both parts have each class.
 
     Args:
-        data: The data set, changed in place.
+        data: The dataset, changed in place.
         seed: Random seed.
         fraction: Fraction of the images that are held out.
 

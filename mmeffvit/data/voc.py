@@ -34,7 +34,7 @@ def find(path: Path) -> Path | None:
 
 
 def read(root: Path, findings: Findings) -> DataSet:
-    """Read a data set; classes are those of the objects, sorted, since VOC has no list of them.
+    """Read a dataset; classes are those of the objects, sorted, since VOC has no list of them.
 
     Args:
         root: The folder.
@@ -63,7 +63,7 @@ def read(root: Path, findings: Findings) -> DataSet:
 
 
 def read_lists(root: Path, findings: Findings) -> dict[str, str]:
-    """The split of every name, where the data set has lists of them."""
+    """The split of every name, where the dataset has lists of them."""
     found = {}
     for path in sorted((root / LISTS).glob('*.txt')):
         if path.stem in SPLIT_NAMES:  # those of single classes have other names

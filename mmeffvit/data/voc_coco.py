@@ -49,7 +49,7 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
         Number of label maps written.
 
     Raises:
-        UserError: If a part of either data set is missing, or ``out`` contains something else.
+        UserError: If a part of either dataset is missing, or ``out`` contains something else.
     """
     check_parts(coco, {IMAGES: 'it has the images', ANNOTATIONS: 'it has their annotations'})
     check_parts(voc, VOC_PARTS)

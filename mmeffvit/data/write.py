@@ -1,4 +1,4 @@
-"""Write a data set for mmdet and mmseg; its images are not copied."""
+"""Write a dataset for mmdet and mmseg; its images are not copied."""
 
 import json
 import os
@@ -40,11 +40,11 @@ def write_coco(data: DataSet, folder: Path) -> dict[str, Split]:
     """Write ``train.json`` and ``val.json`` in COCO format.
 
     Args:
-        data: The data set, with boxes or masks.
+        data: The dataset, with boxes or masks.
         folder: Output folder.
 
     Raises:
-        UserError: If the data set has label maps.
+        UserError: If the dataset has label maps.
     """
     if data.has_label_maps:
         raise UserError(f'{data.root} has label maps, which only segmentors can be trained on')
@@ -104,15 +104,15 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     """Write ``SPLIT/NUMBER.png`` with the classes of every image, and ``SPLIT.json``.
 
     That file has the pairs of images and label maps, see
-    :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the data set.
+    :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the dataset.
     Masks are drawn over class 0, background; later ones are on top.
 
     Args:
-        data: The data set, with label maps or with masks.
+        data: The dataset, with label maps or with masks.
         folder: Output folder.
 
     Raises:
-        UserError: If the data set has boxes only.
+        UserError: If the dataset has boxes only.
     """
     if not data.has_label_maps and not data.has_masks:
         raise UserError(

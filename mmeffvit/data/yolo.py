@@ -28,7 +28,7 @@ NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: i
 
 
 def find(path: Path) -> Path | None:
-    """The YAML file of a data set; None if it is of another format.
+    """The YAML file of a dataset; None if it is of another format.
 
     Raises:
         UserError: If there are labels but no YAML file, or several.
@@ -40,7 +40,7 @@ def find(path: Path) -> Path | None:
     found = [p for p in sorted(path.glob('*')) if p.suffix.lower() in SUFFIXES]
     found = [p for p in found if 'names' in (load(p) or {})]
     if len(found) > 1:
-        raise UserError(f'{path} has several data sets: name one of {listed(found)}')
+        raise UserError(f'{path} has several datasets: name one of {listed(found)}')
     if not found and has_labels(path):
         raise UserError(f'{path} has labels as YOLO has them, but no names: write {NEEDS}')
     return found[0] if found else None
@@ -76,7 +76,7 @@ def has_labels(folder: Path) -> bool:
 
 
 def read(path: Path, findings: Findings) -> DataSet:
-    """Read a data set.
+    """Read a dataset.
 
     Args:
         path: The YAML file.
@@ -171,7 +171,7 @@ def locate(place: str, roots: list[Path], path: Path) -> Path:
 
 
 def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
-    """The images in a folder or a list; paths outside of the data set are rejected."""
+    """The images in a folder or a list; paths outside of the dataset are rejected."""
     if place.is_dir():
         return images_below(place)
     if place.suffix.lower() != '.txt':

@@ -93,14 +93,14 @@ default_hooks = dict(
 
 
 def is_classification(path: Path) -> bool:
-    """Whether a data set has a folder per class."""
+    """Whether a dataset has a folder per class."""
     return class_folders.find(path) is not None and not any(
         module.find(path.absolute()) for module in FORMATS.values()
     )
 
 
 def read(path: Path) -> DataSet:
-    """Read the data set of a classifier."""
+    """Read the dataset of a classifier."""
     root = path.absolute()
     return class_folders.read(root, class_folders.find(root) or {})
 
@@ -116,7 +116,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
         The metrics of the best checkpoint.
 
     Raises:
-        UserError: If the data set, an option or the environment cannot work.
+        UserError: If the dataset, an option or the environment cannot work.
     """
     require('mmpretrain')
     options.overrides.check()

@@ -39,7 +39,7 @@ class DistillOptions:
 
     Args:
         checkpoint: Weights of a teacher that is a config.
-        labeled: Data set with labels, which is trained on too and validated on; None without.
+        labeled: Dataset with labels, which is trained on too and validated on; None without.
         classes: Class names to train; None takes those of the labels, else of the student's
             weights, else of the teacher.
         min_score: Lowest score of a prediction that is used.
@@ -276,7 +276,7 @@ def describe_labels(data: DataSet, teacher: str) -> str:
 
 
 def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
-    """A data set with labels, and its validation split."""
+    """A dataset with labels, and its validation split."""
     data = read(path, reading)
     split_off(data, reading.seed, reading.fraction)
     for item in data.objects():
@@ -314,7 +314,7 @@ def compare(
 
     Args:
         metrics: Those of the distilled student.
-        labeled: The data set with labels.
+        labeled: The dataset with labels.
         folder: Work dir of the distilled student.
         base: The student.
         own: How it was trained.

@@ -1,4 +1,4 @@
-"""How a small data set is trained: sizes and rates that follow from its images."""
+"""How a small dataset is trained: sizes and rates that follow from its images."""
 
 import math
 from collections.abc import Sequence

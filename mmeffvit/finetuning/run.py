@@ -1,4 +1,4 @@
-"""One command: a data set is read, a config written, a model trained, and the result shown."""
+"""One command: a dataset is read, a config written, a model trained, and the result shown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ class FinetuneOptions:
     Args:
         model: Name of a config of ours; None takes a small one for the data.
         work_dir: Gets the config, the index, the run and the result.
-        reading: How the data set is read.
+        reading: How the dataset is read.
         overrides: Sizes and lengths that the user set.
         weights: See :func:`mmeffvit.finetuning.weights.find_start`.
         amp: Mixed precision with a loss scale; None where there is an accelerator, unless steps are
@@ -62,7 +62,7 @@ class FinetuneOptions:
         cfg_options: Dotted keys and values that replace the config's.
         verbose: See :class:`mmeffvit.engine.options.RunOptions`.
         hooks: Further hooks of a run of one process.
-        reader: Reads the data set; by default that of its format.
+        reader: Reads the dataset; by default that of its format.
         teaching: Of a student, what it is trained with besides.
     """
 
@@ -94,7 +94,7 @@ class FinetuneOptions:
 
 
 def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
-    """Train on a data set, from its folder to exported files.
+    """Train on a dataset, from its folder to exported files.
 
     Args:
         path: See :func:`mmeffvit.data.prepare.prepare`.
@@ -104,7 +104,7 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         The metrics of the best checkpoint.
 
     Raises:
-        UserError: If the data set, an option or the environment cannot work.
+        UserError: If the dataset, an option or the environment cannot work.
     """
     options.overrides.check()
     export = exportable(options.export)

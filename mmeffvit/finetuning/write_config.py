@@ -285,7 +285,7 @@ def processes_option(processes: int) -> str:
 
 
 def below(images: Path, root: Path) -> str:
-    """The folder of images, relative to the data set if it is in it."""
+    """The folder of images, relative to the dataset if it is in it."""
     if not images.is_relative_to(root.absolute()):
         return f'{images}/'
     inner = images.relative_to(root.absolute()).as_posix()

@@ -1,4 +1,4 @@
-"""Any text of a data set goes through configs, their files and their dumps as it is."""
+"""Any text of a dataset goes through configs, their files and their dumps as it is."""
 
 import json
 import os

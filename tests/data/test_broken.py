@@ -1,4 +1,4 @@
-"""Broken data sets: each fault is named with its file, its line and its fix before training."""
+"""Broken datasets: each fault is named with its file, its line and its fix before training."""
 
 import json
 import re
@@ -78,7 +78,7 @@ class Case:
     """A fault, how it comes about, and what must be said of it.
 
     Args:
-        write: Writes the data set that is broken.
+        write: Writes the dataset that is broken.
         breaks: Breaks it.
         fault: Its kind.
         place: What the finding names, a regular expression.

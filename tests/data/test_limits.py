@@ -1,4 +1,4 @@
-"""Odd and large data sets end in one clear line, in time that grows with their size alone."""
+"""Odd and large datasets end in one clear line, in time that grows with their size alone."""
 
 import json
 import os

@@ -190,7 +190,7 @@ class Bench:
 
 
 def box_ap(truth: COCO, found: dict[int, Detections]) -> float:
-    """Box AP in percent on some images of a data set."""
+    """Box AP in percent on some images of a dataset."""
     ids = {row['name']: row['id'] for row in truth.loadCats(truth.getCatIds())}
     rows = [
         dict(row, image_id=image)

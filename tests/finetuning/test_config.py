@@ -1,4 +1,4 @@
-"""The config that is written for a data set: any model of ours, sizes and rates that follow."""
+"""The config that is written for a dataset: any model of ours, sizes and rates that follow."""
 
 from functools import partial
 from pathlib import Path

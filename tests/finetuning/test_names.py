@@ -142,7 +142,7 @@ def test_hostile_names_survive_a_run_and_everything_that_follows(here):
 
 @pytest.mark.parametrize('label_maps', [True, False])
 def test_no_file_outside_of_the_work_dir_is_written(label_maps, here):
-    """A file name of COCO that leads out of the data set is a fault, and names no output."""
+    """A file name of COCO that leads out of the dataset is a fault, and names no output."""
     root = write_roboflow(here / 'data' / 'set')
     outside = here / 'Pictures' / 'holiday.png'
     outside.parent.mkdir()
@@ -156,7 +156,7 @@ def test_no_file_outside_of_the_work_dir_is_written(label_maps, here):
     path.write_text(json.dumps(content))
     before = files_in(here)
     options = PrepareOptions(for_segmentor=label_maps)
-    with pytest.raises(UserError, match=r'images that are not in the folder of the data set \(1\)'):
+    with pytest.raises(UserError, match=r'images that are not in the folder of the dataset \(1\)'):
         prepare(root, here / 'work' / 'index', options)
     options = PrepareOptions(for_segmentor=label_maps, skip_broken=True)
     prepare(root, here / 'work' / 'index', options)
@@ -172,7 +172,7 @@ def test_lists_of_yolo_name_images_of_the_data_set_alone(here, capsys):
     (root / 'train.txt').write_text('\n'.join(map(str, [*lines, './images/train/train_2.png'])))
     text = (root / 'data.yaml').read_text().replace('images/train', 'train.txt')
     (root / 'data.yaml').write_text(text)
-    with pytest.raises(UserError, match='images that are not in the folder of the data set'):
+    with pytest.raises(UserError, match='images that are not in the folder of the dataset'):
         prepare(root, here / 'index', PrepareOptions())
     assert f'{root}/train.txt: {lines[1]}' in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Data sets in the layouts of COCO, PASCAL VOC and ADE20K: what is missing, odd or damaged."""
+"""Datasets in the layouts of COCO, PASCAL VOC and ADE20K: what is missing, odd or damaged."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
 
 
 def check(config: str, *arguments: object) -> Callable[[Path], None]:
-    """The check of a config's data sets."""
+    """The check of a config's datasets."""
     return command('check', config, '--no-model', *arguments)
 
 

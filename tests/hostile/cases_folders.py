@@ -56,7 +56,7 @@ def folder_case(
     expect: str = 'either',
     table: bool = True,
 ) -> Case:
-    """A changed data set that is converted, in COCO form or to label maps."""
+    """A changed dataset that is converted, in COCO form or to label maps."""
 
     def prepare(folder: Path) -> None:
         (folder / 'Pictures').mkdir()
@@ -107,7 +107,7 @@ def dangling_folder(kind: str, root: Path) -> None:
 
 
 def outside(kind: str, root: Path) -> None:
-    """Names that lead to a photograph that is not of the data set."""
+    """Names that lead to a photograph that is not of the dataset."""
     name = 'a/b/../../../../../Pictures/holiday.png'
     if kind == 'coco':
         path = root / FIRST[kind]
@@ -170,7 +170,7 @@ TABLES = {
 
 
 def config_cases() -> Iterator[Case]:
-    """The config of a data set whose names are programs is written, read, dumped and read."""
+    """The config of a dataset whose names are programs is written, read, dumped and read."""
     for model, write in (
         ('rtmdet_swiftformer_xs', write_yolo),
         ('segformer_swiftformer_xs_ade20k', partial(write_yolo, line=polygon_line)),

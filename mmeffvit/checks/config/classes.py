@@ -33,7 +33,7 @@ def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
     yield from map(fault, faults)
     if not known:
         yield unchecked(
-            'classes of the data: neither metainfo=dict(classes=...) nor the data set class gives '
+            'classes of the data: neither metainfo=dict(classes=...) nor the dataset class gives '
             'them'
         )
     if not faults:
@@ -61,7 +61,7 @@ def names_classes(meta: Mapping) -> bool:
 
 
 def metainfo_of(dataset: Mapping, scope: str) -> dict[str, Any]:
-    """The metainfo of a data set before it is read: of its class, updated by its config."""
+    """The metainfo of a dataset before it is read: of its class, updated by its config."""
     cls = class_of(dataset, scope)
     return {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
 

@@ -17,32 +17,32 @@ SPLITS = ('train', 'val', 'test')
 def check_dataset(
     config: Config, splits: tuple[str, ...] = SPLITS, sample: Sample | None = None
 ) -> list[Report]:
-    """Read all annotations of a config's data sets and open a sample of their images.
+    """Read all annotations of a config's datasets and open a sample of their images.
 
-    Data sets are built by mmdet or mmseg from the config, so paths, classes and
+    Datasets are built by mmdet or mmseg from the config, so paths, classes and
     ``reduce_zero_label`` are those of a run. COCO annotation files are read directly, since mmdet
     silently ignores what it cannot use.
 
     Args:
         config: A config of mmdet or mmseg, which must be imported; it is not changed.
         splits: The splits to check, out of 'train', 'val', 'test'.
-        sample: Which files to open; None opens 50 of every data set.
+        sample: Which files to open; None opens 50 of every dataset.
 
     Returns:
-        One report for every data set, in the order of the splits.
+        One report for every dataset, in the order of the splits.
 
     Raises:
-        UserError: If there is no data set, or one cannot be built.
+        UserError: If there is no dataset, or one cannot be built.
     """
     configured = configured_datasets(config, splits)
     if not configured:
-        raise UserError(f'{config.filename} has no data set for {", ".join(splits)}')
+        raise UserError(f'{config.filename} has no dataset for {", ".join(splits)}')
     with isolated(config.default_scope):
         return [check_one(item, sample or Sample()) for item in configured]
 
 
 def check_one(configured: ConfiguredDataset, sample: Sample) -> Report:
-    """Check one data set according to its format."""
+    """Check one dataset according to its format."""
     report = Report(configured.name, str(configured.settings.get('type')))
     dataset = build(configured, report)
     if dataset is None:

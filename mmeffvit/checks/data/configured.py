@@ -1,4 +1,4 @@
-"""The data sets of a config, built by mmdet or mmseg without reading them."""
+"""The datasets of a config, built by mmdet or mmseg without reading them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mmeffvit.errors import UserError
 
 @dataclass
 class ConfiguredDataset:
-    """One data set of a config.
+    """One dataset of a config.
 
     Args:
         name: The splits that use it, with a number if there are several.
@@ -35,7 +35,7 @@ class ConfiguredDataset:
 
 
 def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[ConfiguredDataset]:
-    """Every data set of the splits, without wrappers; one that two splits share is listed once."""
+    """Every dataset of the splits, without wrappers; one that two splits share is listed once."""
     found: list[ConfiguredDataset] = []
     for split in splits:
         datasets = datasets_of(config, split)
@@ -58,7 +58,7 @@ def annotation_files(evaluator: Any) -> Iterator[str]:
 
 
 def build(configured: ConfiguredDataset, report: Report) -> BaseDataset | None:
-    """Build the data set, which joins its paths, without reading it; None if a path is missing.
+    """Build the dataset, which joins its paths, without reading it; None if a path is missing.
 
     Raises:
         UserError: If its type is not registered, or an argument is invalid.
@@ -81,9 +81,9 @@ def build(configured: ConfiguredDataset, report: Report) -> BaseDataset | None:
 
 
 def check_evaluators(configured: ConfiguredDataset, dataset: BaseDataset, report: Report) -> None:
-    """Check that a metric with its own annotation file uses the one of the data set."""
+    """Check that a metric with its own annotation file uses the one of the dataset."""
     for path in configured.evaluators:
         if not Path(path).is_file():
             report.add(PATH_MISSING, f'annotation file {path!r} of the evaluator')
         elif Path(path).resolve() != Path(dataset.ann_file).resolve():
-            report.add(OTHER_FILE, f'{path!r}, and the data set {dataset.ann_file!r}')
+            report.add(OTHER_FILE, f'{path!r}, and the dataset {dataset.ann_file!r}')

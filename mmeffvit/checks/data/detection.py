@@ -1,4 +1,4 @@
-"""Checks of detection data sets: annotation file, images, and loading in mmdet."""
+"""Checks of detection datasets: annotation file, images, and loading in mmdet."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +29,12 @@ Expected = tuple[Path, tuple[int, int] | None]  # an image and its recorded size
 
 
 def is_coco(cls: type) -> bool:
-    """Whether a data set class reads its annotation file with ``CocoDataset``'s method."""
+    """Whether a dataset class reads its annotation file with ``CocoDataset``'s method."""
     return reads_as(cls, 'CocoDataset')
 
 
 def is_voc(cls: type) -> bool:
-    """Whether a data set class reads one XML file per image, as for PASCAL VOC."""
+    """Whether a dataset class reads one XML file per image, as for PASCAL VOC."""
     return reads_as(cls, 'XMLDataset')
 
 
@@ -125,7 +125,7 @@ def size_or_fault(path: Path) -> tuple[int, int] | Unreadable:
 
 
 def check_loading(dataset: BaseDataset, report: Report) -> bool:
-    """Load the data set in mmdet or mmseg; an error is a fault unless others explain it."""
+    """Load the dataset in mmdet or mmseg; an error is a fault unless others explain it."""
     try:
         with quiet():
             dataset.full_init()
@@ -138,7 +138,7 @@ def check_loading(dataset: BaseDataset, report: Report) -> bool:
 
 
 def check_voc(dataset: BaseDataset, report: Report, sample: Sample) -> None:
-    """Check the XML files of a data set in PASCAL VOC's format, and open some images."""
+    """Check the XML files of a dataset in PASCAL VOC's format, and open some images."""
     root = Path(dataset.sub_data_root)
     folders = (root / dataset.ann_subdir, root / dataset.img_subdir)
     expected = voc_images(dataset.ann_file, *folders, dataset.metainfo['classes'], report)
@@ -164,7 +164,7 @@ def voc_images(
 
 
 def check_other(dataset: BaseDataset, report: Report, sample: Sample) -> None:
-    """Check the images of a data set in another format."""
+    """Check the images of a dataset in another format."""
     report.facts.append('annotations were not checked, since their format is unknown')
     if not check_loading(dataset, report):
         return

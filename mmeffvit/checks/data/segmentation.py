@@ -1,4 +1,4 @@
-"""Checks of segmentation data sets: pairs of an image and its label map."""
+"""Checks of segmentation datasets: pairs of an image and its label map."""
 
 import os
 from collections import Counter
