@@ -260,7 +260,7 @@ class Findings:
         lines = []
         for fault in sorted(self.counts, key=lambda fault: fault in self.faults):
             places, count = self.places[fault][:shown], self.counts[fault]
-            word = 'FAULT' if fault in self.faults else 'note'
+            word = 'ERROR' if fault in self.faults else 'note'
             lines.append(f'{word}: {self.named(fault)}')
             lines += [f'    {place}' for place in places]
             lines += [f'    and {count - len(places):,} more'] if count > len(places) else []
@@ -283,7 +283,7 @@ class Findings:
         if self.faults and (fixed or not skip_broken):
             rest = 'these cannot be skipped' if fixed else '--skip-broken skips them'
             named = '; '.join(map(self.named, fixed or self.faults))
-            raise UserError(f'the dataset has faults, see above: {named}; {rest}')
+            raise UserError(f'the dataset has errors, see above: {named}; {rest}')
         return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in self.faults)
 
 
@@ -322,7 +322,7 @@ class Report(Findings):
                 raise UserError(
                     f'{self.name} data: {self.source}: {self.named(fault)}: '
                     f'{"; ".join(self.places[fault])}{rest}. Fix: {fault.fix}; '
-                    '`mmeffvit check CONFIG` lists all faults'
+                    '`mmeffvit check CONFIG` lists all errors'
                 )
 
     def __str__(self) -> str:

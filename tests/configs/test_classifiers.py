@@ -1,4 +1,4 @@
-"""Configs of classifiers: sizes of the authors' models, recipes of the papers, no faults."""
+"""Configs of classifiers: sizes of the authors' models, recipes of the papers, no errors."""
 
 import pytest
 import torch
@@ -166,7 +166,7 @@ def without_large_teacher(name: str, **options: object) -> Config:
 
 
 @pytest.mark.parametrize('name', ['swiftformer_xs', 'mobilevitv2_050'])
-def test_a_step_of_training_has_no_faults(timm, name):
+def test_a_step_of_training_has_no_errors(timm, name):
     findings = check_config(without_large_teacher(f'classifier_{name}'))
     assert faults_in(findings) == []
     texts = '\n'.join(map(str, findings))

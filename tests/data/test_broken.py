@@ -219,9 +219,9 @@ def test_a_fault_is_named_with_its_place_and_fix_and_skipped_only_when_told(name
     with pytest.raises(UserError, match=re.escape(case.fault.what)):
         prepare(root, tmp_path / 'index', case.options)
     said = capsys.readouterr().out
-    assert re.search(rf'FAULT: {re.escape(case.fault.what)} \(1\)\n    .*{case.place}', said), said
+    assert re.search(rf'ERROR: {re.escape(case.fault.what)} \(1\)\n    .*{case.place}', said), said
     assert f'  fix: {case.fault.fix}' in said
-    assert said.count('FAULT') == 1
+    assert said.count('ERROR') == 1
     assert not list(tmp_path.glob('index/*.json'))  # nothing could be trained on
     skipping = PrepareOptions(**{**vars(case.options), 'skip_broken': True})
     _, splits = prepare(root, tmp_path / 'index', skipping)

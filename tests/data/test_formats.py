@@ -206,6 +206,6 @@ def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tm
     (root / 'labels' / 'train' / 'train_0.txt').write_text('x')
     run = run_command_here('convert-dataset', root, tmp_path / 'other')
     assert run.returncode == 2
-    assert 'error: the dataset has faults, see above: lines that are not' in run.stdout
+    assert 'error: the dataset has errors, see above: lines that are not' in run.stdout
     run = run_command_here('convert-dataset', root, tmp_path / 'other', '--val-fraction', 2)
     assert 'error: --val-fraction is 2.0' in run.stdout

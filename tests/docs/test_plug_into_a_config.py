@@ -1,4 +1,4 @@
-"""The configs of the page, of mmdet and mmseg with our backbones, have no faults."""
+"""The configs of the page, of mmdet and mmseg with our backbones, have no errors."""
 
 import re
 
@@ -14,12 +14,12 @@ CONFIGS = code_blocks(PAGE, 'python')
 @pytest.mark.parametrize(
     'config', CONFIGS, ids=[re.search(r"'(\w+::\w+)", config)[1] for config in CONFIGS]
 )
-def test_a_config_of_the_page_has_no_fault(config, tmp_path, monkeypatch, capsys):
+def test_a_config_of_the_page_has_no_errors(config, tmp_path, monkeypatch, capsys):
     workplace = Workplace(tmp_path, monkeypatch)
     (tmp_path / 'mine' / 'plugged.py').write_text(config)
     (command,) = (c for c in page_commands(PAGE) if c[0] == 'check')
     workplace.run(command)
-    assert 'no fault' in capsys.readouterr().out
+    assert 'no errors' in capsys.readouterr().out
 
 
 def test_the_channels_of_the_page_are_those_of_the_backbones():

@@ -25,7 +25,7 @@ def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
     wrong = list(wrong_channels(step)) if step.model is not None else []
     yield from wrong
     if wrong or explained:
-        yield unchecked('the rest of the training step, which fails because of these faults')
+        yield unchecked('the rest of the training step, which fails because of these errors')
     elif step.model is None:
         known = isinstance(step.error, UserError)
         yield fault(

@@ -96,7 +96,7 @@ def faults_in(findings: list[Finding]) -> list[str]:
 
 
 def count_faults(faults: list[str]) -> str:
-    return counted(len(faults), 'fault') if faults else 'no faults'
+    return counted(len(faults), 'error') if faults else 'no errors'
 
 
 def stop_at_faults(config: Config) -> None:
@@ -115,7 +115,7 @@ def stop_at_faults(config: Config) -> None:
     if not faults:
         return
     if get_rank() != 0:
-        raise UserError('stopped: see the first process for the faults of the config')
+        raise UserError('stopped: see the first process for the errors of the config')
     texts = faults
     if len(faults) > 1:
         texts = [f'\n  {number}. {text}' for number, text in enumerate(faults, 1)]

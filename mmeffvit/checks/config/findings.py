@@ -11,7 +11,7 @@ class Kind(Enum):
     PASSED = 'passed'
     NOTE = 'note'
     UNCHECKED = 'not checked'
-    FAULT = 'fault'
+    FAULT = 'error'
 
 
 @dataclass(frozen=True)

@@ -342,8 +342,8 @@ def test_the_command_exits_with_0_without_faults_1_with_faults_and_2_for_a_missi
     assert run_command_here('check', SHAPES, '--no-data').returncode == 0
     run = run_command_here('check', SHAPES, '--no-data', '--cfg-options', WRONG)
     assert run.returncode == 1
-    assert 'fault: roi_head.mask_roi_extractor' in run.stdout
-    assert run.stdout.strip().splitlines()[-1].startswith(f'{SHAPES}: 1 fault, checked in')
+    assert 'error: roi_head.mask_roi_extractor' in run.stdout
+    assert run.stdout.strip().splitlines()[-1].startswith(f'{SHAPES}: 1 error, checked in')
     assert run_command_here('check', 'no.py').returncode == 2
 
 
@@ -354,7 +354,7 @@ def test_training_stops_at_a_fault_unless_the_check_is_disabled(shapes, tmp_path
     run = run_command_here('train', SHAPES, *options)
     assert run.returncode == 2
     assert started == []
-    assert 'has 1 fault (--no-check trains anyway): roi_head.mask_roi' in run.stdout
+    assert 'has 1 error (--no-check trains anyway): roi_head.mask_roi' in run.stdout
     assert run_command_here('train', SHAPES, '--no-check', *options).returncode == 0
     assert len(started) == 1
 
@@ -386,4 +386,4 @@ def test_every_process_stops_at_a_fault_that_the_first_reports(shapes, tmp_path)
     )  # fmt: skip
     assert run.returncode != 0
     assert run.stdout.count('declares stride 8 for level 0') == 1, run.stdout
-    assert re.search('error: .* has 1 fault .--no-check trains anyway.', run.stdout)
+    assert re.search('error: .* has 1 error .--no-check trains anyway.', run.stdout)

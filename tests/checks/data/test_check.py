@@ -225,7 +225,7 @@ def test_damage_is_found_counted_and_reported(kind, damage, copy):
     assert train.counts[kind] == 1
     assert not val.faults
     text = str(train)
-    assert f'FAULT: {kind.what} (1)\n      {train.places[kind][0]}\n    fix: {kind.fix}' in text
+    assert f'ERROR: {kind.what} (1)\n      {train.places[kind][0]}\n    fix: {kind.fix}' in text
 
 
 def test_what_may_be_intended_is_a_note(copy):
@@ -423,7 +423,7 @@ def test_the_tool_prints_a_fix_and_exits_with_1(copy):
         'check', SHAPES, '--no-model', '--all', '--cfg-options', f'data_root={copy}/'
     )
     assert run.returncode == 1, run.stdout
-    assert 'FAULT: missing images (1)' in run.stdout
+    assert 'ERROR: missing images (1)' in run.stdout
     assert '000000.png' in run.stdout
     assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: 1 missing images')
     run = run_command_here('check', 'no.py')
