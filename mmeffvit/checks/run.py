@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
-from mmengine.registry import DATASETS
 from torch import nn
 
 from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into
-from mmeffvit.config.datasets import datasets_of, mentions
+from mmeffvit.config.datasets import class_of, datasets_of, mentions
+from mmeffvit.config.values import dicts_in
 from mmeffvit.data import faults
 from mmeffvit.data.coco_file import LISTS, check_boxes, check_masks, read_coco
 from mmeffvit.data.faults import Findings, Report
@@ -21,7 +21,7 @@ from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import listed
 
 from .classes import wrong_classes
-from .data.detection import find_regular, images_of, is_coco, is_voc, voc_images
+from .data.detection import find_regular, images_of, reads_as, voc_images
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
@@ -41,7 +41,7 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
     for split in splits:
         measures_masks = any(
             'segm' in (metric.get('metric') or ())
-            for metric in as_list(config.get(f'{split}_evaluator'))
+            for _, metric in dicts_in(config.get(f'{split}_evaluator'))
         )
         for dataset in datasets_of(config, split):
             path = dict(_paths(dataset)).get('annotation file')
@@ -55,11 +55,11 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
             done.add((path, with_masks, measures_masks))
             report = Report(split, str(path))
             cls = class_of(dataset, config.get('default_scope'))
-            if is_coco(cls):
+            if reads_as(cls, 'CocoDataset'):
                 folder = Path(dataset.get('data_root') or '', _prefix(dataset, 'img'))
                 needed = LISTS if split != 'test' else ('images', 'categories')
                 check_coco_file(path, folder, report, lists=needed, with_masks=with_masks)
-            elif is_voc(cls):
+            elif reads_as(cls, 'XMLDataset'):
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
                 xmls = root / dataset.get('ann_subdir', 'Annotations')
                 images = root / dataset.get('img_subdir', 'JPEGImages')
@@ -79,13 +79,17 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
         if config.get(f'{split}_dataloader') is None and split != 'val':
             raise UserError(f'{config.filename} has no {split}_dataloader')
         for dataset in datasets_of(config, split):
-            for kind, path in _paths(dataset):
-                if not path.exists():
-                    raise UserError(
-                        f'{split} data: {kind} {str(path)!r} does not exist (in '
-                        f'{path.parent.resolve()}). Put the dataset there, set DATA_ROOT, or pass '
-                        f'--cfg-options data_root=FOLDER'
-                    )
+            check_dataset_paths(dataset, split)
+
+
+def check_dataset_paths(dataset: Mapping, name: str) -> None:
+    """See :func:`check_paths`; messages begin with the name of the data."""
+    for kind, path in _paths(dataset):
+        if not path.exists():
+            raise UserError(
+                f'{name} data: {kind} {str(path)!r} does not exist (in {path.parent.resolve()}). '
+                'Put the dataset there, set DATA_ROOT, or pass --cfg-options data_root=FOLDER'
+            )
 
 
 def check_coco_file(
@@ -109,23 +113,6 @@ def check_folders(dataset: Mapping, report: Report) -> None:
             for name in names:
                 if not is_regular(os.path.join(folder, name)):
                     report.add(faults.IMAGE_IRREGULAR, os.path.join(folder, name))
-
-
-def class_of(dataset: Mapping, scope: str | None) -> Any:
-    """The class of a dataset's config, or None if it is not registered."""
-    cls = dataset.get('type')
-    if isinstance(cls, str):
-        try:
-            with DATASETS.switch_scope_and_registry(scope) as registry:
-                return registry.get(cls)
-        except (ImportError, KeyError):
-            return None
-    return cls
-
-
-def as_list(value: Any) -> list[Mapping]:
-    items = value if isinstance(value, list | tuple) else [value]
-    return [item for item in items if isinstance(item, Mapping)]
 
 
 def _prefix(dataset: Mapping, key: str) -> str:

@@ -54,8 +54,7 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
     """
     config = {**deepcopy(dict(settings)), 'pipeline': [], 'lazy_init': True}
     scope = config.pop('_scope_', None)  # mmengine adds it to what `mmdet::...` configs define
-    with DATASETS.switch_scope_and_registry(scope) as registry:
-        cls = registry.get(config['type']) if isinstance(config['type'], str) else config['type']
+    cls = class_of(config, scope)
     if cls is None:
         return DATASETS.build({**config, '_scope_': scope})  # raises the error for unknown types
     dataset = cls.__new__(cls)
@@ -66,6 +65,18 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
         if not hasattr(dataset, '_metainfo'):
             raise
     return dataset
+
+
+def class_of(dataset: Mapping[str, Any], scope: str | None) -> Any:
+    """The class of a dataset's config, or None if it is not registered."""
+    cls = dataset.get('type')
+    if isinstance(cls, str):
+        try:
+            with DATASETS.switch_scope_and_registry(scope) as registry:
+                return registry.get(cls)
+        except (ImportError, KeyError):
+            return None
+    return cls
 
 
 def take_classes(

@@ -10,14 +10,12 @@ from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import counted, reason
 
-from .channels import check_run
 from .classes import compare_classes
 from .findings import Finding, Kind, unchecked
 from .gradients import check_gradients
-from .inputs import check_inputs
-from .names import check_names
+from .maps import check_run, check_strides
+from .settings import check_inputs, check_names
 from .step import Step, run_step
-from .strides import check_strides
 
 
 def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
@@ -36,19 +34,12 @@ def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
         The findings: faults, notes, passed checks and what could not be checked.
     """
     with isolated(config.default_scope):
-        return findings_behind(
-            findings_of(run_step(config), config, distributed), config, distributed
-        )
+        return all_findings(config, distributed)
 
 
-def findings_behind(findings: list[Finding], config: Config, distributed: bool) -> list[Finding]:
-    """Also find what a step that stopped at wrong channels has not reached: it runs with the fix.
-
-    Args:
-        findings: Those of the config.
-        config: The config.
-        distributed: See :func:`check_config`.
-    """
+def all_findings(config: Config, distributed: bool) -> list[Finding]:
+    """The findings of a step, and of steps with fixed channels where it stopped at wrong ones."""
+    findings = findings_of(run_step(config), config, distributed)
     fixed: list[Finding] = []
     while wrong := next(
         (f for f in findings if f.fix and f.fix not in (g.fix for g in fixed)), None

@@ -6,8 +6,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmeffvit.checks.classes import class_counts, wrong_classes
-from mmeffvit.checks.run import class_of
-from mmeffvit.config.datasets import datasets_of, settings_of
+from mmeffvit.config.datasets import class_of, datasets_of, settings_of
 from mmeffvit.utils.text import listed
 
 from .findings import Finding, fault, passed, unchecked

@@ -107,8 +107,11 @@ def run_step(config: Config) -> Step:
     reduce_cost(step.settings)
     own, sample = own_batches(config)
     side = min(own or SIDES[step.scope], SIDES[step.scope])
+    preprocessor = step.settings.get('data_preprocessor') or {}
+    if preprocessor.get('size') is not None:
+        preprocessor['size'] = (side, side)  # instead of padding to a larger size
     try:
-        step.model = build_model(fit_size(step.settings, side))
+        step.model = build_model(step.settings)
     except Exception as error:  # a config may fail in any way, which is what is checked here
         step.error = error
         return step
@@ -116,18 +119,13 @@ def run_step(config: Config) -> Step:
         step.model.init_weights()
     step.frozen = [name for name, p in step.model.named_parameters() if not p.requires_grad]
     with forwards(step.watched(), partial(watching, step)):
-        run_steps(step, sample, side, own)
+        train_once(step, sample, side)
+        if step.error is not None and own is not None and side < own <= MAX_OWN_SIDE:
+            step.reset()
+            if hasattr(step.model.data_preprocessor, 'size') and step.scope == 'mmseg':
+                step.model.data_preprocessor.size = (own, own)
+            train_once(step, sample, own)
     return step
-
-
-def run_steps(step: Step, sample: Callable[[int, int], dict], side: int, own: int | None) -> None:
-    """Train on small images, and on those of the config's size if these are too small."""
-    train_once(step, sample, side)
-    if step.error is not None and own is not None and side < own <= MAX_OWN_SIDE:
-        step.reset()
-        if hasattr(step.model.data_preprocessor, 'size') and step.scope == 'mmseg':
-            step.model.data_preprocessor.size = (own, own)
-        train_once(step, sample, own)
 
 
 def reduce_cost(settings: Any) -> None:
@@ -141,14 +139,6 @@ def reduce_cost(settings: Any) -> None:
     for value in values:
         if isinstance(value, dict | list | tuple):
             reduce_cost(value)
-
-
-def fit_size(settings: ConfigDict, side: int) -> ConfigDict:
-    """Make a preprocessor that pads to a fixed size pad to ``side`` instead."""
-    preprocessor = settings.get('data_preprocessor') or {}
-    if preprocessor.get('size') is not None:
-        preprocessor['size'] = (side, side)
-    return settings
 
 
 def watching(step: Step, name: str, module: nn.Module) -> Callable:

@@ -28,17 +28,8 @@ from mmeffvit.utils.text import counted
 Expected = tuple[Path, tuple[int, int] | None]  # an image and its recorded size, if any
 
 
-def is_coco(cls: type) -> bool:
-    """Whether a dataset class reads its annotation file with ``CocoDataset``'s method."""
-    return reads_as(cls, 'CocoDataset')
-
-
-def is_voc(cls: type) -> bool:
-    """Whether a dataset class reads one XML file per image, as for PASCAL VOC."""
-    return reads_as(cls, 'XMLDataset')
-
-
-def reads_as(cls: type, name: str) -> bool:
+def reads_as(cls: Any, name: str) -> bool:
+    """Whether a dataset class reads annotations with the method of this class of mmdet."""
     try:
         from mmdet import datasets
     except ImportError:
@@ -54,7 +45,15 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     if file is None:
         return
     report.num_records = len(file.content['annotations'])
-    check_file(file, dataset.metainfo['classes'], report, with_masks=with_masks)
+    classes = dataset.metainfo['classes']
+    check_links(file, report)
+    check_categories(file, classes, report)
+    check_boxes(file, report)
+    if with_masks:
+        check_masks(file, report)
+    else:
+        report.facts.append('masks were not checked, since the config does not read them')
+    count_classes(file, classes, report)
     expected = images_of(file, dataset.data_prefix.get('img') or '')
     images, annotations = len(file.images), len(file.annotations)
     numbers = f'{counted(images, "image")}, {counted(annotations, "annotation")}'
@@ -64,23 +63,8 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     check_loading(dataset, report)
 
 
-def check_file(file: CocoFile, classes: Sequence[str], report: Report, *, with_masks: bool) -> None:
-    check_links(file, report)
-    check_categories(file, classes, report)
-    check_boxes(file, report)
-    if with_masks:
-        check_masks(file, report)
-    else:
-        report.facts.append('masks were not checked, since the config does not read them')
-    count_classes(file, classes, report)
-
-
 def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -> int:
-    """Check that all images exist and open some of them.
-
-    Returns:
-        Number of opened images.
-    """
+    """Check that all images exist, open some of them, and return the number of these."""
     present = find_regular(expected, report)
     chosen = sample.choose(present)
     sizes = in_threads(size_or_fault, [path for path, _ in chosen], f'{report.name}: images')

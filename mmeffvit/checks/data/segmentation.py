@@ -94,7 +94,7 @@ def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> 
     opened = in_threads(open_pair, chosen, f'{report.name}: pairs')
     images, pixels = add_up(opened, mapping, report)
     complete = len(chosen) == len(pairs)
-    fill_table(dataset.metainfo['classes'], images, pixels, report, complete=complete)
+    fill_table(dataset.metainfo['classes'], images, pixels, report, complete)
 
 
 def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
@@ -106,14 +106,8 @@ def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
         if pair.image in seen:
             report.add(faults.IMAGE_LISTED_TWICE, pair.image)
         seen.add(pair.image)
-        missing = [
-            (kind, path)
-            for kind, path in (
-                (faults.IMAGE_MISSING, pair.image),
-                (faults.MAP_MISSING, pair.labels),
-            )
-            if path is not None and not exists(path)
-        ]
+        files = ((faults.IMAGE_MISSING, pair.image), (faults.MAP_MISSING, pair.labels))
+        missing = [(kind, path) for kind, path in files if path and not exists(path)]
         for kind, path in missing:
             report.add(kind, path)
         if not missing:
@@ -135,7 +129,7 @@ def check_unused_labels(dataset: BaseDataset, pairs: Sequence[Pair], report: Rep
 def open_pair(pair: Pair) -> OpenedPair:
     """Decode both files and compare their sizes."""
     found: list[tuple[Fault, str]] = []
-    size = labels = None
+    size = None
     try:
         size = read_size(pair.image)
     except Unreadable as fault:
@@ -160,11 +154,7 @@ def open_pair(pair: Pair) -> OpenedPair:
 def add_up(
     opened: Iterable[OpenedPair], mapping: LabelMapping, report: Report
 ) -> tuple[Counter[int], Counter[int]]:
-    """Report the faults of all pairs.
-
-    Returns:
-        Numbers of images and pixels by class, including the ignored value.
-    """
+    """Report the faults of all pairs; count images and pixels by class or ignored value."""
     images: Counter[int] = Counter()
     pixels: Counter[int] = Counter()
     for item in opened:
@@ -174,8 +164,7 @@ def add_up(
         wrong = [value for value, label in labels.items() if label is None]
         if wrong:
             report.add(faults.MAP_VALUE, f'{item.pair.labels} has {listed(wrong, 6)}')
-        for label in {label for label in labels.values() if label is not None}:
-            images[label] += 1
+        images.update({label for label in labels.values() if label is not None})
         for value, count in item.pixels.items():
             if labels[value] is not None:
                 pixels[labels[value]] += count
@@ -187,17 +176,11 @@ def fill_table(
     images: Counter[int],
     pixels: Counter[int],
     report: Report,
-    *,
     complete: bool,
 ) -> None:
     """Fill the table: number of images and share of pixels of every class in the opened pairs.
 
-    Args:
-        classes: The names.
-        images: Number of images by class.
-        pixels: Number of pixels by class.
-        report: Receives the table.
-        complete: Whether all pairs were opened, so that unseen classes are empty.
+    If all pairs were opened, classes that are in none are reported.
     """
     total = max(1, pixels.total())
     report.table = [('class', 'images', 'pixels')]

@@ -1,12 +1,14 @@
-"""The normalization of images, compared with what the backbone's weights expect."""
+"""Settings that a step does not test: the normalization of images, and names without a scope."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.registry import MODELS as ROOT_MODELS
 
 from mmeffvit.config.build import is_pretrained
 from mmeffvit.config.datasets import settings_of
+from mmeffvit.config.values import dicts_in
 
 from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
@@ -70,3 +72,28 @@ def loads_weights(config: Config) -> bool:
 def is_close(values: Sequence[float], expected: Sequence[float]) -> bool:
     pairs = zip(values, expected, strict=False)
     return len(values) == 3 and all(abs(a - b) <= TOLERANCE for a, b in pairs)
+
+
+def check_names(config: Config) -> Iterator[Finding]:
+    """Report plain names of our backbones in a config that does not import mmeffvit.
+
+    They work here, where mmeffvit is imported, but not in other tools.
+    """
+    imports = (config.get('custom_imports') or {}).get('imports') or []
+    imports = [imports] if isinstance(imports, str) else imports
+    if any(name.partition('.')[0] == 'mmeffvit' for name in imports):
+        return
+    kinds = [settings.get('type') for _, settings in dicts_in(config.model)]
+    for name in sorted({kind for kind in kinds if isinstance(kind, str) and is_own(kind)}):
+        fix = f"write type='mmeffvit.{name}', or add custom_imports = dict(imports=['mmeffvit'])"
+        text = f'type={name!r} works only after mmeffvit is imported, not in other tools'
+        if imports:
+            yield note(f'{text}, unless {", ".join(imports)} imports it: {fix}')
+        else:
+            yield fault(f'{text}: {fix}')
+
+
+def is_own(name: str) -> bool:
+    """Whether this package registers a class by this name, without a scope."""
+    cls = ROOT_MODELS.module_dict.get(name)
+    return cls is not None and cls.__module__.partition('.')[0] == 'mmeffvit'

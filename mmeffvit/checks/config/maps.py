@@ -1,4 +1,4 @@
-"""The declared strides of heads, compared with their input maps."""
+"""Maps that arrive at heads and necks: their strides, their channels, and why a step failed."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,8 @@ from torch import Size, nn
 
 from mmeffvit.checks.classes import HEADS
 from mmeffvit.config.datasets import input_multiples
-from mmeffvit.utils.text import listed
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed, reason
 
 from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
@@ -31,7 +32,11 @@ def check_strides(step: Step, config: Config) -> Iterator[Finding]:
             yield compare(step, name, declared, maps)
         elif declared is not None:
             unreached.append(step.describe(name))
-        elif HEADS.search(name) and takes_maps(name, module):
+        elif (  # not a list of heads or a head on RoIs
+            HEADS.search(name)
+            and not name.startswith('roi_head.')
+            and not isinstance(module, nn.ModuleList)
+        ):
             undeclared.append(step.describe(name))
     if undeclared:
         yield unchecked(f'strides of the maps for {listed(undeclared)}: none declared')
@@ -40,16 +45,11 @@ def check_strides(step: Step, config: Config) -> Iterator[Finding]:
     yield from padding_hint(step, config)
 
 
-def takes_maps(name: str, module: nn.Module) -> bool:
-    """Whether it is a head on feature maps, not a list of heads or a head on RoIs."""
-    return not name.startswith('roi_head.') and not isinstance(module, nn.ModuleList)
-
-
 def declared_strides(module: nn.Module) -> tuple[float, ...] | None:
     """The strides that a head or a RoI extractor is configured for."""
-    strides = None
     if hasattr(module, 'mask_feature_head'):
         return None  # mmdet's dynamic mask heads declare the stride of their output
+    strides = None
     for attribute in LISTS:
         strides = strides or getattr(module, attribute, None)
     for attribute in GENERATORS:
@@ -96,32 +96,27 @@ def stride_of(shape: Size, step: Step) -> float:
 
 def suggest_fix(step: Step, name: str, declared: Sequence[float], arrived: list[float]) -> str:
     """The fix: other declared strides, or maps with these strides."""
-    choices = [f'set model.{strides_key(step, name)}={arrived}']
+    settings = step.settings_of(name)
+    key = next((key for key in (*LISTS, *GENERATORS) if key in settings), 'strides')
+    place = f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
     maps = step.returned.get('backbone') or []
     finest = stride_of(maps[0], step) if maps else declared[0]
     finer = math.log2(finest / declared[0])
     if finer >= 1 and finer.is_integer():
         # whether levels coarser than the backbone's maps are needed
         coarser = declared[-1] >= 2 * stride_of(maps[-1], step)
-        choices.append(
+        other = (
             'add finer maps, the finest of the backbone has stride '
             f"{finest}: model.neck=dict(type='mmeffvit.TransposedFPN', "
             f'in_channels={[shape[1] for shape in maps]}, num_finer={int(finer)}'
             f'{", coarser=True" if coarser else ""})'
         )
     else:
-        choices.append(
+        other = (
             'select other maps with model.backbone.out_indices, or with start_level and num_outs '
             'of the neck'
         )
-    return ', or '.join(choices)
-
-
-def strides_key(step: Step, name: str) -> str:
-    """The key in the config that declares the strides of a module."""
-    settings = step.settings_of(name)
-    key = next((key for key in (*LISTS, *GENERATORS) if key in settings), 'strides')
-    return f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
+    return f'set model.{place}={arrived}, or {other}'
 
 
 def padding_hint(step: Step, config: Config) -> Iterator[Finding]:
@@ -137,3 +132,54 @@ def padding_hint(step: Step, config: Config) -> Iterator[Finding]:
             '(pad_size_divisor of mmdet, size or size_divisor of mmseg), or set '
             "model.backbone.odd_size='restore'"
         )
+
+
+def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
+    """Report why the step failed, if it did.
+
+    Args:
+        step: The step.
+        explained: Whether other faults explain the failure; then only channels are checked.
+    """
+    if step.error is None:
+        return
+    if step.needs_accelerator:
+        yield unchecked(f'a training step: it needs an accelerator ({reason(step.error)})')
+        return
+    wrong = list(wrong_channels(step)) if step.model is not None else []
+    yield from wrong
+    if wrong or explained:
+        yield unchecked('the rest of the training step, which fails because of these errors')
+    elif step.model is None:
+        known = isinstance(step.error, UserError)
+        yield fault(
+            str(step.error) if known else f'the model cannot be built: {reason(step.error)}'
+        )
+    else:
+        where = step.describe(step.failed_in) if step.failed_in else 'the model'
+        yield fault(f'{where} fails in a training step on random images: {reason(step.error)}')
+
+
+def wrong_channels(step: Step) -> Iterator[Finding]:
+    """The outermost module around the failure whose input channels differ from its config."""
+    parts = (step.failed_in or '').split('.')
+    for depth in range(1, len(parts) + 1):
+        name = '.'.join(parts[:depth])
+        if name not in step.received:
+            continue
+        module = step.model.get_submodule(name)
+        arrived = [shape[1] for shape in used_maps(module, step.received[name])]
+        # a RoI extractor declares its output channels
+        key = 'out_channels' if hasattr(module, 'featmap_strides') else 'in_channels'
+        declared = step.settings_of(name).get(key, getattr(module, key, None))
+        if not arrived or not isinstance(declared, int | list | tuple):
+            continue
+        several = isinstance(declared, list | tuple)
+        if list(declared) != arrived if several else set(arrived) != {declared}:
+            fix = f'model.{name}.{key}', arrived if several else arrived[0]
+            yield fault(
+                f'{step.describe(name)} has {key}={list(declared) if several else declared}, but '
+                f'maps of {listed(arrived)} channels arrive: set {fix[0]}={fix[1]}',
+                fix,
+            )
+            return
