@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
-from mmeffvit.data.split import FRACTION
+from mmeffvit.data.prepare import FORMATS, FRACTION, PrepareOptions, prepare
 from mmeffvit.utils.text import counted
 
 from .arguments import new_parser, output_folder, run_command

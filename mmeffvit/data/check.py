@@ -10,7 +10,7 @@ from . import faults
 from .coco_file import MIN_SIDE, SLACK, is_number, within
 from .faults import Fault
 from .label_maps import check_label_map
-from .records import DataSet, Object, Picture, Size
+from .records import DataSet, Object, Picture, Size, in_words
 
 
 def check(data: DataSet, *, needs_masks: bool = False) -> None:
@@ -82,10 +82,6 @@ def image_fault(picture: Picture, facts: ImageFacts | Unreadable) -> tuple[Fault
     if picture.recorded != facts.size[::-1]:
         return faults.SIZE_DIFFERS, sizes
     return faults.IMAGE_ROTATED if facts.is_rotated else faults.SIZE_SWAPPED, sizes
-
-
-def in_words(size: Size) -> str:
-    return f'{size[1]} x {size[0]}'
 
 
 def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> bool:

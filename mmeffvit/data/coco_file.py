@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.progress import progress
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.schema import integer_from, number_from
 
 from . import faults
 from .faults import Add, Fault, Report
@@ -29,6 +29,10 @@ MAX_PIXELS = 2**30  # of an image: the limit of OpenCV
 MAX_ID = 2**53  # the metric stores ids as float64
 UNNAMABLE = re.compile('[\0\ud800-\udfff]')  # null and surrogates, impossible in file names
 MAX_DIGITS = 7  # of a run length in base 32
+is_number = number_from(-MAX_ID, MAX_ID)
+is_score = number_from(0, 1)
+is_size = integer_from(1, MAX_PIXELS)
+is_number_id = integer_from(0, MAX_ID)
 
 
 class CocoFile:
@@ -120,29 +124,12 @@ def ids_in(records: list) -> set[int | str]:
     return {r['id'] for r in records if isinstance(r, dict) and is_id(r.get('id'))}
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number within the precision of float64."""
-    return type(value) in (int, float) and -MAX_ID <= value <= MAX_ID
-
-
-def is_size(value: Any) -> bool:
-    return type(value) is int and 0 < value <= MAX_PIXELS
-
-
-def is_number_id(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MAX_ID
-
-
 def is_id(value: Any) -> bool:
     return isinstance(value, str) or is_number_id(value)
 
 
 def is_box(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 4 and all(map(is_number, value))
-
-
-def is_score(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 1
 
 
 def is_name(value: Any) -> bool:
@@ -185,49 +172,6 @@ def by_unique_id(records: list[Record], fault: Fault, add: Add) -> dict[Any, Rec
         else:
             by_id[record['id']] = record
     return by_id
-
-
-def check_links(file: CocoFile, report: Report) -> None:
-    """Check that annotations refer to an image and a category of the file."""
-    for annotation in file.annotations:
-        if annotation['id'] == 0:
-            report.add(faults.ANNOTATION_ID_ZERO, describe(annotation))
-        for key, known, kind in (
-            ('image_id', file.image_ids, faults.IMAGE_UNKNOWN),
-            ('category_id', file.category_ids, faults.CATEGORY_UNKNOWN),
-        ):
-            if annotation[key] not in known:
-                report.add(kind, f'annotation {annotation["id"]}, {key} {annotation[key]}')
-    annotated = {annotation['image_id'] for annotation in file.annotations}
-    for number, image in file.images.items():
-        if number not in annotated:
-            report.add(faults.WITHOUT_OBJECTS, image['file_name'])
-
-
-def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> None:
-    """Compare the classes of the config with the categories; mmdet numbers them in file order.
-
-    Raises:
-        UserError: If the classes are not a list of names.
-    """
-    if isinstance(classes, str) or not isinstance(classes, Sequence):
-        raise UserError(f'the classes of a dataset are {classes!r}; give a list of names')
-    names = [category['name'] for category in file.categories.values()]
-    theirs, ours = set(names), set(classes)
-    for name, count in Counter(names).items():
-        if count > 1:
-            report.add(faults.CATEGORY_DUPLICATE, f'name {name!r}')
-    for name in classes:
-        if name not in theirs:
-            report.add(faults.CLASS_MISSING, repr(name))
-    common = [name for name in names if name in ours]
-    moved = [pair for pair in zip(common, classes, strict=False) if pair[0] != pair[1]]
-    if moved and ours <= theirs:
-        report.add(faults.CLASS_ORDER, f'{moved[0][1]!r} where the file has {moved[0][0]!r}')
-    for annotation in file.annotations:
-        category = file.categories.get(annotation['category_id'])
-        if category is not None and category['name'] not in ours:
-            report.add(faults.CLASS_IGNORED, f'{category["name"]!r}')
 
 
 def check_boxes(file: CocoFile, report: Report) -> None:
@@ -349,23 +293,3 @@ def describe(annotation: Record, image: Record | None = None) -> str:
     box = [round(value, 1) for value in annotation['bbox']]
     where = f' in {image["file_name"]} ({image["width"]} x {image["height"]})' if image else ''
     return f'annotation {annotation["id"]}, box {box}{where}'
-
-
-def count_classes(file: CocoFile, classes: Sequence[str], report: Report) -> None:
-    """Fill the table: images, annotations and crowds of every class."""
-    images: dict[str, set] = defaultdict(set)
-    boxes: Counter[str] = Counter()
-    crowds: Counter[str] = Counter()
-    for annotation in file.annotations:
-        category = file.categories.get(annotation['category_id'])
-        if category is not None:
-            name = category['name']
-            images[name].add(annotation['image_id'])
-            boxes[name] += 1
-            crowds[name] += bool(annotation.get('iscrowd'))
-    report.table = [('class', 'images', 'annotations', 'crowds')]
-    for name in classes:
-        row = (len(images[name]), boxes[name], crowds[name])
-        report.table.append((name, *(f'{number:,}' for number in row)))
-        if not boxes[name]:
-            report.add(faults.CLASS_EMPTY, repr(name))

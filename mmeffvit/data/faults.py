@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mmeffvit.errors import UserError
@@ -84,9 +84,7 @@ LINE_BROKEN = Fault(
 IMAGE_DUPLICATE = Fault('duplicate image ids', WRITE, stops=True)
 ANNOTATION_DUPLICATE = Fault('duplicate annotation ids', WRITE, stops=True)
 ANNOTATION_ID_ZERO = Fault(
-    'annotations with id 0, which the COCO metric reads as "no match"',
-    'start at 1',
-    tolerated=NOTE,
+    'annotations with id 0, which the COCO metric reads as "no match"', 'start at 1', tolerated=NOTE
 )
 CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
 IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
@@ -309,6 +307,14 @@ class Report(Findings):
     @property
     def faults(self) -> list[Fault]:
         return [f for f, n in self.counts.items() if n > f.tolerated * max(1, self.num_records)]
+
+    def count(self, classes: Iterable[str], **columns: Counter[str]) -> None:
+        """Fill the table from counts by class; classes without annotations are reported."""
+        self.table = [('class', *columns)]
+        for name in classes:
+            self.table.append((name, *(f'{counts[name]:,}' for counts in columns.values())))
+            if not columns['annotations'][name]:
+                self.add(CLASS_EMPTY, repr(name))
 
     def stop_run(self, others: Sequence[Fault] = ()) -> None:
         """Raise an error for faults that would stop a run, or for ``others``.

@@ -16,7 +16,7 @@ from mmeffvit.utils.text import listed
 from . import faults
 from .faults import Findings
 from .files import read_text
-from .records import DataSet, Picture
+from .records import DataSet, Picture, in_words
 
 IGNORED = 255
 MAX_CLASSES = 255
@@ -137,8 +137,8 @@ def check_label_map(picture: Picture, data: DataSet) -> bool:
         data.findings.add(faults.MAP_BROKEN, fault)
         return False
     if labels.shape != picture.size:
-        sizes = [f'{size[1]} x {size[0]}' for size in (labels.shape, picture.size)]
-        data.findings.add(faults.MAP_SIZE, f'{path} is {sizes[0]}, its image {sizes[1]}')
+        sizes = f'{path} is {in_words(labels.shape)}, its image {in_words(picture.size)}'
+        data.findings.add(faults.MAP_SIZE, sizes)
         return False
     if others:
         data.findings.add(faults.MAP_VALUE, f'{path} has {listed(others, 6)}')

@@ -1,6 +1,7 @@
 """Convert a user's dataset to files that mmdet or mmseg reads."""
 
-from collections import Counter
+import random
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,11 @@ from mmeffvit.utils.text import align, check_names, counted, listed, most_freque
 from . import coco, masks, voc, yolo
 from .check import check
 from .faults import Findings
-from .records import DataSet
-from .split import FRACTION, split_off
+from .records import DataSet, Picture
 from .write import Split, write_coco, write_label_maps
 
+FRACTION = 0.2  # of the images, held out for validation
+MAX_VALIDATION = 5000  # as in COCO: more take time and hardly change a metric
 FORMATS = {'coco': coco, 'yolo': yolo, 'voc': voc, 'masks': masks}
 # for a folder in two formats: a segmentor prefers label maps to boxes
 ORDER = {False: ('coco', 'yolo', 'voc', 'masks'), True: ('masks', 'coco', 'yolo', 'voc')}
@@ -112,6 +114,62 @@ def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
         data.splits[split] = kept
     whole = ' without other objects' if keep_partly_broken else ''
     return f'; images with broken objects{whole}: {number:,}' if number else ''
+
+
+def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
+    """Hold out ``data.splits['val']``, unless there is one or a test split to take its place.
+
+    The split is seeded and stratified: classes are split from the rarest to the most frequent, so
+    that both parts have each class.
+
+    Args:
+        data: The dataset, changed in place.
+        seed: Random seed.
+        fraction: Fraction of the images that are held out.
+
+    Raises:
+        UserError: If there are fewer than two images.
+    """
+    if not data.splits.get('val') and data.splits.get('test'):
+        data.splits['val'] = data.splits.pop('test')
+        return
+    if data.splits.get('val'):
+        return
+    pictures = sorted(data.splits['train'], key=lambda picture: picture.path)
+    if len(pictures) < 2:
+        raise UserError(
+            f'{data.root} has {counted(len(pictures), "image")}; training needs two or more'
+        )
+    random.Random(seed).shuffle(pictures)
+    number = min(max(1, round(fraction * len(pictures))), MAX_VALIDATION)
+    chosen = held_out(pictures, number, fraction)
+    data.splits['train'] = [p for i, p in enumerate(pictures) if i not in chosen]
+    data.splits['val'] = [p for i, p in enumerate(pictures) if i in chosen]
+    for name in ('train', 'val'):
+        data.splits[name].sort(key=lambda picture: picture.path)
+    data.made_split = dict(seed=seed, fraction=fraction)
+
+
+def held_out(pictures: list[Picture], number: int, fraction: float) -> set[int]:
+    """Indices of the images that are held out."""
+    labels = [{item.label for item in picture.objects} for picture in pictures]
+    having: dict[int, list[int]] = defaultdict(list)  # indices of the images with a class
+    for i, found in enumerate(labels):
+        for label in found:
+            having[label].append(i)
+    chosen: set[int] = set()
+    held: Counter[int] = Counter()
+    for label, places in sorted(having.items(), key=lambda pair: (len(pair[1]), pair[0])):
+        for i in places:
+            if len(chosen) == number or held[label] >= round(fraction * len(places)):
+                break
+            if i not in chosen:
+                chosen.add(i)
+                held.update(labels[i])
+    rest = (i for i in range(len(pictures)) if i not in chosen)
+    while len(chosen) < number:
+        chosen.add(next(rest))
+    return chosen
 
 
 def read(path: Path, options: PrepareOptions) -> DataSet:

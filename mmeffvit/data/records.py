@@ -128,6 +128,10 @@ class DataSet:
         return Counter(item.label for item in self.objects(split))
 
 
+def in_words(size: Size) -> str:
+    return f'{size[1]} x {size[0]}'
+
+
 def split_of(path: Path, root: Path) -> str:
     """The split that a folder on the way from ``root`` to ``path`` is named for; else 'train'."""
     return named_split(path, root) or 'train'

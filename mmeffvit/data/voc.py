@@ -162,19 +162,18 @@ def check_files(
             report.add(faults.RECORD_BROKEN, f'{error} in {path}')
         else:
             report.num_records += len(found)
+            size = sizes[name]
+            image = dict(height=size[0], width=size[1]) if size else None
             for label, box in found:
-                check_box(box, sizes[name], f'{label} {box} in {path}', report)
+                if fault := box_fault(box, image):
+                    report.add(fault, f'{label} {box} in {path}')
                 if label not in classes:
                     report.add(faults.CLASS_IGNORED, repr(label))
             images.update({label for label, _ in found})
             objects.update(label for label, _ in found)
             if not found:
                 report.add(faults.WITHOUT_OBJECTS, path)
-    report.table = [('class', 'images', 'annotations')]
-    report.table += [(label, f'{images[label]:,}', f'{objects[label]:,}') for label in classes]
-    for label in classes:
-        if not objects[label]:
-            report.add(faults.CLASS_EMPTY, repr(label))
+    report.count(classes, images=images, annotations=objects)
     return sizes
 
 
@@ -209,8 +208,3 @@ def number_in(parent: ElementTree.Element, tag: str, *, integer: bool = False) -
     except (TypeError, ValueError):
         pass
     raise ValueError(f'{parent.tag} with {tag} {text!r:.40}')
-
-
-def check_box(box: list[float], size: Size | None, what: str, report: Report) -> None:
-    if fault := box_fault(box, dict(height=size[0], width=size[1]) if size else None):
-        report.add(fault, what)

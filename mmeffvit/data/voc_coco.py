@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
+from mmeffvit.utils.images import write_image
 from mmeffvit.utils.progress import progress
 
 from . import faults
@@ -66,7 +66,7 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
         if not path.exists():
             instances = annotations.imgToAnns[image['id']]
             shape = (image['height'], image['width'])
-            write_file(path, encode(draw_labels(instances, shape, annotations.annToMask)))
+            write_image(path, draw_labels(instances, shape, annotations.annToMask))
             written += 1
     names = sorted(Path(image['file_name']).stem for image in images)
     write_file(out / 'coco' / 'train.txt', '\n'.join([*names, '']))
@@ -136,7 +136,3 @@ def link(path: Path, target: Path) -> None:
             'another output folder'
         )
     path.symlink_to(target, target_is_directory=True)
-
-
-def encode(labels: np.ndarray) -> bytes:
-    return cv2.imencode('.png', labels)[1].tobytes()

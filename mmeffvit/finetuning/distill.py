@@ -8,9 +8,8 @@ from typing import Any
 
 from mmeffvit.config.load import is_config, load_config, own_configs
 from mmeffvit.data.predictions import Wanted, read_predictions
-from mmeffvit.data.prepare import PrepareOptions, Reader, read
+from mmeffvit.data.prepare import PrepareOptions, Reader, read, split_off
 from mmeffvit.data.records import DataSet
-from mmeffvit.data.split import split_off
 from mmeffvit.deploy.predictor.predictor import ExportedPredictor
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.teacher import choose_losses

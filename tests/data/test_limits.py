@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mmeffvit.checks.data.detection import check_categories
 from mmeffvit.data import faults
-from mmeffvit.data.coco_file import CocoFile, check_categories
+from mmeffvit.data.coco_file import CocoFile
 from mmeffvit.data.faults import Report
 from mmeffvit.data.files import images_below
-from mmeffvit.data.prepare import PrepareOptions, prepare, read
+from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
 from mmeffvit.data.records import Object, Picture
-from mmeffvit.data.split import choose
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, inspect, read_image, read_size
 from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
@@ -156,7 +156,7 @@ def split_classes(folder: Path, size: int) -> None:
         Picture(Path(str(i)), [Object(i, (0, 0, 1, 1), ''), Object(size - i, (0, 0, 1, 1), '')])
         for i in range(size)
     ]
-    assert len(choose(pictures, size // 5, 0.2)) == size // 5
+    assert len(held_out(pictures, size // 5, 0.2)) == size // 5
 
 
 def compare_categories(folder: Path, size: int) -> None:

@@ -1,5 +1,6 @@
 """Checks of detection datasets: annotation file, images, and loading in mmdet."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,17 +8,10 @@ from typing import Any
 from mmengine.dataset import BaseDataset
 
 from mmeffvit.data import faults
-from mmeffvit.data.coco_file import (
-    CocoFile,
-    check_boxes,
-    check_categories,
-    check_links,
-    check_masks,
-    count_classes,
-    read_coco,
-)
+from mmeffvit.data.coco_file import CocoFile, check_boxes, check_masks, describe, read_coco
 from mmeffvit.data.faults import Report
 from mmeffvit.data.files import Sample, make_lookup
+from mmeffvit.data.records import in_words
 from mmeffvit.data.voc import check_files, read_names
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
@@ -63,6 +57,64 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     check_loading(dataset, report)
 
 
+def check_links(file: CocoFile, report: Report) -> None:
+    """Check that annotations refer to an image and a category of the file."""
+    for annotation in file.annotations:
+        if annotation['id'] == 0:
+            report.add(faults.ANNOTATION_ID_ZERO, describe(annotation))
+        for key, known, kind in (
+            ('image_id', file.image_ids, faults.IMAGE_UNKNOWN),
+            ('category_id', file.category_ids, faults.CATEGORY_UNKNOWN),
+        ):
+            if annotation[key] not in known:
+                report.add(kind, f'annotation {annotation["id"]}, {key} {annotation[key]}')
+    annotated = {annotation['image_id'] for annotation in file.annotations}
+    for number, image in file.images.items():
+        if number not in annotated:
+            report.add(faults.WITHOUT_OBJECTS, image['file_name'])
+
+
+def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> None:
+    """Compare the classes of the config with the categories; mmdet numbers them in file order.
+
+    Raises:
+        UserError: If the classes are not a list of names.
+    """
+    if isinstance(classes, str) or not isinstance(classes, Sequence):
+        raise UserError(f'the classes of a dataset are {classes!r}; give a list of names')
+    names = [category['name'] for category in file.categories.values()]
+    theirs, ours = set(names), set(classes)
+    for name, count in Counter(names).items():
+        if count > 1:
+            report.add(faults.CATEGORY_DUPLICATE, f'name {name!r}')
+    for name in classes:
+        if name not in theirs:
+            report.add(faults.CLASS_MISSING, repr(name))
+    common = [name for name in names if name in ours]
+    moved = [pair for pair in zip(common, classes, strict=False) if pair[0] != pair[1]]
+    if moved and ours <= theirs:
+        report.add(faults.CLASS_ORDER, f'{moved[0][1]!r} where the file has {moved[0][0]!r}')
+    for annotation in file.annotations:
+        category = file.categories.get(annotation['category_id'])
+        if category is not None and category['name'] not in ours:
+            report.add(faults.CLASS_IGNORED, f'{category["name"]!r}')
+
+
+def count_classes(file: CocoFile, classes: Sequence[str], report: Report) -> None:
+    """Fill the table: images, annotations and crowds of every class."""
+    named = [
+        (file.categories[annotation['category_id']]['name'], annotation)
+        for annotation in file.annotations
+        if annotation['category_id'] in file.categories
+    ]
+    report.count(
+        classes,
+        images=Counter(name for name, _ in {(name, a['image_id']) for name, a in named}),
+        annotations=Counter(name for name, _ in named),
+        crowds=Counter(name for name, a in named if a.get('iscrowd')),
+    )
+
+
 def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -> int:
     """Check that all images exist, open some of them, and return the number of these."""
     present = find_regular(expected, report)
@@ -72,10 +124,8 @@ def check_images(expected: Sequence[Expected], report: Report, sample: Sample) -
         if isinstance(size, Unreadable):
             report.add(faults.IMAGE_BROKEN, size)
         elif recorded is not None and size != recorded:
-            report.add(
-                faults.SIZE_DIFFERS,
-                f'{path} is {size[1]} x {size[0]}, not {recorded[1]} x {recorded[0]}',
-            )
+            sizes = f'{path} is {in_words(size)}, not {in_words(recorded)}'
+            report.add(faults.SIZE_DIFFERS, sizes)
     return len(chosen)
 
 

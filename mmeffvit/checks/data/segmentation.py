@@ -12,6 +12,7 @@ from mmengine.dataset import BaseDataset
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Fault, Report
 from mmeffvit.data.files import Sample, make_lookup
+from mmeffvit.data.records import in_words
 from mmeffvit.utils.images import Unreadable, read_labels, read_size
 from mmeffvit.utils.progress import in_threads
 from mmeffvit.utils.text import listed
@@ -144,8 +145,8 @@ def open_pair(pair: Pair) -> OpenedPair:
         fault = (faults.MAP_COLOR, f'{pair.labels} has {labels.shape[-1]} channels')
         return OpenedPair(pair, [*found, fault])
     if size is not None and labels.shape != size:
-        ours, theirs = (f'{width} x {height}' for height, width in (labels.shape, size))
-        found.append((faults.MAP_SIZE, f'{pair.labels} is {ours}, its image {theirs}'))
+        sizes = f'{pair.labels} is {in_words(labels.shape)}, its image {in_words(size)}'
+        found.append((faults.MAP_SIZE, sizes))
     values, counts = np.unique(labels, return_counts=True)
     pixels = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return OpenedPair(pair, found, pixels)
