@@ -30,7 +30,7 @@ def datasets_in(dataset: Any) -> Iterator[Mapping]:
             yield from datasets_in(item)
 
 
-def datasets_of(config: Config, split: str) -> list[Mapping]:
+def datasets_of(config: Config | Mapping[str, Any], split: str) -> list[Mapping]:
     """The datasets of the loader of 'train', 'val' or 'test'."""
     return list(datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')))
 

@@ -1,17 +1,19 @@
-"""What fine-tuning takes from a config of ours: sizes, rates, pipelines, places of class counts."""
+"""What fine-tuning starts from: a config of ours, and weights for it."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from mmengine.config import Config
 
-from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, name_of, settings_of
+from mmeffvit.checkpoints.sources import fetch
+from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
 from mmeffvit.config.load import find_config, load_config, own_configs
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.utils.messages import logger
+from mmeffvit.zoo.metafile import read_models
 
-SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels
+AUTO, NONE = 'auto', 'none'
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,23 @@ class Base:
         return 'coco/segm_mAP' if self.needs_masks else 'coco/bbox_mAP'
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """A copy of the config in plain dicts and lists."""
+        return self.config.to_dict()
+
+    @property
     def train_pipeline(self) -> list[dict]:
-        return plain(datasets_of(self.config, 'train')[0].get('pipeline'))
+        return datasets_of(self.settings, 'train')[0].get('pipeline')
 
     @property
     def test_pipeline(self) -> list[dict]:
-        return plain(datasets_of(self.config, 'val')[0].get('pipeline'))
+        return datasets_of(self.settings, 'val')[0].get('pipeline')
 
     @property
     def last_pipeline(self) -> list[dict] | None:
         """What the last epochs are trained with where the first have mosaics."""
-        hooks = self.config.get('custom_hooks') or ()
-        found = (hook for hook in hooks if name_of(hook) == 'PipelineSwitchHook')
-        return next((plain(hook['switch_pipeline']) for hook in found), None)
+        switches = settings_of(self.settings.get('custom_hooks'), 'PipelineSwitchHook')
+        return next((hook['switch_pipeline'] for hook in switches), None)
 
     @property
     def image_size(self) -> int:
@@ -102,26 +108,6 @@ class Base:
         return (self.config.model.backbone.get('init_cfg') or {}).get('checkpoint')
 
 
-def plain(value: Any) -> Any:
-    """The same in Python's own dicts and lists."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(plain, value))
-    return deepcopy(value)
-
-
-def scaled(pipeline: Any, factor: float, key: str = '') -> Any:
-    """A pipeline whose sizes in pixels are multiplied by ``factor``."""
-    if isinstance(pipeline, dict):
-        return {name: scaled(item, factor, name) for name, item in pipeline.items()}
-    if isinstance(pipeline, list | tuple):
-        return type(pipeline)(scaled(item, factor, key) for item in pipeline)
-    if key in SIZES and type(pipeline) is int:
-        return max(1, round(pipeline * factor))
-    return pipeline
-
-
 def class_counts(settings: Any, value: Any) -> dict:
     """The nested dicts of a model's config with ``num_classes``, each set to ``value``."""
     found = {}
@@ -131,3 +117,62 @@ def class_counts(settings: Any, value: Any) -> dict:
         elif inner := class_counts(item, value):
             found[key] = inner
     return found
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the weights come from.
+
+    Args:
+        what: In words.
+        checkpoint: Of a full model; None without.
+        keeps_backbone: The backbone starts from the weights that the base names.
+    """
+
+    what: str
+    checkpoint: str | None = None
+    keeps_backbone: bool = False
+
+    @property
+    def is_scratch(self) -> bool:
+        return self.checkpoint is None and not self.keeps_backbone
+
+
+def find_start(base: Base, wanted: str = AUTO) -> Start:
+    """The best weights that can be had here.
+
+    Args:
+        base: The model.
+        wanted: 'auto' for the released model, else the backbone's ImageNet weights, else none, with
+            the reason; 'none'; or a checkpoint by path or address.
+
+    Raises:
+        mmeffvit.checkpoints.CheckpointError: If a checkpoint was given and cannot be had.
+    """
+    if wanted == NONE:
+        return Start('random weights (--weights none)')
+    if wanted != AUTO:
+        fetch(wanted)
+        return Start(f'the model in {wanted}', checkpoint=wanted)
+    released = getattr(read_models().get(base.name), 'weights', None)
+    failures = []
+    for address, start in (
+        (released, Start(f'the released {base.name}', checkpoint=released)),
+        (base.backbone_weights, Start('ImageNet weights of the backbone', keeps_backbone=True)),
+    ):
+        try:
+            if address:
+                fetch(address)
+                return start
+        except CheckpointError as error:
+            failures.append(str(error))
+    logger.warning(
+        f'WARNING: no pretrained weights for {base.name}; training from scratch needs many more '
+        'images and epochs\n' + '\n'.join(failures or ['none are known'])
+    )
+    return Start('random weights: no pretrained ones were found')
+
+
+def known_weights(base: Base) -> str | None:
+    """The address of the weights that :func:`find_start` looks for first."""
+    return getattr(read_models().get(base.name), 'weights', None) or base.backbone_weights

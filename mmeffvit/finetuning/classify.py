@@ -20,11 +20,10 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
 from mmeffvit.zoo.runs import best_checkpoint
 
-from .base import Base
+from .base import Base, Start, find_start, known_weights
 from .finish import advice
 from .recipe import Overrides
 from .run import FinetuneOptions, uses_amp
-from .weights import Start, find_start, known_weights
 from .write_config import DATA
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher

@@ -22,10 +22,9 @@ from mmeffvit.utils.text import align, check_names, counted, listed
 from mmeffvit.zoo.hub import nearest_config
 from mmeffvit.zoo.opener import find_source, holds_weights, is_model
 
-from .base import Base
+from .base import AUTO, Base
 from .pseudo_labels import predict_data_set
 from .run import NO_EXPORT, FinetuneOptions, finetune
-from .weights import AUTO
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir

@@ -22,7 +22,7 @@ from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
 
-from .base import Base
+from .base import AUTO, Base, find_start, known_weights
 from .finish import finish
 from .fit_batch import largest_batch
 from .recipe import (
@@ -34,7 +34,6 @@ from .recipe import (
     make_recipe,
     why_one_process,
 )
-from .weights import AUTO, find_start, known_weights
 from .write_config import Teaching, write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
@@ -51,7 +50,7 @@ class FinetuneOptions:
         work_dir: Gets the config, the index, the run and the result.
         reading: How the dataset is read.
         overrides: Sizes and lengths that the user set.
-        weights: See :func:`mmeffvit.finetuning.weights.find_start`.
+        weights: See :func:`mmeffvit.finetuning.base.find_start`.
         amp: Mixed precision with a loss scale; None where there is an accelerator, unless steps are
             in bfloat16.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.

@@ -11,22 +11,19 @@ from typing import Any
 
 from mmengine.device import get_device
 
-from mmeffvit.config.datasets import name_of, settings_of, without_reduction
 from mmeffvit.data.records import DataSet
 from mmeffvit.data.write import Split, classes_of_maps
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import counted
 
-from .base import Base, class_counts, scaled
+from .base import Base, Start, class_counts
 from .code import Code, assign, comment
-from .loading import with_reduced_loading
+from .pipelines import pipelines
 from .recipe import Overrides, Recipe
-from .weights import Start
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
 DATA = 'data.json'
-MILD = (0.9, 1.1)  # of the image size, that objects are resized by from scratch
 FLOOR = 0.02  # of the learning rate, that it ends at
 
 
@@ -78,33 +75,22 @@ def write_config(
         index=f'{folder}/index/',
         work_dir=f'{folder}/run/',
     )
+    teacher_lines = []
     if teaching and teaching.teacher:
         names.update(teacher=teaching.teacher, teacher_checkpoint=teaching.checkpoint)
-    write_file(path.with_name(DATA), json.dumps(names, indent=1))
-    write_file(path, config_text(base, data, splits, recipe, overrides, start, teaching))
-
-
-def config_text(
-    base: Base,
-    data: DataSet,
-    splits: dict[str, Split],
-    recipe: Recipe,
-    overrides: Overrides,
-    start: Start,
-    teaching: Teaching | None = None,
-) -> str:
-    """The config, as text; see :func:`write_config`."""
-    num_classes = len(classes_of_maps(data) if base.is_segmentor else data.classes)
+        keys = "'teacher', 'teacher_checkpoint'"
+        teacher_lines = [f"teacher, teacher_checkpoint = read_beside('{DATA}', {keys})", '']
     counts = ', '.join(f'{counted(s.count, "image")} to {name}' for name, s in splits.items())
+    processes = f' --processes {recipe.processes}' if recipe.processes > 1 else ''
     data_part = segmentation_data if base.is_segmentor else detection_data
     sample = None
     if teaching and data.has_scores and not base.is_segmentor:
         sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
     lines = [
-        f'"""{base.name}: {counted(num_classes, "class")}, {counts}.',
+        f'"""{base.name}: {counted(len(classes), "class")}, {counts}.',
         '',
         'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
-        f'`mmeffvit train THIS_FILE{processes_option(recipe.processes)}`.',
+        f'`mmeffvit train THIS_FILE{processes}`.',
         '"""',
         '',
         base_line(base.name),
@@ -116,7 +102,7 @@ def config_text(
         f"    '{DATA}', 'data_root', 'index', 'images', 'classes', 'work_dir'",
         ')',
         '',
-        *teacher_lines(teaching),
+        *teacher_lines,
         *pipelines(base, recipe, sample),
         *data_part(base, splits, recipe, overrides, sample),
         '',
@@ -124,7 +110,8 @@ def config_text(
         *schedule(base, recipe, overrides, teaching),
         '',
     ]
-    return '\n'.join(lines)
+    write_file(path.with_name(DATA), json.dumps(names, indent=1))
+    write_file(path, '\n'.join(lines))
 
 
 def base_line(name: str) -> str:
@@ -134,48 +121,6 @@ def base_line(name: str) -> str:
         folder = f'{{{{$MMEFFVIT_CONFIGS:{folder}}}}}'
         return f"_base_ = ['{folder}/{name}.py']"
     return assign('_base_', [f'{folder}/{name}.py'])
-
-
-def teacher_lines(teaching: Teaching | None) -> list[str]:
-    if teaching is None or teaching.teacher is None:
-        return []
-    read = f"teacher, teacher_checkpoint = read_beside('{DATA}', 'teacher', 'teacher_checkpoint')"
-    return [read, '']
-
-
-def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[str]:
-    factor = recipe.image_size / base.image_size
-    change = without_reduction if base.is_segmentor else (lambda pipeline: pipeline)
-    train = change(scaled(first_pipeline(base, recipe), factor))
-    last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
-    for pipeline in filter(None, (train, last)) if sample else ():
-        place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
-        pipeline.insert(place, sample)  # draws predictions by their scores
-    if recipe.shrinks_images:
-        train, last = with_reduced_loading(train), with_reduced_loading(last)
-    lines = [
-        f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
-        if factor != 1
-        else f'# for {base.image_size} pixels, as in the base',
-        assign('train_pipeline', train),
-    ]
-    if last and recipe.has_mosaic:
-        lines.append(assign('last_pipeline', last))
-    lines += [assign('test_pipeline', change(scaled(base.test_pipeline, factor))), '']
-    if 'tta_pipeline' in base.config:
-        tta = change(scaled(base.config.to_dict()['tta_pipeline'], factor))
-        lines.insert(-1, assign('tta_pipeline', tta))
-    return lines
-
-
-def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
-    """What training starts with: that of the base, or from scratch one that is easier to learn."""
-    if recipe.has_mosaic or not base.last_pipeline:
-        return base.train_pipeline
-    pipeline = base.last_pipeline
-    for resize in settings_of(pipeline, 'RandomResize'):
-        resize['ratio_range'] = MILD
-    return pipeline
 
 
 def detection_data(
@@ -206,27 +151,22 @@ def detection_data(
         train = dict(
             _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
         )
-    loader = dict(
-        batch_size=Code('batch'),
-        num_workers=recipe.workers,
-        persistent_workers=recipe.workers > 0,
-    )
+    loader = dict(batch_size=Code('batch'), **readers(recipe))
     # a last batch of one image would be too small for batch norms
     sampler = base.config.train_dataloader.get('batch_sampler')
     complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
-    tested = 'test' if 'test' in splits else 'val'
     lines = [
         *batch_lines(recipe),
         assign('train_dataloader', dict(**loader, **complete, dataset=train)),
     ]
-    for name, split in (('val', 'val'), ('test', tested)):
-        if name == 'test' and tested == 'val':
-            lines += ['test_dataloader = val_dataloader', 'test_evaluator = val_evaluator']
+    for name in ('val', 'test'):
+        if name not in splits:
+            lines += [f'{name}_dataloader = val_dataloader', f'{name}_evaluator = val_evaluator']
             continue
-        tests = dataset(split, test_mode=True, pipeline=Code('test_pipeline'))
+        tests = dataset(name, test_mode=True, pipeline=Code('test_pipeline'))
         lines += [
             assign(f'{name}_dataloader', dict(**loader, dataset=tests)),
-            assign(f'{name}_evaluator', dict(ann_file=Code(f"index + '{split}.json'"))),
+            assign(f'{name}_evaluator', dict(ann_file=Code(f"index + '{name}.json'"))),
         ]
     return lines
 
@@ -249,39 +189,27 @@ def segmentation_data(
             pipeline=Code(pipeline),
         )
 
-    train = dict(
-        batch_size=Code('batch'),
-        num_workers=recipe.workers,
-        persistent_workers=recipe.workers > 0,
-        dataset=dataset('train', 'train_pipeline'),
-    )
-    tests = dict(
-        num_workers=recipe.workers,
-        persistent_workers=recipe.workers > 0,
-        dataset=dataset('val', 'test_pipeline'),
-    )
-    lines = [
-        *batch_lines(recipe),
-        assign('train_dataloader', train),
-        assign('val_dataloader', tests),
-    ]
-    if 'test' not in splits:
-        return [*lines, 'test_dataloader = val_dataloader']
-    return [
-        *lines,
-        assign('test_dataloader', {**tests, 'dataset': dataset('test', 'test_pipeline')}),
-    ]
+    train = dataset('train', 'train_pipeline')
+    loader = dict(batch_size=Code('batch'), **readers(recipe), dataset=train)
+    lines = [*batch_lines(recipe), assign('train_dataloader', loader)]
+    for name in ('val', 'test'):
+        if name in splits:
+            loader = dict(**readers(recipe), dataset=dataset(name, 'test_pipeline'))
+            lines.append(assign(f'{name}_dataloader', loader))
+        else:
+            lines.append(f'{name}_dataloader = val_dataloader')
+    return lines
+
+
+def readers(recipe: Recipe) -> dict[str, Any]:
+    """The settings of a loader for the processes that read images."""
+    return dict(num_workers=recipe.workers, persistent_workers=recipe.workers > 0)
 
 
 def batch_lines(recipe: Recipe) -> list[str]:
     if recipe.processes == 1:
         return [assign('batch', recipe.batch)]
     return [assign('processes', recipe.processes), f'batch = {recipe.batch}  # of each process']
-
-
-def processes_option(processes: int) -> str:
-    """The option of `mmeffvit train` for as many processes."""
-    return f' --processes {processes}' if processes > 1 else ''
 
 
 def below(images: Path, root: Path) -> str:

@@ -10,7 +10,7 @@ from mmengine.registry import init_default_scope
 from PIL import Image
 
 from mmeffvit.datasets.transforms import LoadReduced
-from mmeffvit.finetuning.loading import with_reduced_loading
+from mmeffvit.finetuning.pipelines import with_reduced_loading
 from mmeffvit.registry import TRANSFORMS
 
 SIZE = (300, 404)  # height and width

@@ -11,9 +11,8 @@ from mmeffvit.checkpoints.read import read_content
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.write import Split
-from mmeffvit.finetuning.base import Base
+from mmeffvit.finetuning.base import Base, Start
 from mmeffvit.finetuning.recipe import Overrides, make_recipe
-from mmeffvit.finetuning.weights import Start
 from mmeffvit.finetuning.write_config import write_config
 from mmeffvit.utils.resources import resource_dir
 from tests.data.sets import drawn, write_yolo

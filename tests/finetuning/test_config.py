@@ -15,10 +15,9 @@ from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.finetuning.base import Base
+from mmeffvit.finetuning.base import Base, Start, find_start
 from mmeffvit.finetuning.code import Code, assign, to_code
 from mmeffvit.finetuning.recipe import Overrides, fit_rate, make_recipe, why_one_process
-from mmeffvit.finetuning.weights import Start, find_start
 from mmeffvit.finetuning.write_config import Teaching, write_config
 from mmeffvit.zoo import read_models
 from tests.configs.models import one_of_each_head_and_family
@@ -114,6 +113,7 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
         ('rtmdet_swiftformer_xs', [(704, 704)]),  # from scratch, without mosaic
         ('segformer_shvit_s1_ade20k', [(4096, 1024)]),
         ('ssdlite_mobilevitv2_050', []),  # crops first
+        ('pspnet_mobilevitv2_050_voc12', []),  # draws a size between two
     ],
 )
 def test_large_images_are_decoded_as_small_as_training_needs_them(name, scales, tmp_path):

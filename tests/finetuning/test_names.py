@@ -16,9 +16,8 @@ from mmeffvit.config.load import open_config
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.datasets.shapes import CLASSES
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning.base import Base
+from mmeffvit.finetuning.base import Base, Start
 from mmeffvit.finetuning.recipe import Overrides, make_recipe
-from mmeffvit.finetuning.weights import Start
 from mmeffvit.finetuning.write_config import write_config
 from tests.conftest import run_command_here
 from tests.data.sets import (

@@ -191,9 +191,8 @@ def write_and_read(model: str, folder: Path) -> None:
 
     from mmeffvit.config.load import load_config
     from mmeffvit.data.prepare import PrepareOptions, prepare
-    from mmeffvit.finetuning.base import Base
+    from mmeffvit.finetuning.base import Base, Start
     from mmeffvit.finetuning.recipe import Overrides, make_recipe
-    from mmeffvit.finetuning.weights import Start
     from mmeffvit.finetuning.write_config import write_config
 
     (root,) = (path for path in folder.iterdir() if (path / 'data.yaml').is_file())
