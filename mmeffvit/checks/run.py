@@ -70,11 +70,7 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
-    """Check that every annotation file and image folder of the data loaders exists.
-
-    Raises:
-        UserError: If one is missing; the message has the full path.
-    """
+    """Check that every annotation file and image folder of the data loaders exists."""
     for split in splits:
         if config.get(f'{split}_dataloader') is None and split != 'val':
             raise UserError(f'{config.filename} has no {split}_dataloader')

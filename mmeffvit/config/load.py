@@ -127,11 +127,7 @@ def own_folder_in_environment() -> Iterator[None]:
 
 
 def check_cycle(path: str, inside: tuple[str, ...] = ()) -> None:
-    """Check the bases of a config for cycles, on which mmengine would recurse endlessly.
-
-    Raises:
-        UserError: If there is a cycle.
-    """
+    """Reject bases that form a cycle, on which mmengine would recurse endlessly."""
     path = os.path.abspath(path)
     if path in inside:
         cycle = ' -> '.join((*inside[inside.index(path) :], path))
@@ -179,11 +175,7 @@ class OptionsAction(DictAction):
 
 
 def move_data(config: Config, data_root: str) -> Config:
-    """Return ``config`` with its ``data_root`` replaced in every value that starts with it.
-
-    Raises:
-        UserError: If the config has no ``data_root``.
-    """
+    """The config with its ``data_root`` replaced in every value that starts with it."""
     old = config.get('data_root')
     if not isinstance(old, str) or not old.strip('/'):
         raise UserError(

@@ -117,7 +117,7 @@ def object_fault(
 def check_overlap(data: DataSet) -> None:
     """Remove images from validation and test whose content is in the training split.
 
-    Where a person has annotated an image, its predictions are removed instead.
+    For images with annotations, predictions are removed instead.
     """
     annotated = {p.digest for part in data.splits.values() for p in part if not p.is_predicted}
     train = data.splits.get('train', [])

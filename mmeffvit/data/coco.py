@@ -92,11 +92,7 @@ def root_of(path: Path) -> Path:
 
 
 def read_split(path: Path, findings: Findings) -> CocoFile:
-    """The valid records of a file.
-
-    Raises:
-        UserError: If it is not in COCO format.
-    """
+    """The valid records of a file; an error if it is not in COCO format."""
     unread: list[object] = []
 
     def add(fault: Fault, place: object) -> None:

@@ -49,11 +49,7 @@ def read_table(root: Path, findings: Findings) -> tuple[list[str], dict]:
 
 
 def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]]:
-    """Name, and value or color, of every class.
-
-    Raises:
-        UserError: If a number is none.
-    """
+    """Name, and value or color, of every class."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     try:
         if path.suffix == '.csv':

@@ -58,7 +58,7 @@ def read_predictions(path: Path, images: Path, wanted: Wanted) -> DataSet:
 
 def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
     """See :func:`read_predictions`."""
-    content = as_data_set(path, read_json(path), wanted)
+    content = as_dataset(path, read_json(path), wanted)
     findings = Findings()
     known = CocoFile({**content, 'annotations': []}, lambda fault, place: None).categories
     classes = kept_classes(path, [each['name'] for each in known.values()], wanted.classes)
@@ -83,12 +83,8 @@ def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
     return DataSet(DETECTOR, images, classes, {'train': pictures}, findings)
 
 
-def as_data_set(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
-    """Images, annotations and categories of a file of predictions.
-
-    Raises:
-        UserError: If it is in another form, or its ids cannot be read.
-    """
+def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
+    """Images, annotations and categories of a file of predictions."""
     if isinstance(content, dict):
         lists = {name: content.get(name) for name in ('images', 'annotations', 'categories')}
         if all(isinstance(value, list) for value in lists.values()):
@@ -139,11 +135,7 @@ def is_dropped(row: Any, others: set, low: float) -> bool:
 
 
 def complete(rows: list, path: Path) -> None:
-    """Give predictions, in place, what annotations have: ids and areas.
-
-    Raises:
-        UserError: If a score is none.
-    """
+    """Give predictions, in place, what annotations have: ids and areas; reject other scores."""
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             continue
@@ -157,11 +149,7 @@ def complete(rows: list, path: Path) -> None:
 
 
 def kept_classes(path: Path, theirs: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """The classes to train: those that are wanted, else those of the predictions.
-
-    Raises:
-        UserError: If they have no name in common, or a name is not printable text.
-    """
+    """The classes to train: those that are wanted, else those of the predictions."""
     check_names(theirs, str(path))
     if wanted is None:
         return list(theirs)

@@ -98,15 +98,7 @@ def prepare(
 
 
 def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
-    """Skip images with invalid annotations: unannotated objects would be learned as background.
-
-    Args:
-        data: The dataset, changed in place.
-        keep_partly_broken: Keep images that have other objects.
-
-    Returns:
-        Their number for messages; empty if there are none.
-    """
+    """Skip images with invalid annotations: unannotated objects would be learned as background."""
     number = 0
     for split, pictures in data.splits.items():
         kept = [p for p in pictures if not p.num_broken or (keep_partly_broken and p.objects)]
@@ -192,11 +184,7 @@ def read(path: Path, options: PrepareOptions) -> DataSet:
 
 
 def check_classes(data: DataSet) -> None:
-    """Check the names of the classes.
-
-    Raises:
-        UserError: If one is not printable text, or two are equal.
-    """
+    """Reject names that are not printable text, and duplicates."""
     check_names(data.classes, str(data.root))
     twice = [name for name, count in Counter(data.classes).items() if count > 1]
     if twice:

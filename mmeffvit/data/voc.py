@@ -119,11 +119,7 @@ def read_objects(
 
 
 def read_names(path: str | Path) -> list[str]:
-    """The lines of a list, read as in mmengine.
-
-    Raises:
-        UserError: If it cannot be read.
-    """
+    """The lines of a list, read as in mmengine."""
     try:
         return [line.rstrip('\r') for line in read_file(path).decode().splitlines()]
     except UnicodeDecodeError as error:

@@ -113,11 +113,7 @@ def check_images(folder: Path, names: Sequence[str]) -> None:
 
 
 def read_annotations(path: Path) -> Any:
-    """Index an annotation file by image: pycocotools' ``COCO``.
-
-    Raises:
-        UserError: If it cannot be read, or its masks cannot be decoded.
-    """
+    """Index a valid annotation file by image: pycocotools' ``COCO``."""
     report = Report('COCO', str(path))
     if file := read_coco(path, report.add):
         check_masks(file, report)

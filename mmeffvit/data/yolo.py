@@ -104,11 +104,7 @@ def read(path: Path, findings: Findings) -> DataSet:
 
 
 def check_places(content: dict, path: Path) -> None:
-    """Check the paths in a YAML file.
-
-    Raises:
-        UserError: If one is not text, or for a split a list of texts.
-    """
+    """Reject paths in a YAML file that are not text, or for a split a list of texts."""
     for key in ('path', *KEYS):
         value = content.get(key)
         texts = value if isinstance(value, list) and key != 'path' else [value]
@@ -117,11 +113,7 @@ def check_places(content: dict, path: Path) -> None:
 
 
 def read_names(content: dict, path: Path) -> list[str]:
-    """The names of the classes, in a list or by number.
-
-    Raises:
-        UserError: If there are none, or not as many as ``nc`` says.
-    """
+    """The names of the classes, in a list or by number; as many as ``nc`` says."""
     names = content.get('names')
     if isinstance(names, dict):
         wanted = list(range(len(names)))
@@ -153,11 +145,7 @@ def images_of(value: Any, base: Any, path: Path, findings: Findings) -> list[Pat
 
 
 def locate(place: str, roots: list[Path], path: Path) -> Path:
-    """Resolve a path in a YAML file; exporters often write paths that are off by one folder.
-
-    Raises:
-        UserError: If nothing is there.
-    """
+    """Resolve a path in a YAML file; exporters often write paths that are off by one folder."""
     tried = [root / place for root in reversed(roots)]
     tried += [path.parent / place.lstrip('./')]  # Roboflow's `../train/images` is beside the file
     for candidate in tried:

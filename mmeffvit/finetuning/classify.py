@@ -134,11 +134,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 
 
 def check_options(options: FinetuneOptions) -> None:
-    """Reject options that would have no effect.
-
-    Raises:
-        UserError: If one is given.
-    """
+    """Reject options that would have no effect."""
     given = {name: v for name, v in asdict(options.overrides).items() if name not in TAKEN}
     given |= dict(export=options.export)
     unset = {**asdict(Overrides()), 'export': None}

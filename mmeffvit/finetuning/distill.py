@@ -23,7 +23,7 @@ from mmeffvit.zoo.hub import nearest_config
 from mmeffvit.zoo.opener import find_source, holds_weights, is_model
 
 from .base import AUTO, Base
-from .pseudo_labels import predict_data_set
+from .pseudo_labels import predict_dataset
 from .run import NO_EXPORT, FinetuneOptions, finetune
 from .write_config import Teaching
 
@@ -116,11 +116,7 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
 
 
 def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching:
-    """What the student is trained with: a teacher that is a PyTorch model runs in every step.
-
-    Raises:
-        UserError: If losses are asked for that there is no teacher for, or that do not exist.
-    """
+    """What the student is trained with: a teacher that is a PyTorch model runs in every step."""
     wanted = options.losses
     is_model = not is_file_of_predictions(teacher) and Path(teacher).suffix not in EXPORTED
     if wanted is not None and not is_model:
@@ -137,11 +133,7 @@ def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching
 
 
 def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
-    """The same, in one process: adapters between student and teacher are not shared.
-
-    Raises:
-        UserError: If several were asked for.
-    """
+    """The same, in one process: adapters between student and teacher are not shared."""
     if own.overrides.processes not in (None, 1):
         raise UserError(
             f'--processes is {own.overrides.processes}, and a teacher runs in one process: give '
@@ -156,11 +148,7 @@ def in_place(name: str | None) -> str | None:
 
 
 def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
-    """The name of its config, its weights and its classes; the last two of one with weights.
-
-    Raises:
-        UserError: If it is not one of ours.
-    """
+    """The name of its config, its weights and its classes; the last two of one with weights."""
     if student in own_configs():
         return student, None, None
     if not holds_weights(student):
@@ -215,7 +203,7 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
             data = read_predictions(Path(teacher).absolute(), images, wanted)
         else:
             described = describe_teacher(teacher, options.checkpoint)
-            data = predict_data_set(
+            data = predict_dataset(
                 opened.pop(), described, images, folder, wanted, keep_masks=reading.needs_masks
             )
         logger.info(describe_labels(data, teacher))
@@ -236,11 +224,7 @@ def open_teacher(teacher: str, checkpoint: str | None) -> BasePredictor:
 
 
 def check_tasks(teacher: str, base: Base, is_detector: bool) -> None:
-    """Check that student and teacher predict the same.
-
-    Raises:
-        UserError: If they do not.
-    """
+    """Check that student and teacher predict the same."""
     kinds = ('label maps', 'objects')
     if is_detector == base.is_segmentor:
         raise UserError(
@@ -283,11 +267,7 @@ def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
 
 
 def merged(labeled: DataSet, predicted: DataSet) -> DataSet:
-    """Labeled images, and predictions to train on.
-
-    Raises:
-        UserError: If one has label maps and the other objects, or classes have other names.
-    """
+    """Labeled images, and predictions to train on, of the same kind and classes."""
     if labeled.has_label_maps != predicted.has_label_maps:
         raise UserError(
             f'{labeled.root} has {"label maps" if labeled.has_label_maps else "objects"}, the '
@@ -308,15 +288,7 @@ def merged(labeled: DataSet, predicted: DataSet) -> DataSet:
 def compare(
     metrics: Mapping[str, float], labeled: Path, folder: Path, base: Base, own: FinetuneOptions
 ) -> None:
-    """Train the student on the labels alone for as many steps, and report both.
-
-    Args:
-        metrics: Those of the distilled student.
-        labeled: The dataset with labels.
-        folder: Work dir of the distilled student.
-        base: The student.
-        own: How it was trained.
-    """
+    """Train the student on the labels alone for as many steps, and report both."""
     steps, batch = steps_of(folder, base)
     logger.info(f'\nthe student alone, on the labels, for {counted(steps, "step")}')
     overrides = replace(own.overrides, batch=batch, epochs=None, steps=steps)

@@ -214,13 +214,7 @@ def image_of(runner: Runner) -> Path:
 
 
 def next_commands(config_path: Path, config: Config, images: Path) -> str:
-    """Three commands to go on with, which can be pasted.
-
-    Args:
-        config_path: The config of the run.
-        config: Its content.
-        images: A folder of images: those that were tested.
-    """
+    """Three commands to continue with, which can be pasted; ``images`` is a folder of images."""
     folder = config_path.parent
     onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
     again = ['train', config_path, '--work-dir', folder / 'run2']

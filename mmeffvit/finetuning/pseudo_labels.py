@@ -79,7 +79,7 @@ def inside(found: Detections, height: int, width: int) -> Detections:
     )
 
 
-def predict_data_set(
+def predict_dataset(
     predictor: BasePredictor,
     described: dict[str, Any],
     images: Path,
@@ -158,11 +158,7 @@ def announce(folder: Path, done: int, count: int) -> str:
 
 
 def check_about(path: Path, about: dict[str, Any]) -> None:
-    """Compare what predictions are of with what a folder has, or write it.
-
-    Raises:
-        UserError: If it has other ones.
-    """
+    """Compare what predictions are of with what a folder has, or write it."""
     if path.is_file():
         if read_json(path) != json.loads(json.dumps(about)):
             raise UserError(

@@ -219,11 +219,7 @@ def batch_limit(count: int, processes: int) -> int:
 
 
 def fit_processes(wanted: int | None, batch: int) -> int:
-    """The number of processes that share a batch.
-
-    Raises:
-        UserError: If as many as wanted cannot share it.
-    """
+    """The number of processes that share a batch equally."""
     if wanted is None:
         usual = usual_processes()
         return usual if batch % usual == 0 and batch // usual >= MIN_SHARE else 1

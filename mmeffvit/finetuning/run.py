@@ -157,11 +157,7 @@ def uses_amp(options: FinetuneOptions) -> bool:
 
 
 def exportable(suffixes: Sequence[str] | None) -> list[str]:
-    """The formats to export at the end, whose packages must be there before training.
-
-    Raises:
-        UserError: If a requested format is unknown or cannot be written here.
-    """
+    """The formats to export at the end, whose packages must be installed before training."""
     if suffixes == [NO_EXPORT]:
         return []
     try:
@@ -176,11 +172,7 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
 
 
 def check_int8(export: Sequence[str]) -> None:
-    """Check that there will be a file to quantize, and the packages to do so.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """Check that there will be a file to quantize, and the packages to do so."""
     if '.onnx' not in export:
         raise UserError(
             f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '

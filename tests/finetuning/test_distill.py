@@ -20,7 +20,7 @@ from mmeffvit.finetuning.distill import (
     make_reader,
     open_student,
 )
-from mmeffvit.finetuning.pseudo_labels import predict_data_set
+from mmeffvit.finetuning.pseudo_labels import predict_dataset
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.inference.predictor import Predictor
 from tests.conftest import run_command_here
@@ -131,7 +131,7 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     folder = data / ('val2017' if predictor.is_detector else 'images/training')
     described = describe_teacher(str(model.config), str(model.checkpoint))
     arguments = (described, folder, tmp_path / 'cache', Wanted(low=0.0))
-    first = predict_data_set(predictor, *arguments, keep_masks=False)
+    first = predict_dataset(predictor, *arguments, keep_masks=False)
     assert 'predictions of the teacher for ' in log.text
     assert ' MiB in ' in log.text
     pictures = first.splits['train']
@@ -144,11 +144,11 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     calls = []
     monkeypatch.setattr(predictor, 'predict', lambda batch, own=predictor.predict: calls.append(
         len(batch)) or own(batch))  # fmt: skip
-    again = predict_data_set(predictor, *arguments, keep_masks=False)
+    again = predict_dataset(predictor, *arguments, keep_masks=False)
     assert calls == [1]
     assert [p.objects for p in again.splits['train']] == [p.objects for p in pictures]
     with pytest.raises(UserError, match='has predictions of another teacher'):
-        predict_data_set(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)
+        predict_dataset(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)
 
 
 def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):

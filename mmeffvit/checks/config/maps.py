@@ -135,12 +135,7 @@ def padding_hint(step: Step, config: Config) -> Iterator[Finding]:
 
 
 def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
-    """Report why the step failed, if it did.
-
-    Args:
-        step: The step.
-        explained: Whether other faults explain the failure; then only channels are checked.
-    """
+    """Report why the step failed; channels only if other faults explain it."""
     if step.error is None:
         return
     if step.needs_accelerator:

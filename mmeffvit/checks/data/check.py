@@ -102,11 +102,7 @@ def check_one(configured: ConfiguredDataset, sample: Sample) -> Report:
 
 
 def build(configured: ConfiguredDataset, report: Report) -> BaseDataset | None:
-    """Build the dataset, which joins its paths, without reading it; None if a path is missing.
-
-    Raises:
-        UserError: If its type is not registered, or an argument is invalid.
-    """
+    """Build the dataset, which joins its paths, without reading it; None if a path is missing."""
     try:
         check_dataset_paths(configured.settings, configured.name)
     except UserError as error:

@@ -75,11 +75,7 @@ def check_links(file: CocoFile, report: Report) -> None:
 
 
 def check_categories(file: CocoFile, classes: Sequence[str], report: Report) -> None:
-    """Compare the classes of the config with the categories; mmdet numbers them in file order.
-
-    Raises:
-        UserError: If the classes are not a list of names.
-    """
+    """Compare the classes of the config with the categories; mmdet numbers them in file order."""
     if isinstance(classes, str) or not isinstance(classes, Sequence):
         raise UserError(f'the classes of a dataset are {classes!r}; give a list of names')
     names = [category['name'] for category in file.categories.values()]
