@@ -172,28 +172,26 @@ def is_file_of_predictions(teacher: str) -> bool:
 
 
 def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions) -> Reader:
-    """What reads, in place of annotations, the predictions of a teacher.
-
-    Args:
-        teacher: See :func:`distill`.
-        base: The student.
-        folder: Gets the predictions of a model.
-        options: See :class:`DistillOptions`.
-
-    Raises:
-        UserError: If teacher and student are of different tasks.
-    """
+    """What reads, in place of annotations, predictions of a teacher; ``folder`` keeps a model's."""
     opened: list[BasePredictor] = []  # until its predictions are made
     if is_file_of_predictions(teacher):
         is_detector = Path(teacher).suffix == '.json'
     else:
-        opened.append(open_teacher(teacher, options.checkpoint))
+        is_exported = Path(teacher).suffix in EXPORTED
+        opened = [
+            ExportedPredictor(teacher) if is_exported else Predictor(teacher, options.checkpoint)
+        ]
         if opened[0].is_classifier:
             raise UserError(
                 f'the teacher {teacher} is a classifier: choose a detector or segmentor'
             )
         is_detector = opened[0].is_detector
-    check_tasks(teacher, base, is_detector)
+    if is_detector == base.is_segmentor:
+        kinds = ('label maps', 'objects')
+        raise UserError(
+            f'the teacher {teacher} predicts {kinds[is_detector]}, the student {base.name} '
+            f'{kinds[not is_detector]}: choose two of one task'
+        )
 
     def read_taught(images: Path, reading: PrepareOptions) -> DataSet:
         labeled = read_labeled(options.labeled, reading) if options.labeled else None
@@ -215,22 +213,6 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
         return data
 
     return read_taught
-
-
-def open_teacher(teacher: str, checkpoint: str | None) -> BasePredictor:
-    if Path(teacher).suffix in EXPORTED:
-        return ExportedPredictor(teacher)
-    return Predictor(teacher, checkpoint)
-
-
-def check_tasks(teacher: str, base: Base, is_detector: bool) -> None:
-    """Check that student and teacher predict the same."""
-    kinds = ('label maps', 'objects')
-    if is_detector == base.is_segmentor:
-        raise UserError(
-            f'the teacher {teacher} predicts {kinds[is_detector]}, the student {base.name} '
-            f'{kinds[not is_detector]}: choose two of one task'
-        )
 
 
 def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:

@@ -84,11 +84,7 @@ class FinetuneOptions:
     def run_in(self, work_dir: Path) -> RunOptions:
         """The options of the run itself."""
         return RunOptions(
-            work_dir,
-            self.cfg_options,
-            seed=self.seed,
-            verbose=self.verbose,
-            hooks=self.hooks,
+            work_dir, self.cfg_options, seed=self.seed, verbose=self.verbose, hooks=self.hooks
         )
 
 
