@@ -1,1 +1,1 @@
-"""Generated datasets, for training without downloads."""
+"""Generated datasets, for training without downloads, and transforms that mmdet and mmseg lack."""

@@ -196,7 +196,8 @@ class SoftLabels(nn.Module):
 
     def __init__(self, low: float = 0.1, high: float = 0.5, box_weight: float = 1.0) -> None:
         super().__init__()
-        check_thresholds(low, high)
+        if not 0 <= low <= high <= 1:
+            raise ValueError(f'thresholds are {low} and {high}; give 0 <= low <= high <= 1')
         self.low, self.high, self.box_weight = low, high, box_weight
 
     def forward(
@@ -252,16 +253,6 @@ class PixelDivergence(nn.Module):
             return divergence.mean()
         mask = mask.to(divergence).expand_as(divergence)
         return (divergence * mask).sum() / mask.sum().clamp(min=EPSILON)
-
-
-def check_thresholds(low: float, high: float) -> None:
-    """Check two thresholds of confidence.
-
-    Raises:
-        ValueError: If they are not in [0, 1] and in this order.
-    """
-    if not 0 <= low <= high <= 1:
-        raise ValueError(f'thresholds are {low} and {high}; give 0 <= low <= high <= 1')
 
 
 def moments_of(maps: Tensor, like: Tensor) -> Tensor:

@@ -1,10 +1,8 @@
 """Image transforms of the papers' recipes that mmdet and mmseg lack."""
 
-from .blur import RandomGaussianBlur
-from .photometric import PhotometricDistortion
-from .reduced import LoadReduced
+from .loading import LoadReduced, SampleByScore
+from .photometric import PhotometricDistortion, RandomGaussianBlur
 from .resize import FloorToMultiple, Resize
-from .sample import SampleByScore
 from .ssd_crop import MaxIoURandomCrop
 
 __all__ = [
