@@ -171,7 +171,7 @@ def load_checked(
         model: The model.
         checkpoint: A checkpoint of a run with the same config, or of its released model.
         dataset: The dataset of the run.
-        split: The name of the split: to go on with training, auxiliary heads are needed.
+        split: The name of the split; to continue training, auxiliary heads are needed.
 
     Raises:
         UserError: If the classes differ.

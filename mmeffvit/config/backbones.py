@@ -18,11 +18,11 @@ def parse_backbone(target: str) -> dict[str, Any]:
     """The config of a backbone from ``TYPE[:ARCH][:KEY=VALUE...]``.
 
     ``ARCH`` is a name, or a number with a decimal point: a multiple of MobileViTv2's base width.
-    The name of one of our models, such as 'shvit_s4', stands for 'SHViT:s4'.
+    The name of one of our models, such as 'shvit_s4', is short for 'SHViT:s4'.
     Types of mmdet or mmseg are prefixed with their scope: 'mmdet.ResNet:depth=50'.
 
     Raises:
-        UserError: If the type is unknown, or a part has another form.
+        UserError: If the type is unknown, or a part is malformed.
     """
     name, *rest = target.split(':')
     family, _, arch = name.partition('_')

@@ -1,7 +1,7 @@
-"""Values that a written config reads from a file beside it, and texts that it can hold itself.
+"""Values that a written config reads from a file beside it, and literals that it may contain.
 
-Names of classes, folders and files are data of anybody's. mmengine substitutes ``{{...}}`` in the
-text of a config before it runs it, so they never stand in one as they are.
+Names of classes, folders and files are untrusted data. mmengine substitutes ``{{...}}`` in the text
+of a config before running it, so such names are never copied into a config unchanged.
 """
 
 import ast
@@ -68,7 +68,7 @@ def unsubstituted(code: str) -> str:
 
 
 class LiteralConfig(Config):
-    """A config whose text, once dumped, is read back as the same values.
+    """A config that is unchanged by dumping and reading.
 
     mmengine's runner writes the text into the work dir and into checkpoints, and mmengine
     substitutes environment variables in what it reads.

@@ -1,4 +1,4 @@
-"""Build the model of a config in isolation: no weights are loaded, no global state changes."""
+"""Build the model of a config in isolation: without loading weights or changing global state."""
 
 import logging
 import random
@@ -27,10 +27,7 @@ from .values import dicts_in
 
 SEED = 0
 UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
-WEIGHTS = (
-    'pretrained',
-    'teacher_ckpt',
-)  # arguments of models that name a checkpoint
+WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of models that name a checkpoint
 OPENMMLAB = r'mm(engine|cv|det|seg|pretrain)\b'
 PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the current run
 
@@ -107,7 +104,7 @@ def own_model_config(config: Config) -> ConfigDict:
 
 
 def without_weights(value: Any, *, teachers: bool = True) -> None:
-    """Remove every pretrained checkpoint from ``value``, in place; on request not a teacher's."""
+    """Remove every pretrained checkpoint from ``value``, in place; optionally keep a teacher's."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key.startswith('teacher') and not teachers:

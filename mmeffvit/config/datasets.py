@@ -82,9 +82,9 @@ def class_of(dataset: Mapping[str, Any], scope: str | None) -> Any:
 def take_classes(
     config: Config, classes: Sequence[str], palette: Sequence[Sequence[int]] = ()
 ) -> None:
-    """Give every dataset of a config these classes, in place, if its own are others.
+    """Set the classes of every dataset of a config, in place, if they differ.
 
-    Label maps hold the indices of such classes.
+    Label maps contain the indices of these classes.
     """
     with isolated(config.default_scope):
         known = build_unread(eval_dataset(config)).metainfo.get('classes') or ()
@@ -105,7 +105,7 @@ def take_classes(
 
 
 def without_reduction(pipeline: Any) -> Any:
-    """A pipeline that reads label maps as they are: ADE20K's count from 1."""
+    """A pipeline that reads label maps unchanged: ADE20K's start at 1."""
     if isinstance(pipeline, dict):
         items = pipeline.items()
         return {k: without_reduction(v) for k, v in items if k != 'reduce_zero_label'}
@@ -141,9 +141,9 @@ def name_of(settings: Mapping[str, Any]) -> str:
 
 
 def input_multiples(config: Config) -> tuple[int, ...]:
-    """Numbers of pixels that the sides of the model's training images are multiples of.
+    """Divisors, in pixels, of the sides of the model's training images; a fixed size is its own.
 
-    For a fixed size, the size itself. A wrapper of the dataset may have its own pipeline.
+    A wrapper of the dataset may have its own pipeline.
     """
     preprocessor = preprocessor_of(config)
     if preprocessor.get('size') is not None:
@@ -159,7 +159,7 @@ def input_multiples(config: Config) -> tuple[int, ...]:
 
 
 def multiples_after(step: Mapping[str, Any], before: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of pixels that the sides of images are multiples of after a transform."""
+    """Divisors of the sides of images after a transform, in pixels."""
     name = name_of(step)
     if name == 'Pad':
         return tuple(step.get('size') or ()) or (step.get('size_divisor') or 1,)
@@ -195,6 +195,6 @@ def eval_shape(config: Config) -> tuple[int, int] | None:
 
 
 def eval_proposals(model: Mapping[str, Any]) -> int:
-    """Number of proposals of the first stage at test time, for the config of a model."""
+    """Number of proposals of the first stage at test time."""
     rpn = (model.get('test_cfg') or {}).get('rpn') or {}
     return rpn.get('max_per_img', DEFAULT_PROPOSALS)

@@ -18,7 +18,7 @@ def check(data: DataSet, *, needs_masks: bool = False) -> None:
 
     Args:
         data: The dataset; the sizes of its images are filled in.
-        needs_masks: Whether objects without a mask are a fault.
+        needs_masks: Whether a missing mask is a fault.
     """
     for split, pictures in data.splits.items():
         facts = in_threads(look_at, [p.path for p in pictures], f'{split}: images')

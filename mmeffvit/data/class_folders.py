@@ -1,4 +1,4 @@
-"""Datasets of classification: a folder of images per class, in `train/` and `val/` or alone."""
+"""Classification datasets: a folder of images per class, with or without `train/` and `val/`."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from .records import SPLIT_NAMES, DataSet, Object, Picture
 
 FORMAT = 'a folder per class'
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
-WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of a class that the image has as a whole
+WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 
 
 def find(path: Path) -> dict[str, Path] | None:
@@ -37,18 +37,14 @@ def has_classes(folder: Path) -> bool:
 
 
 def read(root: Path, splits: dict[str, Path]) -> DataSet:
-    """Read the folders of :func:`find`; an image has one object, which is as large as it.
-
-    Raises:
-        UserError: If another split has a class that is not in the training split.
-    """
+    """Read the folders of :func:`find`; each image has one object that covers it."""
     classes = [folder.name for folder in folders_in(splits['train'])]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():
         names = [inner.name for inner in folders_in(folder)]
         if unknown := sorted({*names} - {*classes}):
             raise UserError(
-                f'{folder} has classes that {splits["train"]} has not: {listed(unknown)}'
+                f'{folder} has classes that {splits["train"]} does not have: {listed(unknown)}'
             )
         pictures[split] = [
             Picture(path, [Object(classes.index(name), WHOLE, str(path), is_relative=True)])

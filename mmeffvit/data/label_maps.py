@@ -30,11 +30,7 @@ NEEDS = (
 
 
 def read_table(root: Path, findings: Findings) -> tuple[list[str], dict]:
-    """The classes of a table, and their number by value or by RGB color; empty without a table.
-
-    Raises:
-        UserError: If a table cannot be understood.
-    """
+    """The classes of a table, and their number by value or by RGB color; empty without a table."""
     paths = sorted(
         {p for pattern in TABLES for p in (*root.glob(pattern), *root.glob(f'*/{pattern}'))}
     )
@@ -93,11 +89,7 @@ def number_classes(rows: list, path: Path) -> tuple[list[str], dict]:
 
 
 def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
-    """Classes of maps without a table, by the values that they have.
-
-    Raises:
-        UserError: If they have colors, or too many values.
-    """
+    """The classes of maps without a table, from their values."""
     values: set[int] = set()
     for found in in_threads(values_in, [p.label_map for p in pictures], 'label maps'):
         values |= found
@@ -116,7 +108,7 @@ def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
 
 
 def values_in(path: Path) -> set[int]:
-    """The values of a map; -1 if it has colors, none if it cannot be read."""
+    """The values of a map; -1 for colors, none if it cannot be read."""
     try:
         labels = read_labels(path)
     except Unreadable:

@@ -22,13 +22,13 @@ DETECTOR, SEGMENTOR = 'predictions in COCO format', 'predicted label maps'
 
 @dataclass(frozen=True)
 class Wanted:
-    """What predictions are read for.
+    """Options for reading predictions.
 
     Args:
-        classes: Class names that are kept, in this order; None keeps those of the predictions.
-        low: Lowest score of a prediction that is used.
+        classes: Class names to keep, in this order; None keeps those of the predictions.
+        low: Minimum score.
         high: Score from which a prediction counts as an annotation.
-        ids: COCO file with the images and categories whose ids are in a list of results; None for
+        ids: COCO file with the image and category ids of a list of results; by default
             ``NAME.images.json`` beside it, and the classes with ids from 1.
     """
 
@@ -135,7 +135,7 @@ def is_dropped(row: Any, others: set, low: float) -> bool:
 
 
 def complete(rows: list, path: Path) -> None:
-    """Give predictions, in place, what annotations have: ids and areas; reject other scores."""
+    """Add ids and areas to predictions, in place, and reject invalid scores."""
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             continue
@@ -149,7 +149,7 @@ def complete(rows: list, path: Path) -> None:
 
 
 def kept_classes(path: Path, theirs: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """The classes to train: those that are wanted, else those of the predictions."""
+    """The classes to train: the wanted ones, else those of the predictions."""
     check_names(theirs, str(path))
     if wanted is None:
         return list(theirs)

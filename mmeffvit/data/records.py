@@ -10,7 +10,7 @@ from .faults import Findings
 
 Size = tuple[int, int]  # height and width in pixels
 
-# names of folders and files, and the split they stand for
+# splits by names of folders and files
 SPLIT_NAMES = {
     'train': 'train', 'training': 'train', 'train2017': 'train',
     'val': 'val', 'valid': 'val', 'validation': 'val', 'val2017': 'val',
@@ -41,7 +41,7 @@ class Object:
     score: float = 1.0
 
     def scale(self, size: Size) -> None:
-        """Make normalized coordinates pixels."""
+        """Convert normalized coordinates to pixels."""
         if not self.is_relative:
             return
         height, width = size
@@ -60,13 +60,13 @@ class Picture:
     Args:
         path: The image.
         objects: What is annotated in it.
-        recorded: Size according to the annotations, if they have one.
-        label_map: File with the class of every pixel, if the dataset has them.
-        size: Upright size, once the image was looked at.
-        digest: Hash of the file, once the image was looked at.
-        num_broken: Number of its annotations that were left out, since they are broken.
-        is_predicted: Its objects or its label map are predictions of a model.
-        colors: Class by value of its label map; None for those of the dataset.
+        recorded: Size in the annotations, if given.
+        label_map: File with the class of every pixel, if there is one.
+        size: Upright size, once the image was inspected.
+        digest: Hash of the file, once the image was inspected.
+        num_broken: Number of skipped, broken annotations.
+        is_predicted: Whether the objects or the label map are predictions of a model.
+        colors: Class by value of the label map; by default those of the dataset.
     """
 
     path: Path
@@ -85,13 +85,13 @@ class DataSet:
     """A dataset: classes, images and annotations by split.
 
     Args:
-        format: Its name, for messages.
-        root: The folder that was given.
-        classes: Their names.
-        splits: Images of 'train', 'val' and 'test'; those that exist.
-        findings: What is broken.
-        colors: Class by value or by RGB color of the label maps, if it has them.
-        made_split: Seed and fraction of a validation split that was made; empty if it was there.
+        format: Name of the format, for messages.
+        root: The given folder.
+        classes: Class names.
+        splits: Images of 'train', 'val' and 'test', if they exist.
+        findings: Faults and notes.
+        colors: Class by value or by RGB color of the label maps, if there are any.
+        made_split: Seed and fraction of a new validation split; empty if it existed.
     """
 
     format: str
@@ -114,7 +114,7 @@ class DataSet:
 
     @property
     def has_scores(self) -> bool:
-        """Whether there are predictions to train on that are not certain."""
+        """Whether training objects have scores below 1."""
         return any(item.score < 1 for item in self.objects('train'))
 
     def objects(self, *splits: str) -> Iterator[Object]:
@@ -133,7 +133,7 @@ def in_words(size: Size) -> str:
 
 
 def split_of(path: Path, root: Path) -> str:
-    """The split that a folder on the way from ``root`` to ``path`` is named for; else 'train'."""
+    """The split named by a folder between ``root`` and ``path``; else 'train'."""
     return named_split(path, root) or 'train'
 
 

@@ -23,12 +23,12 @@ BACKGROUND = 'background'
 
 @dataclass(frozen=True)
 class Split:
-    """One split as it was written.
+    """One written split.
 
     Args:
         annotations: COCO's JSON, or the pairs of images and label maps.
         images: The folder that these names are relative to.
-        count: Images.
+        count: Number of images.
     """
 
     annotations: Path

@@ -217,7 +217,7 @@ def draw_mask(rng: np.random.Generator, label: int, spec: ShapesSpec) -> np.ndar
 def _outline(name: str, tilt: float) -> np.ndarray:
     """Corners on the unit circle, (N, 2) as x and y; every other one of a star is at radius 0.45.
 
-    With a tilt of 0 radians, a square stands on its side, the others on their base.
+    With a tilt of 0 radians, the lower edge of squares and triangles is horizontal.
     """
     corners, upright = {
         'triangle': (3, -np.pi / 2),

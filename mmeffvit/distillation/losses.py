@@ -1,4 +1,4 @@
-"""Losses between what a student and a teacher return for the same images.
+"""Losses between the outputs of a student and a teacher for the same images.
 
 Teachers have no gradients. Maps are (B, C, H, W); a teacher's of another stride are resized to the
 student's, and :class:`Adapter` gives a student's the channels of the teacher.
@@ -140,7 +140,7 @@ class CrossHead(nn.Module):
     """CrossKD, arXiv:2306.11369: the teacher's head predicts from the student's maps.
 
     Those predictions, not the student's own, imitate the teacher's: labels and teacher do not pull
-    the same layer in two directions. Here the whole head is crossed: its input are the maps of the
+    the same layer in two directions. Here the full head is crossed: its input are the maps of the
     neck, each channel with the mean and deviation of the teacher's, as in the authors' code.
 
     ``sum |sigmoid(x) - p|^beta BCE(x, p) / n + w sum_i S(i) (1 - GIoU(i)) / sum_i S(i)``, with the

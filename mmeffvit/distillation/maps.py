@@ -1,4 +1,4 @@
-"""A backbone that learns to return the maps of another one, from images without labels."""
+"""Train a backbone to imitate the feature maps of another one, on unlabeled images."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from mmeffvit.registry import MODELS
 
 @MODELS.register_module()
 class MapDistillation(BaseModel):
-    """Train a backbone to return the maps of a teacher.
+    """Train a backbone to imitate the maps of a teacher.
 
     The loss of a map s is the square of its relative error, ``|s - t|^2 / |t|^2`` over the batch,
     with t that of the teacher: no map weighs more since it has larger values. The mean relative
@@ -22,12 +22,12 @@ class MapDistillation(BaseModel):
 
     Args:
         backbone: Config of the backbone to train.
-        teacher: Config of the backbone that it imitates, which stays as it is.
+        teacher: Config of the backbone to imitate, which is not trained.
         data_preprocessor: As for mmengine's models.
         init_cfg: See mmengine.
 
     Raises:
-        ValueError: If the two return maps of other channels or strides.
+        ValueError: If their maps differ in channels or strides.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Agreement:
     """Distance of a map from that of a teacher.
 
     Args:
-        relative_error: ``|s - t| / |t|`` over the whole map.
+        relative_error: ``|s - t| / |t|`` over the full map.
         cosine: Mean over the cells of the cosine between their channels.
     """
 

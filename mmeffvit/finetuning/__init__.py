@@ -1,1 +1,1 @@
-"""From a folder of images to a trained model and its files, through an ordinary config."""
+"""Train a model on a folder of images, through an ordinary config, and export it."""

@@ -21,8 +21,8 @@ class Base:
     """A config to start from.
 
     Args:
-        name: Of the model.
-        config: Its config.
+        name: Name of the model.
+        config: The config of the model.
     """
 
     name: str
@@ -75,16 +75,13 @@ class Base:
 
     @property
     def last_pipeline(self) -> list[dict] | None:
-        """What the last epochs are trained with where the first have mosaics."""
+        """The pipeline of the last epochs, without mosaic."""
         switches = settings_of(self.settings.get('custom_hooks'), 'PipelineSwitchHook')
         return next((hook['switch_pipeline'] for hook in switches), None)
 
     @property
     def image_size(self) -> int:
-        """The side, in pixels, that everything else in the pipelines is a multiple of.
-
-        Of a segmentor the crop, of a detector the shorter side of test images.
-        """
+        """The reference size in pixels: a segmentor's crop, or the short side of test images."""
         if self.is_segmentor:
             return next(settings_of(self.train_pipeline, 'RandomCrop'))['crop_size'][0]
         shape = eval_shape(self.config)
@@ -104,7 +101,7 @@ class Base:
 
     @property
     def backbone_weights(self) -> str | None:
-        """The address of the weights that the backbone starts from."""
+        """The URL of the backbone's pretrained weights."""
         return (self.config.model.backbone.get('init_cfg') or {}).get('checkpoint')
 
 
@@ -124,9 +121,9 @@ class Start:
     """Where the weights come from.
 
     Args:
-        what: In words.
-        checkpoint: Of a full model; None without.
-        keeps_backbone: The backbone starts from the weights that the base names.
+        what: Description.
+        checkpoint: Checkpoint of a full model, if any.
+        keeps_backbone: Whether the backbone loads the weights of the base config.
     """
 
     what: str
@@ -139,15 +136,15 @@ class Start:
 
 
 def find_start(base: Base, wanted: str = AUTO) -> Start:
-    """The best weights that can be had here.
+    """The best available weights.
 
     Args:
         base: The model.
         wanted: 'auto' for the released model, else the backbone's ImageNet weights, else none, with
-            the reason; 'none'; or a checkpoint by path or address.
+            the reason; 'none'; or the path or URL of a checkpoint.
 
     Raises:
-        mmeffvit.checkpoints.CheckpointError: If a checkpoint was given and cannot be had.
+        mmeffvit.checkpoints.CheckpointError: If a given checkpoint cannot be loaded.
     """
     if wanted == NONE:
         return Start('random weights (--weights none)')
@@ -174,5 +171,5 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
 
 
 def known_weights(base: Base) -> str | None:
-    """The address of the weights that :func:`find_start` looks for first."""
+    """The URL of the weights that :func:`find_start` tries first."""
     return getattr(read_models().get(base.name), 'weights', None) or base.backbone_weights

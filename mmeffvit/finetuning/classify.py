@@ -1,4 +1,4 @@
-"""A classifier from a folder of images per class: a config is written, trained and tested."""
+"""Train a classifier on a folder of images per class: write, train and test a config."""
 
 import json
 import shlex
@@ -27,13 +27,13 @@ from .run import FinetuneOptions, uses_amp
 from .write_config import DATA
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
-TAKEN = ('epochs', 'batch')  # of the overrides
-STEPS = 600  # at least, in EPOCHS to MAX_EPOCHS
+USED = ('epochs', 'batch')  # of the overrides
+STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
 EPOCHS, MAX_EPOCHS = 30, 300
-BATCH, ITERATIONS = 32, 4  # at most, and at least of an epoch
+BATCH, ITERATIONS = 32, 4  # maximum batch size, minimum number of iterations per epoch
 RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
 WARM_UP = 0.1  # of the epochs
-AVERAGED = 0.05  # of the steps, by the EMA weights
+AVERAGED = 0.05  # of the steps, in the EMA weights
 
 CONFIG = '''"""{name}: {classes}, {images} to train."""
 
@@ -109,7 +109,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 
     Args:
         path: The folder.
-        options: Those of the exported files and of a teacher do not apply.
+        options: Options; those of exported files and of a teacher do not apply.
 
     Returns:
         The metrics of the best checkpoint.
@@ -135,7 +135,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 
 def check_options(options: FinetuneOptions) -> None:
     """Reject options that would have no effect."""
-    given = {name: v for name, v in asdict(options.overrides).items() if name not in TAKEN}
+    given = {name: v for name, v in asdict(options.overrides).items() if name not in USED}
     given |= dict(export=options.export)
     unset = {**asdict(Overrides()), 'export': None}
     wrong = [name.replace('_', '-') for name, value in given.items() if value != unset[name]]

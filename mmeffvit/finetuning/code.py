@@ -1,4 +1,4 @@
-"""Values of a config as code that people read."""
+"""Values of a config as readable code."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ WIDTH = 96
 
 
 class Code(str):
-    """An expression that stands in a config as it is."""
+    """An expression that is written unchanged."""
 
     __slots__ = ()
 
@@ -17,9 +17,9 @@ def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
     """The code of a value, with ``dict(key=...)``, broken into lines that are not too long.
 
     Args:
-        value: Of dicts, lists, tuples, numbers and strings.
-        indent: Spaces in front of its lines.
-        before: Characters in front of its first line.
+        value: Dicts, lists, tuples, numbers and strings.
+        indent: Indentation of the lines.
+        before: Characters before the first line.
     """
     if isinstance(value, Code) or not isinstance(value, dict | list | tuple):
         return str(value) if isinstance(value, Code) else literal(value)

@@ -1,4 +1,4 @@
-"""A small model from a teacher's predictions, over images without labels."""
+"""Distill a small model from a teacher, on unlabeled images."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -33,20 +33,20 @@ NO_LOSS = 'none'
 
 @dataclass(frozen=True)
 class DistillOptions:
-    """What the command line says.
+    """Options of distillation.
 
     Args:
         checkpoint: Weights of a teacher that is a config.
-        labeled: Dataset with labels, which is trained on too and validated on; None without.
-        classes: Class names to train; None takes those of the labels, else of the student's
+        labeled: Labeled dataset, used for training too and for validation.
+        classes: Class names to train; by default those of the labels, else of the student's
             weights, else of the teacher.
         min_score: Lowest score of a prediction that is used.
-        sure_score: Score from which a prediction is always a label; others are drawn by theirs.
+        sure_score: Score from which a prediction is always a label; others are sampled by score.
         ids: See :class:`mmeffvit.data.predictions.Wanted`.
         losses: See :class:`mmeffvit.engine.teacher.TeacherHook`; ['none'] trains on predictions
-            alone, None takes that of the task.
-        compare: Train the student on the labels alone as well, for as many steps.
-        finetune: How the student is trained.
+            alone; None selects the loss of the task.
+        compare: Also train the student on the labels alone, for as many steps.
+        finetune: Options of the student's training.
     """
 
     checkpoint: str | None = None
@@ -60,11 +60,7 @@ class DistillOptions:
     finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
 
     def check(self) -> None:
-        """Reject invalid scores.
-
-        Raises:
-            UserError: If there is one.
-        """
+        """Reject invalid scores."""
         if not 0 <= self.min_score <= self.sure_score <= 1:
             raise UserError(
                 f'--min-score is {self.min_score:g} and --sure-score {self.sure_score:g}; give '
@@ -76,7 +72,7 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
     """Train a student on what a teacher predicts for a folder of images.
 
     Args:
-        student: Name of a config of ours, or one with weights: a run or a saved model.
+        student: Name of one of our configs, or one with weights: a run or a saved model.
         teacher: A config of mmdet or mmseg, a run or a saved model; an exported file; a JSON file
             of predictions; or a folder of label maps.
         images: Folder of images.
@@ -116,7 +112,7 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
 
 
 def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching:
-    """What the student is trained with: a teacher that is a PyTorch model runs in every step."""
+    """The losses and the teacher of a student; a PyTorch model runs in every step."""
     wanted = options.losses
     is_model = not is_file_of_predictions(teacher) and Path(teacher).suffix not in EXPORTED
     if wanted is not None and not is_model:
@@ -133,7 +129,7 @@ def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching
 
 
 def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
-    """The same, in one process: adapters between student and teacher are not shared."""
+    """The same options for one process: adapters of the student are not synchronized."""
     if own.overrides.processes not in (None, 1):
         raise UserError(
             f'--processes is {own.overrides.processes}, and a teacher runs in one process: give '
@@ -143,12 +139,12 @@ def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
 
 
 def in_place(name: str | None) -> str | None:
-    """A path that holds in any folder; an address or the name of a model is unchanged."""
+    """The absolute path of a file; a URL or the name of a model is unchanged."""
     return str(Path(name).absolute()) if name and Path(name).exists() else name
 
 
 def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
-    """The name of its config, its weights and its classes; the last two of one with weights."""
+    """The name of its config, and its weights and classes if it has any."""
     if student in own_configs():
         return student, None, None
     if not holds_weights(student):
@@ -163,7 +159,7 @@ def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
 
 
 def is_file_of_predictions(teacher: str) -> bool:
-    """Whether a teacher is not a model, but what one has predicted."""
+    """Whether a teacher is given by its predictions, not as a model."""
     path = Path(teacher)
     if path.suffix == '.json':  # or a config in JSON
         content = read_json(path)
@@ -172,7 +168,7 @@ def is_file_of_predictions(teacher: str) -> bool:
 
 
 def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions) -> Reader:
-    """What reads, in place of annotations, predictions of a teacher; ``folder`` keeps a model's."""
+    """A reader of a teacher's predictions instead of annotations; ``folder`` caches a model's."""
     opened: list[BasePredictor] = []  # until its predictions are made
     if is_file_of_predictions(teacher):
         is_detector = Path(teacher).suffix == '.json'
@@ -216,7 +212,7 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
 
 
 def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:
-    """What identifies a teacher: names, and sizes and times of its files."""
+    """The identity of a teacher: names, and sizes and times of its files."""
     stamps = [
         (stat.st_size, stat.st_mtime_ns)
         for name in (teacher, checkpoint)
@@ -226,7 +222,7 @@ def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:
 
 
 def describe_labels(data: DataSet, teacher: str) -> str:
-    """What a teacher knows about the images."""
+    """A summary of the teacher's predictions."""
     pictures = data.splits['train']
     text = f'{teacher}: {counted(len(pictures), "image")}'
     if data.has_label_maps:
@@ -240,7 +236,7 @@ def describe_labels(data: DataSet, teacher: str) -> str:
 
 
 def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
-    """A dataset with labels, and its validation split."""
+    """A labeled dataset with a validation split."""
     data = read(path, reading)
     split_off(data, reading.seed, reading.fraction)
     for item in data.objects():

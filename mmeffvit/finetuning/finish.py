@@ -1,4 +1,4 @@
-"""What a run ends with: pictures, tables, exported files, and how to go on."""
+"""The end of a run: pictures, tables, exported files, and the next commands."""
 
 import shlex
 import tempfile
@@ -50,15 +50,15 @@ def finish(
     weights: str | None = None,
     verbose: bool = True,
 ) -> dict[str, float]:
-    """Test the best checkpoint, and write everything that is to be looked at or shipped.
+    """Test the best checkpoint, and write pictures, tables and exported files.
 
     Args:
         config_path: The config of the run.
-        folder: With ``run/``; gets ``result/``.
+        folder: Contains ``run/``; ``result/`` is written.
         export: Suffixes of the files to export.
         cfg_options: Dotted keys and values that replace the config's.
         int8: Also fine-tune the ``.onnx`` file in int8.
-        weights: The address of pretrained weights that a run from random ones could start from.
+        weights: URL of pretrained weights, suggested after training from scratch.
         verbose: See :class:`RunOptions`.
 
     Returns:
@@ -97,7 +97,7 @@ def finish(
 def advice(
     config: Config, metrics: Mapping[str, float], weights: str | None = None
 ) -> Iterator[str]:
-    """What helps a model that has learned little, or that started from random weights."""
+    """Advice after a low metric, or after training from random weights."""
     name, value = next(iter(metrics.items()), ('', LOW))
     if value < LOW:
         steps = config.epochs * config.iterations
@@ -123,7 +123,7 @@ def jobs_of(
     export: Sequence[str],
     cfg_options: Mapping[str, Any],
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What is made, by its name in the table."""
+    """The jobs after the test, by name in the table."""
     result = folder / 'result'
     dataset = runner.test_loop.dataloader.dataset
 

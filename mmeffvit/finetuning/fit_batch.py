@@ -1,4 +1,4 @@
-"""The largest batch size that there is memory for, measured by training on the data itself."""
+"""The largest batch size that fits in memory, measured by training on the data."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,13 +26,12 @@ GIB = 2**30
 def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = False) -> int:
     """The largest power of two, up to ``limit``, whose training step fits in the free memory.
 
-    Each size is tried by a step with the config's own images, model and optimizer. On a CPU memory
-    that runs out would end this process, so a size is only tried if the ones before say that it
-    fits.
+    Each size is tried in a step with the images, model and optimizer of the config. A CPU process
+    that runs out of memory is killed, so the memory of a size is predicted from smaller ones.
 
     Args:
         config_path: The config.
-        limit: Largest size of one process.
+        limit: Maximum size per process.
         processes: Processes that share the memory of a CPU.
         amp: Mixed precision.
 
@@ -62,7 +61,7 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
 def fitting_sizes(
     step: Callable[[int], None], peak: Callable[[], int], free: float, limit: int
 ) -> Iterator[tuple[int, int]]:
-    """Sizes that fit and the bytes that they take, from small to large."""
+    """Sizes that fit and the bytes that they need, from small to large."""
     tried: list[tuple[int, int]] = []
     size = SMALLEST
     while size <= limit and predicted(tried, size) <= free:
@@ -78,7 +77,7 @@ def fitting_sizes(
 
 
 def predicted(tried: list[tuple[int, int]], size: int) -> float:
-    """The memory of a size, in a straight line through the last two."""
+    """The memory of a size, extrapolated linearly from the last two."""
     if len(tried) < 2:
         return 0.0
     (first, low), (second, high) = tried[-2:]
@@ -86,7 +85,7 @@ def predicted(tried: list[tuple[int, int]], size: int) -> float:
 
 
 def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
-    """A function that trains for one step on as many images as it is given."""
+    """A function that trains for one step with a given batch size."""
     model = build_model(own_model_config(config)).to(device).train()
     settings = dict(config.optim_wrapper, **(dict(type='AmpOptimWrapper') if amp else {}))
     optimizer = build_optim_wrapper(model, settings)
@@ -110,7 +109,7 @@ def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
 
 @contextmanager
 def measuring(device: str) -> Iterator[Callable[[], int]]:
-    """A function that says how many bytes more than at the start were in use at most."""
+    """A function that returns the peak memory since the start, in bytes above the start."""
     if device == 'cuda':
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_reserved()

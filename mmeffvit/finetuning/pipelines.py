@@ -1,4 +1,4 @@
-"""The pipelines of a run: those of the base for other image sizes, loading images as small."""
+"""The pipelines of a run: those of the base for other image sizes, with reduced loading."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from .recipe import Recipe
 
 SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels
 MOSAICS = ('Mosaic', 'CachedMosaic')
-MILD = (0.9, 1.1)  # of the image size, that objects are resized by from scratch
+MILD = (0.9, 1.1)  # range of resizing from scratch, relative to the image size
 
 
 def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[str]:
-    """The lines of a config; ``sample`` draws predictions by their scores in training."""
+    """The lines of a config; the transform ``sample`` samples predictions in training."""
     factor = recipe.image_size / base.image_size
     change = without_reduction if base.is_segmentor else (lambda pipeline: pipeline)
     train = change(scaled(first_pipeline(base, recipe), factor))
@@ -41,7 +41,7 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
 
 
 def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
-    """What training starts with: that of the base, or from scratch one that is easier to learn."""
+    """The first training pipeline: that of the base, or an easier one for training from scratch."""
     if recipe.has_mosaic or not base.last_pipeline:
         return base.train_pipeline
     pipeline = base.last_pipeline
@@ -78,7 +78,7 @@ def with_reduced_loading(pipeline: Sequence[dict]) -> list[dict]:
 
 
 def largest_scale(resize: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The largest rectangle that a transform fits images into; None if it may do otherwise."""
+    """The largest rectangle that a transform fits images into; None if it is not known."""
     if name_of(resize) in MOSAICS:
         return tuple(resize['img_scale'])
     scale, largest = resize.get('scale'), 1.0

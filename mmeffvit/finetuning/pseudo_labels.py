@@ -1,4 +1,4 @@
-"""A teacher's predictions for images without labels, kept on disk with a run."""
+"""A teacher's predictions for unlabeled images, cached on disk with a run."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from mmeffvit.utils.progress import progress
 from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import counted
 
-SHARD = 16  # images whose predictions are one file, and are not made twice
+SHARD = 16  # images per file of predictions; existing files are reused
 ABOUT, OBJECTS = 'about.json', 'objects.json'
 MIB = 2**20
 
@@ -36,10 +36,10 @@ class Collector(Writer):
     """The predictions of a shard.
 
     Args:
-        folder: Gets label maps.
-        images: The folder of all images.
+        folder: Output folder of label maps.
+        images: Folder of all images.
         first: Number of the first image.
-        keep_masks: Keep the masks of objects.
+        keep_masks: Whether to keep the masks of objects.
     """
 
     folder: Path
@@ -88,18 +88,18 @@ def predict_dataset(
     *,
     keep_masks: bool,
 ) -> DataSet:
-    """The predictions of a teacher for a folder of images, from disk where they were made before.
+    """The predictions of a teacher for a folder of images; existing ones are read from disk.
 
     Args:
         predictor: The teacher.
-        described: What identifies it.
-        images: The folder.
-        folder: Gets the predictions.
+        described: Identity of the teacher.
+        images: The folder of images.
+        folder: Output folder of the predictions.
         wanted: Classes and scores to keep.
-        keep_masks: Keep the masks of objects.
+        keep_masks: Whether to keep the masks of objects.
 
     Raises:
-        UserError: If the folder has those of another teacher, or there are none.
+        UserError: If the folder has predictions of another teacher, or there are none.
     """
     rows = list(predicted_rows(predictor, described, images, folder, wanted.low, keep_masks))
     classes = list(predictor.classes)
@@ -151,14 +151,14 @@ def predicted_rows(
 
 
 def announce(folder: Path, done: int, count: int) -> str:
-    """The size that the predictions will have, from that of the first."""
+    """The expected size of all predictions, from the size of the first ones."""
     size = sum(path.stat().st_size for path in folder.iterdir() if path.name != ABOUT)
     total = size / done * count / MIB
     return f'predictions of the teacher for {counted(count, "image")}: {total:.1f} MiB in {folder}'
 
 
 def check_about(path: Path, about: dict[str, Any]) -> None:
-    """Compare what predictions are of with what a folder has, or write it."""
+    """Reject existing predictions of other images, of another teacher or with other options."""
     if path.is_file():
         if read_json(path) != json.loads(json.dumps(about)):
             raise UserError(

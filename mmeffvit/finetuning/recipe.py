@@ -1,4 +1,4 @@
-"""How a small dataset is trained: sizes and rates that follow from its images."""
+"""The training recipe of a small dataset, derived from its images."""
 
 import math
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
 SMALL = 256  # pixels; an accelerator gets half as many larger images
 SEEN = {'cpu': 16_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
 CPU_SIZE = 128  # pixels; a CPU sees fewer larger images, and half as many with a two-stage head
-EPOCHS = (10, 300)  # fewest and most
+EPOCHS = (10, 300)  # minimum and maximum
 AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
 VALIDATIONS = 20
 MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
-FEWEST_STEPS = 4  # of an epoch, by the default batch size
+FEWEST_STEPS = 4  # per epoch, with the default batch size
 MIN_SHARE = 2  # images of a process: batch norms need two
 WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
 MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its first factor
@@ -39,7 +39,7 @@ PATIENCE = 0.3  # of the epochs
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a user asks for; None leaves it to the recipe.
+    """Numbers that replace those of the recipe; None keeps the recipe's.
 
     Args:
         image_size: Side of the images in pixels.
@@ -49,8 +49,8 @@ class Overrides:
         steps: Steps in place of epochs, rounded up to whole epochs; a batch that is larger than the
             training set is lowered.
         patience: Epochs without a better metric after which training stops; 0 never stops.
-        accumulate: Steps whose gradients are added up before an update.
-        freeze: Stages of the backbone that are not trained, the stem included; None trains all.
+        accumulate: Steps over which gradients are accumulated.
+        freeze: Number of frozen stages of the backbone, after the stem; None trains all.
         balance: Repeat images of rare classes.
     """
 
@@ -65,11 +65,7 @@ class Overrides:
     balance: bool = False
 
     def check(self) -> None:
-        """Reject numbers out of range.
-
-        Raises:
-            UserError: If there is one.
-        """
+        """Reject numbers out of range."""
         size = self.image_size
         if size is not None and (not MIN_SIZE <= size <= MAX_SIZE or size % 32):
             raise UserError(
@@ -97,12 +93,12 @@ class Recipe:
         val_every: Epochs between validations.
         patience: Validations without a better metric after which training stops; 0 never stops.
         rate: Learning rate.
-        warm_up: Steps in which it rises.
+        warm_up: Warm-up steps.
         ema_momentum: Share of the new weights in the average.
         last_epochs: Epochs without mosaic at the end.
-        from_scratch: Nothing is pretrained.
-        workers: Processes that read images.
-        shrinks_images: Whether the usual image is at least twice as large as they are trained.
+        workers: Data-loading processes.
+        from_scratch: Whether nothing is pretrained.
+        shrinks_images: Whether the typical image has at least twice the training size.
     """
 
     image_size: int
@@ -164,7 +160,7 @@ def make_recipe(
 
 
 def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
-    """The usual longer side of the images, up to the size of the model."""
+    """The typical longer side of the images, up to the size of the model."""
     return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer_side(pictures) / DIVISOR)))
 
 
@@ -182,7 +178,7 @@ def fit_epochs(base: Base, size: int, count: int) -> int:
 
 
 def fit_warm_up(total: int) -> int:
-    """Steps of ``total`` in which the learning rate rises; none in a run of a few."""
+    """Warm-up steps of ``total``; none in very short runs."""
     if total < 2 * MIN_WARM_UP:
         return 0
     return max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total)))
@@ -229,7 +225,7 @@ def fit_processes(wanted: int | None, batch: int) -> int:
 
 
 def why_one_process(batch: int, wanted: int | None) -> str:
-    """Why a batch is not shared by the usual number of processes; empty if it is, or was set."""
+    """Why the usual number of processes is not used; empty if it is, or was set."""
     usual = usual_processes()
     if wanted is not None or usual == 1 or fit_processes(None, batch) == usual:
         return ''
@@ -240,7 +236,7 @@ def why_one_process(batch: int, wanted: int | None) -> str:
 
 
 def fit_workers(processes: int) -> int:
-    """Processes that read images for each that trains: from the cores that are left, up to 8."""
+    """Data-loading processes per training process: from the remaining cores, up to 8."""
     if get_device() != 'cpu':
         return max(1, min(8, num_cores() // processes))
     return min(2, max(0, num_cores() - processes) // processes)
@@ -250,8 +246,8 @@ def fit_rate(base: Base, batch: int, *, from_scratch: bool = False) -> float:
     """The learning rate of the base, scaled to another batch size.
 
     With the batch size for SGD, with its square root for adaptive optimizers (arXiv:2205.10287).
-    From scratch, adaptive optimizers keep that of the base: few steps have far to go, and there is
-    nothing to forget.
+    From scratch, adaptive optimizers keep the rate of the base for smaller batches: there are few
+    steps, and nothing to forget.
     """
     ratio = batch / base.batch_size
     power = 1.0 if base.optimizer['type'] == 'SGD' else 0.5

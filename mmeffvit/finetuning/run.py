@@ -43,26 +43,26 @@ NO_EXPORT = 'none'
 
 @dataclass(frozen=True)
 class FinetuneOptions:
-    """What the command line says.
+    """Options of a fine-tuning run.
 
     Args:
-        model: Name of a config of ours; None takes a small one for the data.
-        work_dir: Gets the config, the index, the run and the result.
-        reading: How the dataset is read.
-        overrides: Sizes and lengths that the user set.
+        model: Name of one of our configs; None chooses a small one for the data.
+        work_dir: Output folder of the config, the index, the run and the results.
+        reading: Options for reading the dataset.
+        overrides: Numbers that replace those of the recipe.
         weights: See :func:`mmeffvit.finetuning.base.find_start`.
-        amp: Mixed precision with a loss scale; None where there is an accelerator, unless steps are
-            in bfloat16.
+        amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
+            bfloat16.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
         export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
         int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
-        seed: Of a validation split, and of training.
+        seed: Random seed of the validation split and of training.
         cfg_options: Dotted keys and values that replace the config's.
         verbose: See :class:`mmeffvit.engine.options.RunOptions`.
-        hooks: Further hooks of a run of one process.
-        reader: Reads the dataset; by default that of its format.
-        teaching: Of a student, what it is trained with besides.
+        hooks: Additional hooks of a single-process run.
+        reader: Reads the dataset; by default the reader of its format.
+        teaching: Distillation settings of a student.
     """
 
     model: str | None = None
@@ -82,7 +82,7 @@ class FinetuneOptions:
     teaching: Teaching | None = None
 
     def run_in(self, work_dir: Path) -> RunOptions:
-        """The options of the run itself."""
+        """The options of the training run."""
         return RunOptions(
             work_dir, self.cfg_options, seed=self.seed, verbose=self.verbose, hooks=self.hooks
         )
@@ -230,7 +230,7 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
 
 
 def from_scratch_notice(base: Base, recipe: Recipe) -> str:
-    """What is done where nothing is pretrained."""
+    """How training from scratch differs."""
     changes = ['all layers and norms are trained']
     if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
         changes.append('the learning rate is that of the base, not lowered for the batch size')

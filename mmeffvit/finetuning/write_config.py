@@ -1,6 +1,6 @@
-"""The config of a run: short, commented, ordinary.
+"""Write the config of a run: short, commented, ordinary.
 
-Names of classes and folders are data of anybody's: they stand in ``data.json`` beside the config.
+Names of classes and folders are untrusted data, so they are in ``data.json`` beside the config.
 """
 
 import json
@@ -29,12 +29,12 @@ FLOOR = 0.02  # of the learning rate, that it ends at
 
 @dataclass(frozen=True)
 class Teaching:
-    """What a student is trained with besides labels.
+    """Distillation settings of a student.
 
     Args:
         sure: Score from which a prediction is always a label.
-        teacher: Config, run or saved model of a teacher that runs in every step; None without.
-        checkpoint: Its weights, if they are not with it.
+        teacher: Config, run or saved model of a teacher that runs in every step, if any.
+        checkpoint: Weights of a teacher that is a config.
         losses: Names of losses, see :class:`mmeffvit.engine.teacher.TeacherHook`; None for its own.
     """
 
@@ -57,14 +57,14 @@ def write_config(
     """Write a config, and ``data.json`` beside it.
 
     Args:
-        path: The config, in a folder with ``index/``; the run gets ``run/``.
+        path: The config, in a folder with ``index/``; the run is written to ``run/``.
         base: The config that it inherits from.
-        data: What is trained on.
-        splits: Its splits as written.
+        data: The dataset.
+        splits: The written splits of the dataset.
         recipe: Sizes and rates.
-        overrides: What the user set.
-        start: Where the weights come from.
-        teaching: Of a student.
+        overrides: Options that the recipe does not have.
+        start: The initial weights.
+        teaching: Distillation settings.
     """
     folder = path.parent.absolute()
     classes = classes_of_maps(data) if base.is_segmentor else data.classes
@@ -115,7 +115,7 @@ def write_config(
 
 
 def base_line(name: str) -> str:
-    """The base, in the folder of our configs, which another machine may have elsewhere."""
+    """The line with the base, in our folder of configs, which may be elsewhere on other hosts."""
     folder = str(resource_dir('configs'))
     if re.fullmatch(r'[\w/.-]+', folder):  # others mmengine cannot substitute
         folder = f'{{{{$MMEFFVIT_CONFIGS:{folder}}}}}'
@@ -202,7 +202,7 @@ def segmentation_data(
 
 
 def readers(recipe: Recipe) -> dict[str, Any]:
-    """The settings of a loader for the processes that read images."""
+    """The settings of the data-loading processes."""
     return dict(num_workers=recipe.workers, persistent_workers=recipe.workers > 0)
 
 

@@ -63,7 +63,7 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
     shutil.copytree(flowers, parts / 'val')
     assert find(parts) == dict(train=parts / 'train', val=parts / 'val')
     (parts / 'val' / 'rose').rename(parts / 'val' / 'daisy')
-    with pytest.raises(UserError, match=r'classes that .*train has not: daisy'):
+    with pytest.raises(UserError, match=r'classes that .*train does not have: daisy'):
         classify(parts, FinetuneOptions(weights='none', work_dir=tmp_path / 'work'))
 
 

@@ -62,7 +62,7 @@ class LoadReduced(BaseTransform):
     def reduction(self, size: tuple[int, int]) -> int:
         """The largest of 1, 2, 4 and 8 by which an image of this size is shrunk later anyway.
 
-        It divides both sides: otherwise the last pixels would stand for parts of squares.
+        It divides both sides: otherwise the last pixels would average fewer pixels.
         """
         shrinks = max(max(size) / self.scale[0], min(size) / self.scale[1])
         fits = [by for by in FLAGS if by <= shrinks and not (size[0] % by or size[1] % by)]
@@ -92,7 +92,7 @@ def shrink(instance: Mapping[str, Any], reduction: int) -> dict[str, Any]:
 
 @TRANSFORMS.register_module()
 class SampleByScore(BaseTransform):
-    """Keep an instance with a probability equal to its score, drawn anew for every read.
+    """Keep an instance with a probability equal to its score, drawn whenever it is loaded.
 
     Losses that are linear in their targets, such as cross-entropy, then equal in the mean those of
     soft labels: ``E[BCE(x, y)] = BCE(x, s)`` for y = 1 with probability s. Any head and loss can be
