@@ -28,6 +28,7 @@ from .values import dicts_in
 SEED = 0
 UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
 WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of models that name a checkpoint
+TEACHER = re.compile(r'(^|\.)teacher')  # in a dotted key
 OPENMMLAB = r'mm(engine|cv|det|seg|pretrain)\b'
 PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the current run
 
@@ -105,17 +106,12 @@ def own_model_config(config: Config) -> ConfigDict:
 
 def without_weights(value: Any, *, teachers: bool = True) -> None:
     """Remove every pretrained checkpoint from ``value``, in place; optionally keep a teacher's."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if key.startswith('teacher') and not teachers:
+    for place, settings in dicts_in(value):
+        for key, item in settings.items():
+            if not teachers and TEACHER.search(f'{place}.{key}'):
                 continue
             if key in WEIGHTS or (key == 'init_cfg' and is_pretrained(item)):
-                value[key] = None
-            else:
-                without_weights(item, teachers=teachers)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            without_weights(item, teachers=teachers)
+                settings[key] = None
 
 
 def is_pretrained(init_cfg: Any) -> bool:

@@ -101,17 +101,13 @@ def take_classes(
                 dataset['type'] = 'BaseSegDataset'  # ADE20K's would reject other names
     for key in config if is_segmentor else ():
         if key.endswith(('_dataloader', '_pipeline')):
-            config[key] = without_reduction(config[key])
+            drop_reduction(config[key])
 
 
-def without_reduction(pipeline: Any) -> Any:
-    """A pipeline that reads label maps unchanged: ADE20K's start at 1."""
-    if isinstance(pipeline, dict):
-        items = pipeline.items()
-        return {k: without_reduction(v) for k, v in items if k != 'reduce_zero_label'}
-    if isinstance(pipeline, list | tuple):
-        return type(pipeline)(map(without_reduction, pipeline))
-    return pipeline
+def drop_reduction(pipeline: Any) -> None:
+    """Make pipelines read label maps unchanged, in place: ADE20K's start at 1."""
+    for _, settings in dicts_in(pipeline):
+        settings.pop('reduce_zero_label', None)
 
 
 def image_folders(config: Config) -> list[Path]:

@@ -20,11 +20,7 @@ ROBOFLOW = '_annotations.coco.json'
 
 
 def find(path: Path) -> dict[str, Path] | None:
-    """The JSON file of every split; None if it is of another format.
-
-    Raises:
-        UserError: If there are several for a split.
-    """
+    """The JSON file of every split; None if it is of another format."""
     if path.is_file():
         return {'train': path} if path.suffix == '.json' and is_coco(path) else None
     paths = [*path.glob(ROBOFLOW), *path.glob(f'*/{ROBOFLOW}')]
@@ -54,15 +50,7 @@ def split_in(stem: str) -> str:
 
 
 def read(paths: dict[str, Path], findings: Findings) -> DataSet:
-    """Read a dataset.
-
-    Args:
-        paths: The JSON file of every split.
-        findings: Receives the faults.
-
-    Raises:
-        UserError: If a file is not COCO's, or they have different categories.
-    """
+    """Read the files of :func:`find`."""
     root = root_of(paths['train'])
     files = {split: read_split(path, findings) for split, path in paths.items()}
     classes = names_in(files['train'], files)

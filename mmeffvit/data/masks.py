@@ -44,15 +44,7 @@ def has_maps(folder: Path) -> bool:
 
 
 def read(pairs: list[Pair], findings: Findings) -> DataSet:
-    """Read a dataset.
-
-    Args:
-        pairs: See :func:`find`.
-        findings: Receives the faults.
-
-    Raises:
-        UserError: If no map belongs to an image, or classes are not known.
-    """
+    """Read the folders of :func:`find`."""
     first = pairs[0][0]
     is_whole = len(pairs) == 1 and split_of(first.parent, first.parent.parent) == 'train'
     mixed = pairs[0][0] == pairs[0][1]

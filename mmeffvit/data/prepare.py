@@ -20,6 +20,8 @@ from .write import Split, write_coco, write_label_maps
 
 FRACTION = 0.2  # of the images, held out for validation
 MAX_VALIDATION = 5000  # as in COCO: more take time and hardly change a metric
+# of each format: find(path) returns what it found, or None, and read(found, findings) a dataset;
+# UserError if that is ambiguous, incomplete or malformed
 FORMATS = {'coco': coco, 'yolo': yolo, 'voc': voc, 'masks': masks}
 # for a folder in two formats: a segmentor prefers label maps to boxes
 ORDER = {False: ('coco', 'yolo', 'voc', 'masks'), True: ('masks', 'coco', 'yolo', 'voc')}

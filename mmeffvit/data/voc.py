@@ -34,15 +34,7 @@ def find(path: Path) -> Path | None:
 
 
 def read(root: Path, findings: Findings) -> DataSet:
-    """Read a dataset; classes are those of the objects, sorted, since VOC has no list of them.
-
-    Args:
-        root: The folder.
-        findings: Receives the faults.
-
-    Raises:
-        UserError: If there are no objects.
-    """
+    """Read a folder; classes are those of the objects, sorted, since VOC has no list of them."""
     finder = ImageFinder(root)
     lists = read_lists(root, findings)
     splits: dict[str, list[Picture]] = {}

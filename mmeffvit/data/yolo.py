@@ -28,11 +28,7 @@ NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: i
 
 
 def find(path: Path) -> Path | None:
-    """The YAML file of a dataset; None if it is of another format.
-
-    Raises:
-        UserError: If there are labels but no YAML file, or several.
-    """
+    """The YAML file of a dataset; None if it is of another format."""
     if path.is_file():
         return path if path.suffix.lower() in SUFFIXES else None
     if (path / 'data.yaml').is_file():
@@ -41,7 +37,8 @@ def find(path: Path) -> Path | None:
     found = [p for p in found if 'names' in (load(p) or {})]
     if len(found) > 1:
         raise UserError(f'{path} has several datasets: name one of {listed(found)}')
-    if not found and has_labels(path):
+    labels = (folder for folder in (path / 'labels', *path.glob('*/labels')) if folder.is_dir())
+    if not found and any(next(folder.rglob('*.txt'), None) for folder in labels):
         raise UserError(f'{path} has labels as YOLO has them, but no names: write {NEEDS}')
     return found[0] if found else None
 
@@ -69,22 +66,8 @@ def is_plain(text: str) -> bool:
     return True
 
 
-def has_labels(folder: Path) -> bool:
-    """Whether a folder named labels has text files."""
-    labels = [p for p in (folder / 'labels', *folder.glob('*/labels')) if p.is_dir()]
-    return any(next(place.rglob('*.txt'), None) for place in labels)
-
-
 def read(path: Path, findings: Findings) -> DataSet:
-    """Read a dataset.
-
-    Args:
-        path: The YAML file.
-        findings: Receives the faults.
-
-    Raises:
-        UserError: If the YAML file has no names or no images.
-    """
+    """Read the dataset of a YAML file."""
     content = load(path)
     if content is None:
         raise UserError(f'{path} is not a YAML file in UTF-8 without aliases; YOLO has {NEEDS}')
@@ -254,7 +237,8 @@ def to_object(label: int, values: list[float], where: str) -> Object:
 def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
     """Report unused label files: without an image, or with several candidates."""
     finder = ImageFinder(root)
-    for folder in sorted({labels_root(path) for path in used}):
+    roots = {next((p for p in path.parents if p.name == 'labels'), path.parent) for path in used}
+    for folder in sorted(roots):
         for path in sorted(folder.rglob('*.txt')):
             if path in used or path.stem in NOT_LABELS:
                 continue
@@ -267,8 +251,3 @@ def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
                 findings.add(
                     faults.IMAGE_MISSING, f'{path}: its image should not be at {images[0]}'
                 )
-
-
-def labels_root(path: Path) -> Path:
-    """The folder ``labels`` above a label file, else its own."""
-    return next((p for p in path.parents if p.name == 'labels'), path.parent)

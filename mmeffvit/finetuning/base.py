@@ -7,7 +7,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmeffvit.checkpoints.sources import fetch
-from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
+from mmeffvit.config.datasets import datasets_of, drop_reduction, eval_shape, mentions, settings_of
 from mmeffvit.config.load import find_config, load_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.messages import logger
@@ -62,8 +62,10 @@ class Base:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """A copy of the config in plain dicts and lists."""
-        return self.config.to_dict()
+        """A copy of the config in plain dicts and lists, which reads label maps unchanged."""
+        settings = self.config.to_dict()
+        drop_reduction(settings)
+        return settings
 
     @property
     def train_pipeline(self) -> list[dict]:

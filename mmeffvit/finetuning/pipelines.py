@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmeffvit.config.datasets import name_of, settings_of, without_reduction
+from mmeffvit.config.datasets import name_of, settings_of
 
 from .base import Base
 from .code import assign
@@ -17,8 +17,7 @@ MILD = (0.9, 1.1)  # range of resizing from scratch, relative to the image size
 def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[str]:
     """The lines of a config; the transform ``sample`` samples predictions in training."""
     factor = recipe.image_size / base.image_size
-    change = without_reduction if base.is_segmentor else (lambda pipeline: pipeline)
-    train = change(scaled(first_pipeline(base, recipe), factor))
+    train = scaled(first_pipeline(base, recipe), factor)
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
     for pipeline in filter(None, (train, last)) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
@@ -33,10 +32,9 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
     ]
     if last and recipe.has_mosaic:
         lines.append(assign('last_pipeline', last))
-    lines.append(assign('test_pipeline', change(scaled(base.test_pipeline, factor))))
+    lines.append(assign('test_pipeline', scaled(base.test_pipeline, factor)))
     if 'tta_pipeline' in base.config:
-        tta = change(scaled(base.settings['tta_pipeline'], factor))
-        lines.append(assign('tta_pipeline', tta))
+        lines.append(assign('tta_pipeline', scaled(base.settings['tta_pipeline'], factor)))
     return [*lines, '']
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
+from mmeffvit.config.values import dicts_in
 from mmeffvit.utils.replaced import forwards
 
 from .sample import maps_in, own_batches
@@ -130,15 +131,11 @@ def run_step(config: Config) -> Step:
 
 def reduce_cost(settings: Any) -> None:
     """Reduce, in place, what costs time and does not affect the checks."""
-    if isinstance(settings, dict):
-        if 'Sampler' in str(settings.get('type')) and isinstance(settings.get('num'), int):
-            settings['num'] = min(settings['num'], MAX_SAMPLED)
-        if settings.get('batch_augments') is not None:
-            settings['batch_augments'] = None  # they may pad small images to the size of training
-    values = settings.values() if isinstance(settings, dict) else settings
-    for value in values:
-        if isinstance(value, dict | list | tuple):
-            reduce_cost(value)
+    for _, part in dicts_in(settings):
+        if 'Sampler' in str(part.get('type')) and isinstance(part.get('num'), int):
+            part['num'] = min(part['num'], MAX_SAMPLED)
+        if part.get('batch_augments') is not None:
+            part['batch_augments'] = None  # they may pad small images to the size of training
 
 
 def watching(step: Step, name: str, module: nn.Module) -> Callable:
