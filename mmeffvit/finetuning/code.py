@@ -21,15 +21,16 @@ def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
         indent: Indentation of the lines.
         before: Characters before the first line.
     """
-    if isinstance(value, Code) or not isinstance(value, dict | list | tuple):
-        return str(value) if isinstance(value, Code) else literal(value)
-    is_dict = isinstance(value, dict)
-    start, end = (
-        ('dict(', ')') if is_dict else ('[', ']') if isinstance(value, list) else ('(', ')')
-    )
-    items = (
-        [(f'{key}=', item) for key, item in value.items()] if is_dict else [('', v) for v in value]
-    )
+    if isinstance(value, Code):
+        return str(value)
+    if isinstance(value, dict):
+        start, end = 'dict(', ')'
+        items = [(f'{key}=', item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        start, end = '[]' if isinstance(value, list) else '()'
+        items = [('', item) for item in value]
+    else:
+        return literal(value)
     comma = ',' if isinstance(value, tuple) and len(value) == 1 else ''
     line = (
         start + ', '.join(name + to_code(item, 0, -(10**6)) for name, item in items) + comma + end

@@ -1,7 +1,6 @@
 """The number of classes of every head, compared with the other heads and the data."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from mmengine.config import Config
 
@@ -25,8 +24,9 @@ def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
     for split in SPLITS:
         for dataset in datasets_of(config, split):
             yield from obsolete_keys(dataset, split)
-            meta = metainfo_of(dataset, config.default_scope)
-            if names_classes(meta):
+            cls = class_of(dataset, config.default_scope)
+            meta = {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
+            if meta.get('classes') and not isinstance(meta['classes'], str):  # not of a file
                 known.setdefault(split, meta)
     faults = list(wrong_classes(step.model, known) if known else differing_heads(step, heads))
     yield from map(fault, faults)
@@ -52,17 +52,6 @@ def excessive_topk(config: Config, num_classes: int) -> Iterator[Finding]:
                     f'{split}_evaluator.topk={topk} needs {largest} classes or more, but the model '
                     f'has {num_classes}. Set {split}_evaluator.topk=1'
                 )
-
-
-def names_classes(meta: Mapping) -> bool:
-    classes = meta.get('classes')  # a string is the path of a file with the classes
-    return bool(classes) and not isinstance(classes, str)
-
-
-def metainfo_of(dataset: Mapping, scope: str) -> dict[str, Any]:
-    """The metainfo of a dataset before it is read: of its class, updated by its config."""
-    cls = class_of(dataset, scope)
-    return {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
 
 
 def obsolete_keys(dataset: Mapping, split: str) -> Iterator[Finding]:
