@@ -14,8 +14,6 @@ from .damage import damaged, mutate_json
 from .judge import Case
 from .world import SIDE, TRAIN, VAL, XML, World, dice
 
-BOX = [4, 4, 10, 10]
-
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield from coco_cases(world, more)

@@ -189,10 +189,6 @@ TOLERATED: set[str] = set()
 NAMES = {'other files': ('in/x.txt',), 'empty video': ('in/x.mp4',)}
 
 
-def half_a_video(world_video: bytes) -> bytes:
-    return world_video[: len(world_video) // 2]
-
-
 GOOD: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], tuple[str, ...]]] = {
     'one stem in two types': (save('2.png', '2.jpg'), ('in',), ('2.png', '2.jpg')),
     'one name in two folders': (
