@@ -25,7 +25,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         if more == 1 and number % 2 and not {'pipe', 'device', 'giant'} & set(what.split()):
             continue
         yield Case('images', f'{what} alone', predict('in'), partial(alone, world, make),
-                   expect='either' if what in TOLERATED else 'reject', codes=(1, 2))  # fmt: skip
+                   codes=(1, 2))  # fmt: skip
     for what, make in BAD.items():
         if what == 'folder without permission':
             continue  # nothing can be put there
@@ -185,7 +185,6 @@ BAD: dict[str, Callable[[Path], Any]] = {
     'playlist as a video': bytes_as('x.mp4', b'#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n'),
     'concat list as a video': bytes_as('x.avi', b'ffconcat version 1.0\nfile /etc/passwd\n'),
 }  # fmt: skip
-TOLERATED: set[str] = set()
 NAMES = {'other files': ('in/x.txt',), 'empty video': ('in/x.mp4',)}
 
 
