@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mmeffvit.config.beside import assign
 from mmeffvit.config.datasets import name_of, settings_of
 
 from .base import Base
-from .code import assign
 from .recipe import Recipe
 
 SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels

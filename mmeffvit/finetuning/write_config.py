@@ -11,6 +11,7 @@ from typing import Any
 
 from mmengine.device import get_device
 
+from mmeffvit.config.beside import Code, assign, comment
 from mmeffvit.data.records import DataSet
 from mmeffvit.data.write import Split, classes_of_maps
 from mmeffvit.utils.files import write_file
@@ -18,7 +19,6 @@ from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import counted
 
 from .base import Base, Start, class_counts
-from .code import Code, assign, comment
 from .pipelines import pipelines
 from .recipe import Overrides, Recipe
 
@@ -82,10 +82,13 @@ def write_config(
         teacher_lines = [f"teacher, teacher_checkpoint = read_beside('{DATA}', {keys})", '']
     counts = ', '.join(f'{counted(s.count, "image")} to {name}' for name, s in splits.items())
     processes = f' --processes {recipe.processes}' if recipe.processes > 1 else ''
-    data_part = segmentation_data if base.is_segmentor else detection_data
     sample = None
-    if teaching and data.has_scores and not base.is_segmentor:
-        sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
+    if base.is_segmentor:
+        data_lines = segmentation_data(splits, recipe)
+    else:
+        if teaching and data.has_scores:
+            sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
+        data_lines = detection_data(base, splits, recipe, overrides, has_scores=bool(sample))
     lines = [
         f'"""{base.name}: {counted(len(classes), "class")}, {counts}.',
         '',
@@ -104,7 +107,8 @@ def write_config(
         '',
         *teacher_lines,
         *pipelines(base, recipe, sample),
-        *data_part(base, splits, recipe, overrides, sample),
+        *batch_lines(recipe),
+        *data_lines,
         '',
         *model_part(base, recipe, overrides, start),
         *schedule(base, recipe, overrides, teaching),
@@ -128,7 +132,8 @@ def detection_data(
     splits: dict[str, Split],
     recipe: Recipe,
     overrides: Overrides,
-    sample: dict | None = None,
+    *,
+    has_scores: bool,
 ) -> list[str]:
     def dataset(name: str, **more: Any) -> dict:
         return dict(
@@ -144,7 +149,7 @@ def detection_data(
         filter_cfg=dict(filter_empty_gt=False),  # images without objects teach what is none
         pipeline=Code('train_pipeline'),
     )
-    if sample:
+    if has_scores:
         train = dict(type='mmeffvit.ScoredCocoDataset', **train)
     if overrides.balance:
         inner = dict(type=base.config.train_dataloader.dataset.type) | train
@@ -155,10 +160,7 @@ def detection_data(
     # a last batch of one image would be too small for batch norms
     sampler = base.config.train_dataloader.get('batch_sampler')
     complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
-    lines = [
-        *batch_lines(recipe),
-        assign('train_dataloader', dict(**loader, **complete, dataset=train)),
-    ]
+    lines = [assign('train_dataloader', dict(**loader, **complete, dataset=train))]
     for name in ('val', 'test'):
         if name not in splits:
             lines += [f'{name}_dataloader = val_dataloader', f'{name}_evaluator = val_evaluator']
@@ -171,13 +173,7 @@ def detection_data(
     return lines
 
 
-def segmentation_data(
-    base: Base,
-    splits: dict[str, Split],
-    recipe: Recipe,
-    overrides: Overrides,
-    sample: dict | None = None,
-) -> list[str]:
+def segmentation_data(splits: dict[str, Split], recipe: Recipe) -> list[str]:
     def dataset(name: str, pipeline: str) -> dict:
         return dict(
             _delete_=True,
@@ -191,7 +187,7 @@ def segmentation_data(
 
     train = dataset('train', 'train_pipeline')
     loader = dict(batch_size=Code('batch'), **readers(recipe), dataset=train)
-    lines = [*batch_lines(recipe), assign('train_dataloader', loader)]
+    lines = [assign('train_dataloader', loader)]
     for name in ('val', 'test'):
         if name in splits:
             loader = dict(**readers(recipe), dataset=dataset(name, 'test_pipeline'))
@@ -256,13 +252,16 @@ def schedule(
         eta_min=Code(f'{FLOOR} * rate'),
         **unit_of,
     )
+    update: dict[str, Any] = dict(optimizer=dict(lr=Code('rate')))
+    if overrides.accumulate > 1:
+        update['accumulative_counts'] = overrides.accumulate
     lines = [
         f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
         assign('epochs', recipe.epochs),
         f'iterations = {recipe.iterations}  # of an epoch',
         f'warm_up = {recipe.warm_up}  # iterations',
         assign('rate', recipe.rate),
-        assign('optim_wrapper', optimizer(overrides)),
+        assign('optim_wrapper', update),
         assign('param_scheduler', [rise, fall] if recipe.warm_up else [fall]),
     ]
     loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
@@ -286,11 +285,6 @@ def schedule(
     return lines
 
 
-def optimizer(overrides: Overrides) -> dict:
-    steps = {} if overrides.accumulate == 1 else dict(accumulative_counts=overrides.accumulate)
-    return dict(optimizer=dict(lr=Code('rate')), **steps)
-
-
 def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[dict]:
     """EMA weights, the end of mosaics, the end of training, a teacher."""
     average = dict(
@@ -300,30 +294,15 @@ def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[
         update_buffers=True,
         priority=49,  # before the hook that saves
     )
-    switch = dict(
-        type='PipelineSwitchHook',
-        switch_epoch=Code(f'max(0, epochs - {recipe.last_epochs})'),
-        switch_pipeline=Code('last_pipeline'),
-    )
-    stop = dict(
-        type='EarlyStoppingHook',
-        monitor=base.metric,
-        rule='greater',
-        patience=recipe.patience,  # validations
-        min_delta=0.0,
-    )
-    teacher = dict(
-        type='mmeffvit.TeacherHook',
-        teacher=Code('teacher'),
-        checkpoint=Code('teacher_checkpoint'),
-        losses=teaching.losses if teaching else None,
-    )
-    has_switch = base.last_pipeline and recipe.has_mosaic
-    has_teacher = teaching is not None and teaching.teacher is not None
-    wanted = (
-        (average, True),
-        (switch, has_switch),
-        (stop, recipe.patience),
-        (teacher, has_teacher),
-    )
-    return [hook for hook, is_wanted in wanted if is_wanted]
+    wanted = [average]
+    if base.last_pipeline and recipe.has_mosaic:
+        start = Code(f'max(0, epochs - {recipe.last_epochs})')
+        last = Code('last_pipeline')
+        wanted.append(dict(type='PipelineSwitchHook', switch_epoch=start, switch_pipeline=last))
+    if recipe.patience:
+        stop = dict(monitor=base.metric, rule='greater', patience=recipe.patience, min_delta=0.0)
+        wanted.append(dict(type='EarlyStoppingHook', **stop))  # patience in validations
+    if teaching and teaching.teacher:
+        source = dict(teacher=Code('teacher'), checkpoint=Code('teacher_checkpoint'))
+        wanted.append(dict(type='mmeffvit.TeacherHook', **source, losses=teaching.losses))
+    return wanted

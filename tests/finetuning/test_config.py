@@ -9,6 +9,7 @@ from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import PARAM_SCHEDULERS
 
+from mmeffvit.config.beside import Code, assign, to_code
 from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
 from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import Findings
@@ -16,7 +17,6 @@ from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.finetuning.base import Base, Start, find_start
-from mmeffvit.finetuning.code import Code, assign, to_code
 from mmeffvit.finetuning.recipe import Overrides, fit_rate, make_recipe, why_one_process
 from mmeffvit.finetuning.write_config import Teaching, write_config
 from mmeffvit.zoo import read_models
