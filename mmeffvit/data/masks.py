@@ -45,18 +45,16 @@ def has_maps(folder: Path) -> bool:
 
 def read(pairs: list[Pair], findings: Findings) -> DataSet:
     """Read the folders of :func:`find`."""
-    first = pairs[0][0]
-    is_whole = len(pairs) == 1 and split_of(first.parent, first.parent.parent) == 'train'
-    mixed = pairs[0][0] == pairs[0][1]
-    root = (
-        first if mixed and is_whole else first.parent if is_whole or mixed else first.parent.parent
-    )
+    first, first_maps = pairs[0]
+    root = first if first == first_maps else first.parent
+    if len(pairs) > 1 or split_of(first.parent, first.parent.parent) != 'train':
+        root = root.parent  # a folder for each split
     splits: dict[str, list[Picture]] = defaultdict(list)
     for images, maps in pairs:
         for picture in read_pair(images, maps, findings):
             splits[split_of(picture.path.parent, root)].append(picture)
     if not splits.get('train'):
-        raise UserError(f'{root}: no image of {first} has a label map in {pairs[0][1]}')
+        raise UserError(f'{root}: no image of {first} has a label map in {first_maps}')
     classes, colors = read_table(root, findings)
     if not classes:
         classes, colors = guess_classes([p for part in splits.values() for p in part])

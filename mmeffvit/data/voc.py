@@ -98,10 +98,8 @@ def read_objects(
     known = len(lines) == len(entries)  # not with objects in comments
     for number, entry in enumerate(entries):
         where = f'{path}, line {lines[number]}' if known else str(path)
-        single = ElementTree.Element('annotation')
-        single.append(entry)
         try:
-            ((name, (left, top, right, bottom)),) = objects_in(single)
+            name, (left, top, right, bottom) = object_in(entry)
         except ValueError as error:
             findings.add(faults.RECORD_BROKEN, f'{where}: {error}')
             yield None
@@ -141,7 +139,7 @@ def check_files(
         try:
             root = ElementTree.fromstring(read_file(path))
             sizes[name] = size_of(root)
-            found = list(objects_in(root))
+            found = [object_in(entry) for entry in root.findall('object')]
         except (ElementTree.ParseError, LookupError) as error:  # the line, or the encoding
             report.add(faults.FILE_BROKEN, f'{path} ({error})')
         except (UserError, RecursionError) as error:
@@ -176,15 +174,14 @@ def size_of(root: ElementTree.Element) -> Size | None:
     return height, width
 
 
-def objects_in(root: ElementTree.Element) -> Iterator[tuple[str, list[float]]]:
-    """Name and corners of every object, read as in mmdet."""
-    for entry in root.findall('object'):
-        name, box = entry.findtext('name'), entry.find('bndbox')
-        if not name or box is None:
-            raise ValueError(f'an object without {"bndbox" if name else "name"}')
-        if entry.find('difficult') is not None:
-            number_in(entry, 'difficult', integer=True)
-        yield name, [number_in(box, corner) for corner in CORNERS]
+def object_in(entry: ElementTree.Element) -> tuple[str, list[float]]:
+    """Name and corners of an object, read as in mmdet."""
+    name, box = entry.findtext('name'), entry.find('bndbox')
+    if not name or box is None:
+        raise ValueError(f'an object without {"bndbox" if name else "name"}')
+    if entry.find('difficult') is not None:
+        number_in(entry, 'difficult', integer=True)
+    return name, [number_in(box, corner) for corner in CORNERS]
 
 
 def number_in(parent: ElementTree.Element, tag: str, *, integer: bool = False) -> float:
