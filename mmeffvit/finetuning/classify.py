@@ -22,7 +22,7 @@ from mmeffvit.zoo.runs import best_checkpoint
 
 from .base import Base, Start, find_start, known_weights
 from .finish import advice
-from .recipe import Overrides
+from .recipe import WARM_UP, Overrides, ema_momentum
 from .run import FinetuneOptions, uses_amp
 from .write_config import DATA
 
@@ -32,8 +32,6 @@ STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
 EPOCHS, MAX_EPOCHS = 30, 300
 BATCH, ITERATIONS = 32, 4  # maximum batch size, minimum number of iterations per epoch
 RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
-WARM_UP = 0.1  # of the epochs
-AVERAGED = 0.05  # of the steps, in the EMA weights
 
 CONFIG = '''"""{name}: {classes}, {images} to train."""
 
@@ -82,7 +80,7 @@ param_scheduler = [
         eta_min={minimum:g},
     ),
 ]
-custom_hooks = [dict(type='mmeffvit.EMAHook', momentum={momentum:.1g}, update_buffers=True)]
+custom_hooks = [dict(type='mmeffvit.EMAHook', momentum={momentum:g}, update_buffers=True)]
 default_hooks = dict(
     checkpoint=dict(
         interval={interval}, max_keep_ckpts=2, save_best='accuracy/top1', rule='greater'
@@ -221,5 +219,5 @@ def config_text(base: Base, data: DataSet, overrides: Overrides, start: Start) -
         last=max(epochs, warm_up + 1),
         cosine=max(1, epochs - warm_up),
         minimum=float(f'{rate / 100:.2g}'),
-        momentum=min(0.1, 1 / max(1.0, AVERAGED * epochs * iterations)),
+        momentum=ema_momentum(epochs * iterations),
     )

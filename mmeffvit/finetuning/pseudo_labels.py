@@ -136,25 +136,22 @@ def predicted_rows(
     about = dict(teacher=described, min_score=low, masks=keep_masks, images=names)
     check_about(folder / ABOUT, about)
     starts = range(0, len(paths), SHARD)
-    is_new = not shard_path(folder, 0).is_file()
     for start in progress(starts, 'teacher', len(starts)):
-        path = shard_path(folder, start)
-        if not path.is_file():
+        shard = folder / f'{start:06d}.json'
+        if not shard.is_file():
             sources = [Source(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
             collector = Collector(folder, images, start + 1, keep_masks)
             frames = read_frames(sources, predictor.read, skip)
             predict_frames(predictor, frames, [collector], low, 1)
-            write_file(path, json.dumps(collector.rows))
-        if start == 0 and is_new:
-            logger.info(announce(folder, min(SHARD, len(paths)), len(paths)))
-        yield from read_json(path)
-
-
-def announce(folder: Path, done: int, count: int) -> str:
-    """The expected size of all predictions, from the size of the first ones."""
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.name != ABOUT)
-    total = size / done * count / MIB
-    return f'predictions of the teacher for {counted(count, "image")}: {total:.1f} MiB in {folder}'
+            write_file(shard, json.dumps(collector.rows))
+            if start == 0:  # the expected size of all predictions
+                size = sum(p.stat().st_size for p in folder.iterdir() if p.name != ABOUT)
+                total = size / len(sources) * len(paths) / MIB
+                logger.info(
+                    f'predictions of the teacher for {counted(len(paths), "image")}: '
+                    f'{total:.1f} MiB in {folder}'
+                )
+        yield from read_json(shard)
 
 
 def check_about(path: Path, about: dict[str, Any]) -> None:
@@ -167,10 +164,6 @@ def check_about(path: Path, about: dict[str, Any]) -> None:
             )
         return
     write_file(path, json.dumps(about))
-
-
-def shard_path(folder: Path, start: int) -> Path:
-    return folder / f'{start:06d}.json'
 
 
 def skip(text: str) -> None:

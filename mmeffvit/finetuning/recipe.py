@@ -151,7 +151,7 @@ def make_recipe(
         patience=math.ceil(patience / val_every),
         rate=fit_rate(base, batch * overrides.accumulate, from_scratch=from_scratch),
         warm_up=fit_warm_up(total),
-        ema_momentum=float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}'),
+        ema_momentum=ema_momentum(total),
         last_epochs=max(1, round(LAST * epochs)),
         workers=fit_workers(processes),
         from_scratch=from_scratch,
@@ -184,23 +184,23 @@ def fit_warm_up(total: int) -> int:
     return max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total)))
 
 
-def default_batch(size: int, count: int, wanted: int | None) -> int:
-    """Batch size: at least four iterations in an epoch of a small set, two images a process.
+def ema_momentum(total: int) -> float:
+    """The share of new weights in EMA weights for a run of ``total`` steps."""
+    return float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}')
 
-    Args:
-        size: Side of the images in pixels.
-        count: Number of training images.
-        wanted: Processes that share it; None for the usual number if there are enough images.
+
+def default_batch(size: int, count: int, wanted: int | None) -> int:
+    """Batch size of the processes together, for ``count`` images of a size in pixels.
+
+    At least four iterations in an epoch of a small set, and two images per process.
     """
     processes = wanted or usual_processes()
     if wanted is None and count < FEWEST_STEPS * MIN_SHARE * processes:
         processes = 1
     batch = BATCH[device_kind()]
-    if device_kind() == 'accelerator' and size > SMALL:
-        batch //= 2
-    batch = min(
-        batch * processes if device_kind() == 'accelerator' else batch, count // FEWEST_STEPS
-    )
+    if device_kind() == 'accelerator':
+        batch = batch // (2 if size > SMALL else 1) * processes
+    batch = min(batch, count // FEWEST_STEPS)
     return max(MIN_SHARE, batch // processes) * processes
 
 
