@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,30 +18,6 @@ from mmeffvit.utils.progress import in_threads
 from mmeffvit.utils.text import listed
 
 from .detection import check_loading
-
-
-@dataclass(frozen=True)
-class LabelMapping:
-    """mmseg's mapping from the values of a label map to classes.
-
-    Args:
-        num_classes: Number of classes of the config.
-        ignored: The ignored value, usually 255.
-        reduce_zero_label: Whether 0 is ignored and 1 is the first class.
-        label_map: Maps old to new classes, if the config selects some.
-    """
-
-    num_classes: int
-    ignored: int = 255
-    reduce_zero_label: bool = False
-    label_map: Mapping[int, int] | None = None
-
-    def label_of(self, value: int) -> int | None:
-        """The class of a value in a file, ``ignored``, or None if it is neither."""
-        if self.reduce_zero_label:
-            value = self.ignored if value in (0, self.ignored) else value - 1
-        label = (self.label_map or {}).get(value, value)
-        return label if label == self.ignored or 0 <= label < self.num_classes else None
 
 
 @dataclass(frozen=True)
@@ -86,16 +62,25 @@ def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> 
         check_unused_labels(dataset, pairs, report)
     chosen = sample.choose(present)
     report.facts.append(f'{len(chosen):,} of {len(pairs):,} pairs opened')
-    mapping = LabelMapping(
-        len(dataset.metainfo['classes']),
-        dataset.ignore_index,
-        dataset.reduce_zero_label,
-        dataset.label_map,
-    )
+    classes = dataset.metainfo['classes']
+    settings = (len(classes), dataset.ignore_index, dataset.reduce_zero_label, dataset.label_map)
     opened = in_threads(open_pair, chosen, f'{report.name}: pairs')
-    images, pixels = add_up(opened, mapping, report)
-    complete = len(chosen) == len(pairs)
-    fill_table(dataset.metainfo['classes'], images, pixels, report, complete)
+    images, pixels = add_up(opened, lambda value: label_of(value, *settings), report)
+    fill_table(classes, images, pixels, report, complete=len(chosen) == len(pairs))
+
+
+def label_of(
+    value: int,
+    num_classes: int,
+    ignored: int = 255,
+    reduce_zero_label: bool = False,
+    label_map: Mapping[int, int] | None = None,
+) -> int | None:
+    """The class of a value in a file, as in mmseg, or ``ignored``; None if it is neither."""
+    if reduce_zero_label:
+        value = ignored if value in (0, ignored) else value - 1
+    label = (label_map or {}).get(value, value)
+    return label if label == ignored or 0 <= label < num_classes else None
 
 
 def check_presence(pairs: Sequence[Pair], report: Report) -> list[Pair]:
@@ -153,7 +138,7 @@ def open_pair(pair: Pair) -> OpenedPair:
 
 
 def add_up(
-    opened: Iterable[OpenedPair], mapping: LabelMapping, report: Report
+    opened: Iterable[OpenedPair], to_label: Callable[[int], int | None], report: Report
 ) -> tuple[Counter[int], Counter[int]]:
     """Report the faults of all pairs; count images and pixels by class or ignored value."""
     images: Counter[int] = Counter()
@@ -161,7 +146,7 @@ def add_up(
     for item in opened:
         for kind, text in item.found:
             report.add(kind, text)
-        labels = {value: mapping.label_of(value) for value in item.pixels}
+        labels = {value: to_label(value) for value in item.pixels}
         wrong = [value for value, label in labels.items() if label is None]
         if wrong:
             report.add(faults.MAP_VALUE, f'{item.pair.labels} has {listed(wrong, 6)}')
@@ -177,6 +162,7 @@ def fill_table(
     images: Counter[int],
     pixels: Counter[int],
     report: Report,
+    *,
     complete: bool,
 ) -> None:
     """Fill the table: number of images and share of pixels of every class in the opened pairs.

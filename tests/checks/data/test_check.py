@@ -12,7 +12,7 @@ from mmengine.config import Config
 from PIL import Image
 
 from mmeffvit.checks.data.check import check_dataset
-from mmeffvit.checks.data.segmentation import LabelMapping
+from mmeffvit.checks.data.segmentation import label_of
 from mmeffvit.checks.run import check_data
 from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.data import faults
@@ -344,10 +344,9 @@ def test_values_are_mapped_as_in_mmseg(reduce, label_map, tmp_path):
     expected_labels = LoadAnnotations()(
         dict(seg_map_path=str(path), reduce_zero_label=reduce, label_map=label_map, seg_fields=[])
     )['gt_seg_map']
-    mapping = LabelMapping(3, 255, reduce, label_map)
     for value, label in enumerate(expected_labels.ravel().tolist()):
         expected = label if label in (0, 1, 2, 255) else None
-        assert mapping.label_of(value) == expected, value
+        assert label_of(value, 3, 255, reduce, label_map) == expected, value
 
 
 def test_the_size_of_a_rotated_image_is_that_of_mmcv(tmp_path):
