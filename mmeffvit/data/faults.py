@@ -199,7 +199,7 @@ NAME_BROKEN = Fault('file names that are not UTF-8', 'rename the files', IMAGES)
 OVERLAP = Fault(
     'images that are in training and in validation, so that validation measures nothing',
     'remove them from one of the two',
-    'images of the validation',
+    'validation image',
 )
 
 # label maps

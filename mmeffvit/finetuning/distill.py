@@ -150,7 +150,7 @@ def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
     if not holds_weights(student):
         raise UserError(
             f'the student is {student!r}; give the name of one of our configs, or a run or a saved '
-            'model of one'
+            'model'
         )
     source = find_source(student)
     name, _ = nearest_config(source.config)
@@ -186,7 +186,7 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
         kinds = ('label maps', 'objects')
         raise UserError(
             f'the teacher {teacher} predicts {kinds[is_detector]}, the student {base.name} '
-            f'{kinds[not is_detector]}: choose two of one task'
+            f'{kinds[not is_detector]}: choose models of the same task'
         )
 
     def read_taught(images: Path, reading: PrepareOptions) -> DataSet:

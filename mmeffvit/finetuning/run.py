@@ -201,7 +201,7 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
     data, splits = prepare(path, folder / 'index', reading, options.reader)
     start = find_start(base, options.weights)
     if overrides.freeze is not None and start.is_scratch:
-        raise UserError(f'--freeze would keep what the backbone starts from: {start.what}')
+        raise UserError(f'--freeze needs pretrained weights, not {start.what}')
     pictures = data.splits['train']
 
     def write(overrides: Overrides) -> Recipe:

@@ -100,7 +100,7 @@ def write_config(
         '',
         'from mmeffvit.config.beside import read_beside',
         '',
-        f'# {data.format} in its place: its names are in {DATA}, its annotations in index/',
+        f'# {data.format}: images are read in place, names are in {DATA}, annotations in index/',
         'data_root, index, images, classes, work_dir = read_beside(',
         f"    '{DATA}', 'data_root', 'index', 'images', 'classes', 'work_dir'",
         ')',

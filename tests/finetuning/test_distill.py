@@ -171,7 +171,7 @@ def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
     [
         (('nothing', 'FILE', 'IMAGES'), "the student is 'nothing'; give the name of one of our"),
         ((STUDENT, 'FILE', 'nowhere'), 'nowhere is not a folder'),
-        (('segformer_swiftformer_xs_ade20k', 'FILE', 'IMAGES'), 'choose two of one task'),
+        (('segformer_swiftformer_xs_ade20k', 'FILE', 'IMAGES'), 'choose models of the same task'),
         ((STUDENT, 'IMAGES', 'IMAGES'), 'predicts label maps, the student'),
         ((STUDENT, 'FILE', 'IMAGES', '--classes', 'gear'), 'no class of the student'),
         ((STUDENT, 'FILE', 'IMAGES', '--min-score', 0.95), 'give 0 to 1, the first no larger'),

@@ -161,7 +161,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--amp'), '--amp needs an accelerator'),
         (('data', '--compile'), '--compile needs an accelerator'),
         (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),
-        (('data', '--freeze', 2, '--weights', 'none'), '--freeze would keep what the backbone'),
+        (('data', '--freeze', 2, '--weights', 'none'), '--freeze needs pretrained weights'),
         (('data', '--export', '.engine'), 'model.engine'),
         (('data', '--export', 'none', '--int8'), '--int8 quantizes the .onnx file'),
         (('data', '--image-size', 100), '--image-size is 100'),
