@@ -120,18 +120,13 @@ def check_overlap(data: DataSet) -> None:
     For images with annotations, predictions are removed instead.
     """
     annotated = {p.digest for part in data.splits.values() for p in part if not p.is_predicted}
-    train = data.splits.get('train', [])
-    kept = [p for p in train if not (p.is_predicted and p.digest in annotated)]
-    if 'train' in data.splits:
-        data.splits['train'] = kept
-    trained = {picture.digest: picture.path for picture in kept}
-    for split in ('val', 'test'):
-        kept = []
-        for picture in data.splits.get(split, ()):
+    data.splits['train'] = [
+        p for p in data.splits['train'] if not (p.is_predicted and p.digest in annotated)
+    ]
+    trained = {picture.digest: picture.path for picture in data.splits['train']}
+    for split in [name for name in data.splits if name != 'train']:
+        for picture in data.splits[split]:
             if picture.digest in trained:
                 text = f'{picture.path} ({split}) is {trained[picture.digest]} (train)'
                 data.findings.add(faults.OVERLAP, text)
-            else:
-                kept.append(picture)
-        if split in data.splits:
-            data.splits[split] = kept
+        data.splits[split] = [p for p in data.splits[split] if p.digest not in trained]

@@ -45,8 +45,9 @@ def read(root: Path, findings: Findings) -> DataSet:
         if picture is not None:
             splits.setdefault(split, []).append(picture)
     classes = sorted(numbers)
-    if not splits or not classes:
-        raise UserError(f'{root}: no object in any .xml file\n{findings.describe()}'.strip())
+    if not splits.get('train') or not classes:
+        text = f'{root}: no object in any .xml file to train on\n{findings.describe()}'
+        raise UserError(text.strip())
     labels = {numbers[name]: label for label, name in enumerate(classes)}
     data = DataSet(NAME, root, classes, splits, findings)
     for item in data.objects():

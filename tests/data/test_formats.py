@@ -161,6 +161,13 @@ def test_a_folder_without_data_is_rejected_with_its_cure(break_it, words, tmp_pa
         prepare(root, tmp_path / 'index', PrepareOptions())
 
 
+def test_xml_files_for_validation_alone_are_rejected(tmp_path):
+    root = write_voc(tmp_path / 'data')
+    (root / 'ImageSets/Main/train.txt').unlink()
+    with pytest.raises(UserError, match='no object in any .xml file to train on'):
+        prepare(root, tmp_path / 'index', PrepareOptions())
+
+
 def test_label_maps_are_not_for_detectors_and_boxes_not_for_segmentors(tmp_path):
     write_maps(tmp_path / 'maps')
     write_yolo(tmp_path / 'boxes')
