@@ -164,7 +164,7 @@ def test_a_folder_without_data_is_rejected_with_its_cure(break_it, words, tmp_pa
 def test_xml_files_for_validation_alone_are_rejected(tmp_path):
     root = write_voc(tmp_path / 'data')
     (root / 'ImageSets/Main/train.txt').unlink()
-    with pytest.raises(UserError, match='no object in any .xml file to train on'):
+    with pytest.raises(UserError, match=r'no object in any \.xml file to train on'):
         prepare(root, tmp_path / 'index', PrepareOptions())
 
 
