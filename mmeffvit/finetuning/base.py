@@ -29,8 +29,8 @@ class Base:
     config: Config
 
     @classmethod
-    def of(cls, name: str) -> 'Base':
-        """Read the config of a model.
+    def of(cls, name: str, *, allow_classifiers: bool = False) -> 'Base':
+        """Read one of our configs.
 
         Raises:
             UserError: If there is none of that name, or it is of a classifier.
@@ -38,7 +38,7 @@ class Base:
         config = load_config(find_config(name))
         if name not in own_configs():
             raise UserError(f'--model is {name!r}, a file; give the name of one of our configs')
-        if config.get('default_scope') == 'mmpretrain':
+        if config.get('default_scope') == 'mmpretrain' and not allow_classifiers:
             raise UserError(
                 f'{name} is a classifier: docs/imagenet.md has a config for folders of classes'
             )

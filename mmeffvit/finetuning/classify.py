@@ -5,7 +5,8 @@ import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from mmeffvit.config.load import find_config, load_config
+from mmeffvit.config.beside import comment, literal
+from mmeffvit.config.load import load_config
 from mmeffvit.data import class_folders
 from mmeffvit.data.prepare import FORMATS, prepare
 from mmeffvit.data.records import DataSet
@@ -24,7 +25,7 @@ from .base import Base, Start, find_start, known_weights
 from .finish import advice
 from .recipe import WARM_UP, Overrides, ema_momentum
 from .run import FinetuneOptions, uses_amp
-from .write_config import DATA
+from .write_config import DATA, base_line
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
 USED = ('epochs', 'batch')  # of the overrides
@@ -35,7 +36,7 @@ RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
 
 CONFIG = '''"""{name}: {classes}, {images} to train."""
 
-_base_ = ['{{{{$MMEFFVIT_CONFIGS:{configs}}}}}/{name}.py']
+{base_line}
 
 from mmeffvit.config.beside import read_beside
 
@@ -59,8 +60,8 @@ test_dataloader = val_dataloader
 val_evaluator = dict(topk=1)
 test_evaluator = val_evaluator
 
-# from {what}
-load_from = {load_from!r}
+{what}
+load_from = {load_from}
 model = dict(
     data_preprocessor=dict(num_classes=len(classes)), head=dict(num_classes=len(classes))
 )
@@ -119,8 +120,8 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
     options.overrides.check()
     check_options(options)
     name = options.model or CLASSIFIER
-    config = load_config(find_config(name))
-    if config.get('default_scope') != 'mmpretrain' or config.model.type != 'ImageClassifier':
+    base = Base.of(name, allow_classifiers=True)
+    if base.config.default_scope != 'mmpretrain' or base.config.model.type != 'ImageClassifier':
         raise UserError(
             f'{path} has a folder of images per class, and {name} is no classifier without a '
             f'teacher: choose one such as {CLASSIFIER}'
@@ -128,7 +129,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
     folder = options.work_dir or Path('work_dirs', f'{path.resolve().name}_{name}')
     check_output(folder, folder=True)
     with locked(folder, 'a training run'):
-        return run(path, Base(name, config), folder, options)
+        return run(path, base, folder, options)
 
 
 def check_options(options: FinetuneOptions) -> None:
@@ -202,14 +203,14 @@ def config_text(base: Base, data: DataSet, overrides: Overrides, start: Start) -
     workers = 2 if number > 1000 else 0
     return CONFIG.format(
         name=base.name,
-        configs=find_config(base.name).parent,
+        base_line=base_line(base.name),
         classes=counted(len(data.classes), 'class'),
         images=counted(number, 'image'),
         batch=batch,
         workers=workers,
         persistent=workers > 0,
-        what=start.what,
-        load_from=start.checkpoint,
+        what=comment(f'from {start.what}'),
+        load_from=literal(start.checkpoint),
         epochs=epochs,
         iterations=iterations,
         interval=max(1, epochs // EPOCHS),
