@@ -41,7 +41,7 @@ def test_data_root_needs_one_to_replace(config_file, text):
 
 
 @pytest.mark.parametrize('root', ['data', 'data/'])
-def test_data_root_moves_whole_folder_names_only(config_file, root):
+def test_data_root_replaces_complete_folder_names_only(config_file, root):
     text = f"data_root = {root!r}\nann = 'data/a.json'\nothers = ('data_time', 'mydata/')"
     config = load_config(config_file(text), {'data_root': '/new/'})
     assert config.data_root.rstrip('/') == '/new'

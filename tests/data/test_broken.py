@@ -75,7 +75,7 @@ DEFAULTS = PrepareOptions()
 
 @dataclass
 class Case:
-    """A fault, how it comes about, and what must be said of it.
+    """A fault, its cause, and what the message must contain.
 
     Args:
         write: Writes the dataset that is broken.
@@ -261,7 +261,7 @@ def test_what_can_be_read_all_the_same_is_noted(name, tmp_path, capsys):
         assert data.count('train') == sound.count('train')
 
 
-def test_images_of_broken_objects_are_left_out_whole_unless_asked(tmp_path, capsys):
+def test_images_with_broken_objects_are_skipped_unless_they_are_kept_partly(tmp_path, capsys):
     root = write_yolo(tmp_path / 'data')
     (root / LABELS).write_text('0 0.5 0.5 0.2 0.2\n9 0.5 0.5 0.1 0.1\n')
     (root / 'labels' / 'train' / 'train_1.txt').write_text('9 0.5 0.5 0.1 0.1\n')

@@ -154,7 +154,7 @@ def test_label_maps_of_every_kind_give_the_same_classes(kind, table, tmp_path):
          'in no known form'),
     ],
 )  # fmt: skip
-def test_a_folder_without_data_is_rejected_with_its_cure(break_it, words, tmp_path):
+def test_a_folder_without_data_is_rejected_with_a_fix(break_it, words, tmp_path):
     root = write_yolo(tmp_path / 'data')
     break_it(root)
     with pytest.raises(UserError, match=words.replace('[', r'\[')):

@@ -113,7 +113,7 @@ def test_a_run_gives_a_checkpoint_that_loads_as_a_backbone(shapes, tmp_path, log
         ),
     ],
 )
-def test_the_converter_lists_what_becomes_of_every_tensor(family, into, lost, reason, tmp_path):
+def test_the_converter_reports_every_tensor(family, into, lost, reason, tmp_path):
     arch = into.split(':')[1]
     plain = families()[family](arch).state_dict()
     torch.save(plain, tmp_path / 'plain.pth')

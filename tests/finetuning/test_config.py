@@ -160,7 +160,7 @@ def with_class_counts(settings: object) -> list[dict]:
     return own + [found for item in settings.values() for found in with_class_counts(item)]
 
 
-def test_wishes_are_in_the_config(tmp_path):
+def test_options_are_in_the_config(tmp_path):
     overrides = Overrides(
         image_size=256, batch=4, epochs=40, patience=7, accumulate=2, freeze=1, balance=True,
         processes=2,
