@@ -126,7 +126,7 @@ def run_all(
             f'{folder} has a run already: continue it with --resume, or choose another --work-dir'
         )
     if not options.resume:
-        write_run(path, base, folder, config, options)
+        write_run(path, base, config, options)
     run = options.run_in(folder / 'run')
     processes = load_config(config).get('processes', 1)
     if processes == 1:
@@ -178,16 +178,12 @@ def check_int8(export: Sequence[str]) -> None:
 
 
 def default_model(path: Path) -> str:
-    """A small model for the data: a segmentor for label maps, else a detector."""
-    return SEGMENTOR if path.is_dir() and only_label_maps(path) else DETECTOR
-
-
-def only_label_maps(path: Path) -> bool:
+    """A small model for the data: a segmentor for label maps alone, else a detector."""
     is_other = any(path.rglob('*.xml')) or any(path.rglob('*.json')) or any(path.glob('*.y*ml'))
-    return not is_other and find_label_maps(path.absolute()) is not None
+    return DETECTOR if is_other or find_label_maps(path.absolute()) is None else SEGMENTOR
 
 
-def write_run(path: Path, base: Base, folder: Path, config: Path, options: FinetuneOptions) -> None:
+def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
     """Write the index and the config."""
     reading = replace(
         options.reading,
@@ -198,7 +194,7 @@ def write_run(path: Path, base: Base, folder: Path, config: Path, options: Finet
     overrides = options.overrides
     if overrides.balance and base.is_segmentor:
         raise UserError('--balance repeats images of rare classes for detectors, not segmentors')
-    data, splits = prepare(path, folder / 'index', reading, options.reader)
+    data, splits = prepare(path, config.with_name('index'), reading, options.reader)
     start = find_start(base, options.weights)
     if overrides.freeze is not None and start.is_scratch:
         raise UserError(f'--freeze needs pretrained weights, not {start.what}')
