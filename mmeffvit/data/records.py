@@ -129,6 +129,7 @@ class DataSet:
 
 
 def in_words(size: Size) -> str:
+    """Width x height, for messages."""
     return f'{size[1]} x {size[0]}'
 
 
