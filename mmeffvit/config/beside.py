@@ -51,13 +51,7 @@ class Code(str):
 
 
 def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
-    """The code of a value, with ``dict(key=...)``, broken into lines that are not too long.
-
-    Args:
-        value: Dicts, lists, tuples, numbers and strings.
-        indent: Indentation of the lines.
-        before: Characters before the first line.
-    """
+    """The code of a value, with ``dict(key=...)``, wrapped after ``before`` characters on a line."""
     if isinstance(value, Code):
         return str(value)
     if isinstance(value, dict):

@@ -115,14 +115,6 @@ def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
 
     The split is seeded and stratified: classes are split from the rarest to the most frequent, so
     that both parts have each class.
-
-    Args:
-        data: The dataset, changed in place.
-        seed: Random seed.
-        fraction: Fraction of the images that are held out.
-
-    Raises:
-        UserError: If there are fewer than two images.
     """
     if not data.splits.get('val') and data.splits.get('test'):
         data.splits['val'] = data.splits.pop('test')

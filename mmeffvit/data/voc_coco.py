@@ -76,17 +76,9 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
 def draw_labels(
     instances: Iterable[dict], shape: tuple[int, int], to_mask: Callable[[dict], np.ndarray]
 ) -> np.ndarray:
-    """Classes of VOC per pixel; 0 is background, including all categories that VOC lacks.
+    """Classes of VOC per pixel, 0 to 20; 0 is background, including all categories that VOC lacks.
 
     Where instances overlap, the first one in the order of the annotation file wins.
-
-    Args:
-        instances: COCO annotations of one image.
-        shape: Height and width of the image, in pixels.
-        to_mask: Converts an annotation to its mask, ``shape`` uint8.
-
-    Returns:
-        ``shape`` uint8, values from 0 to 20.
     """
     labels = np.zeros(shape, np.uint8)
     for instance in instances:

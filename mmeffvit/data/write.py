@@ -37,15 +37,7 @@ class Split:
 
 
 def write_coco(data: DataSet, folder: Path) -> dict[str, Split]:
-    """Write ``train.json`` and ``val.json`` in COCO format.
-
-    Args:
-        data: The dataset, with boxes or masks.
-        folder: Output folder.
-
-    Raises:
-        UserError: If the dataset has label maps.
-    """
+    """Write ``train.json`` and ``val.json`` in COCO format."""
     if data.has_label_maps:
         raise UserError(f'{data.root} has label maps, which only segmentors can be trained on')
     written = {}
@@ -106,13 +98,6 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     That file has the pairs of images and label maps, see
     :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the dataset.
     Masks are drawn over class 0, background; later ones are on top.
-
-    Args:
-        data: The dataset, with label maps or with masks.
-        folder: Output folder.
-
-    Raises:
-        UserError: If the dataset has boxes only.
     """
     if not data.has_label_maps and not data.has_masks:
         raise UserError(
