@@ -51,7 +51,7 @@ class Code(str):
 
 
 def to_code(value: Any, indent: int = 0, before: int = 0) -> str:
-    """The code of a value, with ``dict(key=...)``, wrapped after ``before`` characters on a line."""
+    """The code of a value, in wrapped lines; ``before`` characters precede the first one."""
     if isinstance(value, Code):
         return str(value)
     if isinstance(value, dict):
