@@ -31,7 +31,12 @@ KINDS = [
     'maskrcnn_efficientformerv2_s2',
     'semfpn_efficientformerv2_s2_ade20k',
 ]
-FEW = ['ssdlite_mobilevitv2_100', 'pspnet_mobilevitv2_050_ade20k', TRANSFORMERS, *SHVITS]
+FEW = [
+    'ssdlite_mobilevitv2_100',
+    'pspnet_mobilevitv2_050_ade20k',
+    TRANSFORMERS,
+    'retinanet_shvit_s4',
+]
 SMALL = (448, 320)  # of detectors that test at 1333 x 800
 
 

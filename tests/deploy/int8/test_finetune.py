@@ -20,6 +20,7 @@ from mmeffvit.deploy.predictor.sessions import open_model
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 from tests.deploy.models import SIZE, file_for_one_size, smooth_image
+from tests.variants import sampled
 
 onnx = pytest.importorskip('onnx')
 pytest.importorskip('onnxruntime')
@@ -102,6 +103,7 @@ def test_every_quantized_constant_is_trained(quantizer):
         np.testing.assert_allclose(after, before, rtol=1e-4, atol=1)
 
 
+@pytest.mark.variant
 def test_training_lessens_the_noise_of_ranges_that_are_too_wide(quantizer, monkeypatch):
     monkeypatch.setattr('mmeffvit.deploy.int8.finetune.SCALE_RATE', 0.1)  # they are far off
     names = compared_values(quantizer.float_model)
@@ -139,7 +141,7 @@ def test_a_file_is_fine_tuned_with_all_layers_in_int8(suffix, tmp_path, folder):
     assert note['settings'] == result.chosen.attempt.settings
 
 
-@pytest.mark.parametrize('values', [(50.0, 60.0), (60.0, 50.0)])
+@pytest.mark.parametrize('values', sampled([[50.0, 60.0], [60.0, 50.0]], [[60.0, 50.0]]))
 def test_the_model_with_the_higher_metric_on_labeled_images_is_written(values, tmp_path, folder):
     pytest.importorskip('onnxruntime')
     files = []
