@@ -1,21 +1,12 @@
 """Measure similarity of attention heads, and accuracy of a model without each head."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.visualization.heads import analyze_and_draw
 
-from .arguments import (
-    MODEL,
-    add_alias,
-    add_checkpoint,
-    add_config,
-    new_parser,
-    output_folder,
-    run_command,
-)
+from .arguments import MODEL, add_alias, add_checkpoint, add_config, new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -59,6 +50,3 @@ def make_parser() -> ArgumentParser:
 def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
     analysis = analyze_and_draw(config, checkpoint, out, **values)
     print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')
-
-
-main = partial(run_command, make_parser, run)

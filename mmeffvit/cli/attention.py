@@ -2,12 +2,11 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from mmeffvit.visualization.attention.run import visualize_attention
 
-from .arguments import add_alias, new_parser, output_folder, run_command
+from .arguments import add_alias, new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -66,6 +65,3 @@ def run(query: Sequence[int] | None, size: Sequence[int] | None, **values: Any) 
     visualize_attention(
         **values, query=tuple(query) if query else None, size=tuple(size) if size else None
     )
-
-
-main = partial(run_command, make_parser, run)

@@ -1,12 +1,11 @@
 """Show augmented samples of a config as contact sheets."""
 
 from argparse import ArgumentParser
-from functools import partial
 from typing import Any
 
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
-from .arguments import add_alias, add_config, new_parser, output_folder, run_command
+from .arguments import add_alias, add_config, new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -38,6 +37,3 @@ def make_parser() -> ArgumentParser:
 
 def run(config: str, **values: Any) -> None:
     browse(config, BrowseOptions(**values))
-
-
-main = partial(run_command, make_parser, run)

@@ -7,7 +7,6 @@ are opened. Exit code: 0 without errors, 1 with errors, 2 if TARGET cannot be re
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from mmeffvit.finetuning.classify import is_classification
 from mmeffvit.finetuning.classify import read as read_classes
 from mmeffvit.utils.text import counted
 
-from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject, run_command
+from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject
 
 OF_CONFIG = dict(
     no_data=False, no_model=False, cfg_options={}, splits=SPLITS, num_images=50, all=False
@@ -115,6 +114,3 @@ def check_data_set(path: Path, format: str | None, verbose: bool) -> int:
     faults = data.findings.faults
     print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
     return 1 if faults else 0
-
-
-main = partial(run_command, make_parser, run)

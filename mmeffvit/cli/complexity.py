@@ -3,13 +3,12 @@
 import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mmeffvit.complexity.count import count
 from mmeffvit.utils.files import write_file
 
-from .arguments import new_parser, output_file, run_command
+from .arguments import new_parser, output_file
 
 
 def make_parser() -> ArgumentParser:
@@ -49,6 +48,3 @@ def run(target: str, shape: Sequence[int] | None, proposals: int | None, out: Pa
     print(result)
     if out:
         write_file(out, json.dumps(result.as_dict(), indent=2) + '\n')
-
-
-main = partial(run_command, make_parser, run)

@@ -5,7 +5,6 @@ neither copied nor changed.
 """
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
 from mmeffvit.data.split import FRACTION
 from mmeffvit.utils.text import counted
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -56,6 +55,3 @@ def run(data: Path, out: Path, fraction: float | None, **options: Any) -> None:
     for split in splits.values():
         images = counted(split.count, 'image')
         print(f'{split.annotations}: {images}, names relative to {split.images}')
-
-
-main = partial(run_command, make_parser, run)

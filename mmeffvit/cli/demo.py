@@ -2,7 +2,6 @@
 
 import time
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mmeffvit.utils.machine import num_cores
 from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
-from .arguments import add_alias, new_parser, output_folder, run_command
+from .arguments import add_alias, new_parser, output_folder
 
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
 COCO_CONFIG = 'maskrcnn_swiftformer_xs.py'
@@ -108,6 +107,3 @@ def train_on_cpu(config: Path, work_dir: Path, seed: int, options: dict[str, Any
 def coco_command() -> str:
     """The command that trains the same model on COCO."""
     return f'mmeffvit train {Path(COCO_CONFIG).stem} --cfg-options data_root=data/coco/'
-
-
-main = partial(run_command, make_parser, run)

@@ -7,21 +7,13 @@ work dir, and the student is trained on them as by `mmeffvit train DATA`.
 
 from argparse import ArgumentParser
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
 
-from .arguments import (
-    add_allow_non_finite,
-    add_cfg_options,
-    add_verbose,
-    new_parser,
-    output_folder,
-    run_command,
-)
+from .arguments import add_allow_non_finite, add_cfg_options, add_verbose, new_parser, output_folder
 from .console import run_console
 from .train import add_overrides, add_training, set_steps, taken
 
@@ -114,6 +106,3 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
             **given,
         )
         distill(student, teacher, Path(folder), options)
-
-
-main = partial(run_command, make_parser, run)

@@ -5,7 +5,6 @@ On that machine, set MMEFFVIT_WEIGHTS to a copy of the folder.
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mmeffvit.checkpoints.download import FOLDER
@@ -13,7 +12,7 @@ from mmeffvit.checkpoints.sources import copy_into
 from mmeffvit.zoo import find_model, list_models
 from mmeffvit.zoo.weights import weights_of
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -47,6 +46,3 @@ def addresses(name: str) -> list[str]:
     is_pattern = {'*', '?', '['} & set(name)
     models = list_models(name, pretrained=True) if is_pattern else []
     return [find_model(model).weights or weights_of(model) for model in models or [name]]
-
-
-main = partial(run_command, make_parser, run)

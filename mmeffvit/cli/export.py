@@ -2,14 +2,13 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
 
-from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file
 from .console import working
 
 
@@ -63,6 +62,3 @@ def run(
     with working(f'exporting to {out}'):
         text = export_model(config, checkpoint, out, options)
     print(text)
-
-
-main = partial(run_command, make_parser, run)

@@ -1,12 +1,11 @@
 """Build the training set of PASCAL VOC 2012 and COCO 2017 with the 21 classes of VOC."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 
 from mmeffvit.data.voc_coco import prepare_voc_coco
 
-from .arguments import add_alias, new_parser, output_folder, run_command
+from .arguments import add_alias, new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -34,6 +33,3 @@ def make_parser() -> ArgumentParser:
 def run(coco: Path, voc: Path, out: Path) -> None:
     written = prepare_voc_coco(coco, voc, out)
     print(f'{written} label maps written; DATA_ROOT={out} for training')
-
-
-main = partial(run_command, make_parser, run)

@@ -4,7 +4,6 @@ import json
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.visualization.profile import draw_profile
 
-from .arguments import (
-    MODEL,
-    add_checkpoint,
-    add_config,
-    add_verbose,
-    new_parser,
-    output_file,
-    run_command,
-)
+from .arguments import MODEL, add_checkpoint, add_config, add_verbose, new_parser, output_file
 from .console import working
 from .export import add_graph_options
 
@@ -157,6 +148,3 @@ def profile(
             '--cfg-options'
         )
     return profile_file(path, folder, export, options)
-
-
-main = partial(run_command, make_parser, run)

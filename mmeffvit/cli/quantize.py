@@ -2,13 +2,12 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
 
-from .arguments import add_alias, add_verbose, new_parser, output_file, run_command
+from .arguments import add_alias, add_verbose, new_parser, output_file
 from .console import working
 
 
@@ -90,6 +89,3 @@ def run(
     with working(f'quantizing {model}', verbose=verbose):
         result = quantize(model, images, out, size=tuple(size) if size else None, **values)
     print(result)
-
-
-main = partial(run_command, make_parser, run)

@@ -7,7 +7,6 @@ and trained. It can be edited and trained like any other config.
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from .arguments import (
     is_data,
     new_parser,
     reject,
-    run_command,
     take_run_options,
 )
 from .console import run_console
@@ -223,6 +221,3 @@ def how_to_test(work_dir: str | Path) -> str:
 def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:
     """Some of the values, which are taken out."""
     return {name: values.pop(name) for name in names if name in values}
-
-
-main = partial(run_command, make_parser, run)

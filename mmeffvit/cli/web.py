@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +9,7 @@ from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import new_parser, output_folder
 from .console import working
 
 
@@ -50,6 +49,3 @@ def run(model: str, out: Path, bundle: bool, shape: Sequence[int] | None) -> Non
         with working(f'exporting {model}'):
             export_model(model, None, exported, ToolOptions(shape and tuple(shape)))
         print(write_page(exported, out, bundle=bundle))
-
-
-main = partial(run_command, make_parser, run)
