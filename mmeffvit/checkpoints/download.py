@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import locked, write_file
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import locked, read_json, write_file
 
 FOLDER = 'MMEFFVIT_WEIGHTS'  # variable of the environment with a folder of downloaded files
 CHUNK = 2**20  # bytes

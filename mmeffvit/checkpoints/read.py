@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
-from mmeffvit.utils.resources import HUB, install_command
+from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import counted, listed
 
 from .safe_globals import allowed, check_pickle
@@ -222,7 +222,9 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
     except ImportError as error:
-        raise CheckpointError(f'{path} needs safetensors: `{install_command(HUB)}`') from error
+        raise CheckpointError(
+            f'{path} needs safetensors: `{install_command("safetensors")}`'
+        ) from error
     if not path.is_file():
         raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
     try:

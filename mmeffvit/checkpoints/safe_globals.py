@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_file
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.text import reason
 
 STATISTICS = ('min', 'max', 'current', 'mean')  # of a log history

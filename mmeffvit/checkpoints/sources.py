@@ -15,7 +15,7 @@ import torch
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.resources import HUB, install_command
+from mmeffvit.utils.optional import install_command
 
 from .download import FOLDER, download, offline
 
@@ -162,7 +162,9 @@ def _fetch_from_hub(name: str) -> Path:
         from huggingface_hub.errors import LocalEntryNotFoundError as NotCachedError
         from huggingface_hub.utils import HFValidationError, validate_repo_id
     except ImportError as error:
-        raise CheckpointError(f'{name} needs huggingface_hub: `{install_command(HUB)}`') from error
+        raise CheckpointError(
+            f'{name} needs huggingface_hub: `{install_command("huggingface_hub")}`'
+        ) from error
     match = re.fullmatch(r'hf://([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?', name)
     try:
         repository, revision, file = match.groups() if match else ('', None, None)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mmeffvit.visualization.heads import analyze_and_draw
 
-from .arguments import MODEL, add_alias, add_checkpoint, add_config, new_parser, output_folder
+from .arguments import MODEL, add_checkpoint, add_config, add_layers, add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -16,34 +16,11 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, MODEL)
     add_checkpoint(parser)
-    add(
-        '--out-dir',
-        dest='out',
-        metavar='FOLDER',
-        type=output_folder,
-        default=Path('work_dirs/heads'),
-        help='output folder; interrupted runs are resumed (default: %(default)s)',
-    )
-    add(
-        '--layers',
-        nargs='+',
-        default=(),
-        metavar='NAME',
-        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
-    )
+    add_out_dir(parser, 'work_dirs/heads', 'output folder; interrupted runs are resumed')
+    add_layers(parser)
     add('--max-images', type=int, metavar='N', help='number of test images (default: all)')
-    add(
-        '--keep-one',
-        action='store_true',
-        help='also test with only one head per layer',
-    )
-    add(
-        '--no-ablation',
-        dest='ablate',
-        action='store_false',
-        help='only compute similarities',
-    )
-    add_alias(parser, '--out', '--out-dir')
+    add('--keep-one', action='store_true', help='also test with only one head per layer')
+    add('--no-ablation', dest='ablate', action='store_false', help='only compute similarities')
     return parser
 
 

@@ -1,10 +1,11 @@
 """Arguments and error handling shared by all commands."""
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from mmeffvit.checkpoints.read import allow_non_finite
@@ -17,13 +18,12 @@ from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.zoo.opener import is_model
 
-from .exits import EXIT_CODE, exit_with_message
-from .output import shown
+from .output import EXIT_CODE, exit_with_message, shown
 from .spellings import check_spelling
 
 
 class Parser(argparse.ArgumentParser):
-    """Has a usage of one line; an invalid call ends in a message that fits on a screen."""
+    """A parser with a usage of one line; an invalid call ends in a short message."""
 
     def format_usage(self) -> str:
         return f'usage: {self.short_usage()}\n'
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def short_usage(self) -> str:
-        """The positional arguments and what is required besides; the help lists the options."""
+        """The positional arguments and the required options; the help lists all options."""
         words = []
         for action in self._actions:
             name = str(action.metavar or action.dest)
@@ -84,13 +84,7 @@ MODEL = (
 
 
 def add_config(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
-    """A config file and overrides of its values.
-
-    Args:
-        parser: The parser.
-        what: What may be given.
-        name: The name of anything else than a config alone.
-    """
+    """Add a config file, or ``what`` under its ``name``, and overrides of its values."""
     parser.add_argument('config', metavar='CONFIG' if what == CONFIG else name, help=what)
     add_cfg_options(parser)
 
@@ -107,7 +101,7 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """A checkpoint, and whether non-finite weights are allowed."""
+    """Add a checkpoint, and whether non-finite weights are allowed."""
     parser.add_argument(
         'checkpoint',
         nargs='?',
@@ -127,7 +121,7 @@ def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
-    """Whether the steps of a job stay on the terminal."""
+    """Add an option that keeps the steps of a job on the terminal."""
     parser.add_argument(
         '--verbose', action='store_true', help='print every step; a terminal shows the current one'
     )
@@ -138,25 +132,62 @@ def add_alias(parser: argparse.ArgumentParser, old: str, new: str) -> None:
     parser._option_string_actions[old] = parser._option_string_actions[new]
 
 
-def output_file(text: str) -> Path:
-    """The type of an argument for an output file, checked before any work."""
-    return _output(text)
-
-
-def output_folder(text: str) -> Path:
-    """The type of an argument for an output folder, checked before any work."""
-    return _output(text, folder=True)
-
-
-def _output(text: str, *, folder: bool = False) -> Path:
+def output_file(text: str, *, folder: bool = False) -> Path:
+    """The type of an argument for an output file or folder, checked before any work."""
     try:
         return check_output(text, folder=folder)
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+output_folder = partial(output_file, folder=True)
+
+
+def add_out_dir(parser: argparse.ArgumentParser, default: str, what: str = 'output folder') -> None:
+    """Add an output folder; argparse also accepts ``--out``, its former name."""
+    parser.add_argument(
+        '--out-dir',
+        dest='out',
+        type=output_folder,
+        default=default,
+        metavar='FOLDER',
+        help=f'{what} (default: %(default)s)',
+    )
+
+
+class AsTuple(argparse.Action):
+    """Store several values as a tuple."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, tuple(values))
+
+
+def add_shape(parser: argparse.ArgumentParser, what: str, dest: str = 'shape') -> None:
+    """Add the size of images, (height, width) in pixels."""
+    parser.add_argument(
+        '--shape',
+        dest=dest,
+        nargs=2,
+        type=int,
+        action=AsTuple,
+        metavar=('HEIGHT', 'WIDTH'),
+        help=what,
+    )
+
+
+def add_layers(parser: argparse.ArgumentParser) -> None:
+    """Add a selection of layers."""
+    parser.add_argument(
+        '--layers',
+        nargs='+',
+        default=(),
+        metavar='NAME',
+        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
+    )
+
+
 def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
-    """A config and the options of a run, see :func:`take_run_options`."""
+    """Add a config and the options of a run, see :func:`take_run_options`."""
     add_config(parser, what, name)
     parser.add_argument(
         '--work-dir', type=output_folder, metavar='FOLDER', help='folder for logs and checkpoints'
@@ -179,7 +210,7 @@ def take_run_options(values: dict[str, Any]) -> RunOptions:
 
 
 def is_data(target: str) -> bool:
-    """Whether a target of the command line is a data set, not a config or a saved model."""
+    """Whether a target of the command line is a dataset, not a config or a saved model."""
     path = Path(target)
     if path.is_file():  # configs can be YAML and JSON as well
         names = yolo.find(path) and 'names' in (yolo.load(path) or {})
@@ -203,30 +234,25 @@ def reject(values: dict[str, Any], defaults: dict[str, Any], what: str, fix: str
             raise UserError(f'{what}, for which --{shown.replace("_", "-")} does nothing: {fix}')
 
 
-def run_command(
-    make_parser: Callable[[], argparse.ArgumentParser],
-    job: Callable[..., int | None],
-    argv: Sequence[str] | None = None,
-    prog: str | None = None,
-) -> None:
-    """Parse the command line and run the command; user errors end in one message.
+def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
+    """Parse the arguments of a command and run it; user errors end in one message.
 
     Args:
-        make_parser: Makes the parser of the command.
-        job: Called with the parsed values by name; may return an exit code.
-        argv: The arguments; by default those of this process.
-        prog: The name of the program in its usage; by default that of this process.
+        command: Its ``make_parser`` makes the parser; its ``run`` is called with the parsed values
+            by name, and may return an exit code.
+        argv: The arguments.
+        prog: The name of the program in its usage.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
-    parser = make_parser()
-    parser.prog = prog or parser.prog
-    check_spelling(parser, sys.argv[1:] if argv is None else argv)
+    parser = command.make_parser()
+    parser.prog = prog
+    check_spelling(parser, argv)
     values = vars(parser.parse_args(argv))
     avoid_trapping_amx()
     non_finite = values.pop('allow_non_finite', False)
     with exit_with_message(values.pop('debug')), allow_non_finite(non_finite), shown():
-        code = job(**values)
+        code = command.run(**values)
     if code:
         raise SystemExit(code)

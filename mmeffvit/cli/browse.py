@@ -5,21 +5,14 @@ from typing import Any
 
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
-from .arguments import add_alias, add_config, new_parser, output_folder
+from .arguments import add_alias, add_config, add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'browse configs/maskrcnn_swiftformer_l1.py --split train')
     add = parser.add_argument
     add_config(parser)
-    add(
-        '--out-dir',
-        type=output_folder,
-        default='browse',
-        dest='out',
-        metavar='FOLDER',
-        help='output folder (default: %(default)s)',
-    )
+    add_out_dir(parser, 'browse')
     add('--split', choices=('train', 'val', 'test'), default='train', help='default: train')
     add(
         '--num-images',

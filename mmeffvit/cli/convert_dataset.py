@@ -1,6 +1,6 @@
-"""Convert a data set to COCO format or to label maps.
+"""Convert a dataset to COCO format or to label maps.
 
-Reads COCO, YOLO, Pascal VOC, or images with label maps, as `mmeffvit train` does. The data set is
+Reads COCO, YOLO, Pascal VOC, or images with label maps, as `mmeffvit train` does. The dataset is
 neither copied nor changed.
 """
 
@@ -17,7 +17,7 @@ from .arguments import new_parser, output_folder
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'convert-dataset data/bolts data/bolts_coco')
-    parser.add_argument('data', type=Path, help='data set: folder, data.yaml or JSON file')
+    parser.add_argument('data', type=Path, help='dataset: folder, data.yaml or JSON file')
     parser.add_argument('out', type=output_folder, help='output folder')
     parser.add_argument(
         '--label-maps',
@@ -31,9 +31,9 @@ def make_parser() -> ArgumentParser:
 
 
 def add_reading(parser: Any) -> None:
-    """How a data set is read."""
+    """How a dataset is read."""
     add = parser.add_argument
-    add('--format', choices=FORMATS, help='format of the data set (default: detected)')
+    add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
     add('--skip-broken', action='store_true', help='skip images with errors')
     add(
         '--keep-partly-broken',
@@ -45,7 +45,7 @@ def add_reading(parser: Any) -> None:
         dest='fraction',
         type=float,
         metavar='FRACTION',
-        help='fraction of images for validation if the data set has no such split (default: 0.2)',
+        help='fraction of images for validation if the dataset has no such split (default: 0.2)',
     )
 
 

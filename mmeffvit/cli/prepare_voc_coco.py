@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mmeffvit.data.voc_coco import prepare_voc_coco
 
-from .arguments import add_alias, new_parser, output_folder
+from .arguments import add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -18,15 +18,7 @@ def make_parser() -> ArgumentParser:
         default=Path('data/VOCdevkit/VOC2012'),
         help='folder of PASCAL VOC 2012 with SegmentationClassAug',
     )
-    add(
-        '--out-dir',
-        dest='out',
-        type=output_folder,
-        default='data/voc12_coco',
-        metavar='FOLDER',
-        help='output folder (default: %(default)s)',
-    )
-    add_alias(parser, '--out', '--out-dir')
+    add_out_dir(parser, 'data/voc12_coco')
     return parser
 
 

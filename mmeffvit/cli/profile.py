@@ -3,7 +3,7 @@
 import json
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def run(
     config: str,
     checkpoint: str | None,
     cfg_options: Mapping[str, Any],
-    shape: Sequence[int] | None,
+    shape: tuple[int, int] | None,
     backbone_only: bool,
     image: Path | None,
     opset: int,
@@ -102,7 +102,7 @@ def run(
 ) -> None:
     options = ProfileOptions(**{name: v for name, v in values.items() if v is not None})
     export = ToolOptions(
-        shape=tuple(shape) if shape else None,
+        shape=shape,
         backbone_only=backbone_only,
         image=image,
         opset=opset,

@@ -1,13 +1,12 @@
 """Quantize an exported file to int8 and compare it with the float file."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
 
-from .arguments import add_alias, add_verbose, new_parser, output_file
+from .arguments import add_alias, add_shape, add_verbose, new_parser, output_file
 from .console import working
 
 
@@ -42,14 +41,7 @@ def make_parser() -> ArgumentParser:
         metavar='auto|none|NODE',
         help='layers to keep in float (default: auto, the most sensitive ones if needed)',
     )
-    add(
-        '--shape',
-        dest='size',
-        type=int,
-        nargs=2,
-        metavar=('HEIGHT', 'WIDTH'),
-        help='image size (default: that of the file)',
-    )
+    add_shape(parser, 'image size (default: that of the file)', 'size')
     add_alias(parser, '--samples', '--max-images')
     add_alias(parser, '--size', '--shape')
     add(
@@ -83,9 +75,7 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(
-    model: str, images: str, out: Path, size: Sequence[int] | None, verbose: bool, **values: Any
-) -> None:
+def run(model: str, images: str, out: Path, verbose: bool, **values: Any) -> None:
     with working(f'quantizing {model}', verbose=verbose):
-        result = quantize(model, images, out, size=tuple(size) if size else None, **values)
+        result = quantize(model, images, out, **values)
     print(result)

@@ -16,7 +16,7 @@ ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is an
         'profile': '--shape HEIGHT WIDTH',
         '': '--cfg-options, on the Resize of the test pipeline',
     },
-    'data': {'train': 'the data set is the first argument: mmeffvit train FOLDER', '': TEST_DATA},
+    'data': {'train': 'the dataset is the first argument: mmeffvit train FOLDER', '': TEST_DATA},
     'model': {'': FIRST},
     'weights': {'': 'the checkpoint follows the config, without a name'},
     'source': {'': 'images follow the model, without a name'},
@@ -51,7 +51,7 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
     Raises:
         SystemExit: If one is found.
     """
-    command = parser.prog.split()[-1].removesuffix('.py')
+    command = parser.prog.split()[-1]
     options = [option for action in parser._actions for option in action.option_strings]
     for argument in arguments:
         if argument == '--cfg-options':  # its values are keys of the config

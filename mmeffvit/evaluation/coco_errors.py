@@ -11,7 +11,7 @@ from pycocotools.coco import COCO
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import markdown
 

@@ -12,10 +12,8 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL, open_config
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import locked
+from mmeffvit.utils.files import locked, read_json, resource_dir
 from mmeffvit.utils.messages import logger, step
-from mmeffvit.utils.reading import read_json
-from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import duration
 from mmeffvit.zoo import read_models
 from mmeffvit.zoo.runs import latest_checkpoint

@@ -12,7 +12,7 @@ from mmeffvit.evaluation.coco_curves import CURVES, SIZES
 from mmeffvit.evaluation.coco_errors import AREAS, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 
 from .figures import save_figure
 

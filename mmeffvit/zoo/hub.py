@@ -21,9 +21,8 @@ from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_output, read_json
 from mmeffvit.utils.optional import require
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.schema import (
     Field,
     are_names,
@@ -266,7 +265,7 @@ def config_of_saved(
     options: Mapping[str, Any] | None = None,
     scopes: Collection[str] = DENSE,
 ) -> Config:
-    """The config that a saved model describes, with the model's classes in its data sets.
+    """The config that a saved model describes, with the model's classes in its datasets.
 
     Args:
         name: Name of the saved model.

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.text import did_you_mean
 
 OURS = 'ours'  # the source of what was measured with this code
@@ -26,7 +26,7 @@ TASKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """Metrics of a task on the validation set of a data set.
+    """Metrics of a task on the validation set of a dataset.
 
     Args:
         task: One of the values of ``TASKS``.
@@ -53,7 +53,7 @@ class Model:
         parameters: Parameters of the full model; for a backbone without its classifier.
         macs: MACs of one image of ``input_size``.
         input_size: Height and width in pixels.
-        results: At least one, which names task and data set.
+        results: At least one, which names task and dataset.
         weights: Address of released weights.
         weights_layout: Whose keys these have: 'cvnets', 'mmdet 2' or 'timm'.
         license: Name and address of the license of released weights, by 'Name' and 'URL'.
@@ -157,14 +157,14 @@ def list_models(
         pretrained: Only models with released weights, or only those without.
 
     Raises:
-        UserError: If there is no such task or data set.
+        UserError: If there is no such task or dataset.
     """
     models = read_models().values()
     if task is not None:
         check_choice('task', task, set(TASKS.values()))
         models = [model for model in models if task.lower() in model.tasks]
     if dataset is not None:
-        check_choice('data set', dataset, {model.dataset for model in read_models().values()})
+        check_choice('dataset', dataset, {model.dataset for model in read_models().values()})
         models = [model for model in models if dataset.lower() == model.dataset.lower()]
     if pretrained is not None:
         models = [model for model in models if (model.weights is not None) == pretrained]

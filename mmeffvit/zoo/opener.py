@@ -193,7 +193,7 @@ class OpenModel:
         model: The model, in training mode.
         config: Its config.
         checkpoint: What its weights come from; None for initial ones.
-        dataset: The config's test data set, not loaded; None if it has none.
+        dataset: The config's test dataset, not loaded; None if it has none.
     """
 
     model: nn.Module
@@ -209,11 +209,7 @@ class OpenModel:
 
 
 def open_model(
-    source: Source,
-    checkpoint: Checkpoint | None,
-    *,
-    check: bool = True,
-    new_classes: bool = False,
+    source: Source, checkpoint: Checkpoint | None, *, check: bool = True, new_classes: bool = False
 ) -> OpenModel:
     """Build the model of a source and load a checkpoint; the default scope is unchanged.
 
@@ -247,10 +243,10 @@ def open_model(
 
 
 def unread(settings: Mapping[str, Any]) -> BaseDataset:
-    """The test data set of a config, not loaded.
+    """The test dataset of a config, not loaded.
 
     Raises:
-        UserError: If an argument is invalid, such as classes that the data set does not have.
+        UserError: If an argument is invalid, such as classes that the dataset does not have.
     """
     try:
         return build_unread(settings)

@@ -18,6 +18,6 @@ def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd, monk
     assert sheet.shape == (28 + 6 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)
     said = capfd.readouterr().out
     assert 'epoch 1/1' in said
-    for row in ('box AP', 'mask AP', 'pictures', 'log', 'checkpoint', 'on COCO'):
+    for row in ('box AP', 'mask AP', 'images', 'log', 'checkpoint', 'on COCO'):
         assert f'\n  {row} ' in said
     assert 'mmeffvit train maskrcnn_swiftformer_xs --cfg-options' in said

@@ -32,7 +32,6 @@ def test_every_module_of_the_room_is_a_command():
         '--init--',
         'main',
         'arguments',
-        'exits',
         'console',
         'output',
         'spellings',
@@ -125,8 +124,8 @@ def test_a_command_without_torch_says_what_to_install():
 @pytest.mark.parametrize(
     ('command', 'former', 'name'),
     [
-        ('quantize', '--size 64 96 --samples 3', dict(size=[64, 96], samples=3)),
-        ('attention', '--size 64 96 --out o', dict(size=[64, 96], out=Path('o'))),
+        ('quantize', '--size 64 96 --samples 3', dict(size=(64, 96), samples=3)),
+        ('attention', '--size 64 96 --out o', dict(size=(64, 96), out=Path('o'))),
         ('browse', '--number 3', dict(number=3)),
         ('predict', '--batch-size 3', dict(batch_size=3)),
         ('demo', '--out o', dict(out=Path('o'))),

@@ -17,8 +17,8 @@ import torch
 import mmeffvit
 from mmeffvit.backbones import SwiftFormer
 from mmeffvit.checkpoints.read import read_content
-from mmeffvit.cli import download
 from mmeffvit.cli.export import make_parser as export_parser
+from mmeffvit.cli.main import main
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import weights as start
@@ -133,7 +133,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
     with serving(server_folder) as address:
         change(monkeypatch, NAME, weights=address)
-        download.main([NAME, '--to', str(tmp_path / 'weights')])
+        main(['download', NAME, '--to', str(tmp_path / 'weights')])
     (copy,) = (path for path in (tmp_path / 'weights').rglob('*') if path.is_file())
     assert copy.suffix == '.pt'
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'empty'))
@@ -142,7 +142,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path / 'weights'))
     assert mmeffvit.get_model(NAME, pretrained=True) is not None
     with pytest.raises(SystemExit):
-        download.main(['ssdlite_mobilevitv2_5', '--to', str(tmp_path / 'weights')])
+        main(['download', 'ssdlite_mobilevitv2_5', '--to', str(tmp_path / 'weights')])
 
 
 def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, tmp_path):

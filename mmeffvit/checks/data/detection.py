@@ -21,7 +21,7 @@ from mmeffvit.data.files import Sample, make_lookup
 from mmeffvit.data.voc import check_files, read_names
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
-from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import counted
 

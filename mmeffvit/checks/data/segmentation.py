@@ -13,7 +13,7 @@ from mmeffvit.data import faults
 from mmeffvit.data.faults import Fault, Report
 from mmeffvit.data.files import Sample, make_lookup
 from mmeffvit.utils.images import Unreadable, read_labels, read_size
-from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
 
 from .detection import check_loading

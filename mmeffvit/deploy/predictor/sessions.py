@@ -18,8 +18,8 @@ from mmeffvit.deploy.runtimes.openvino import (
     read_openvino,
 )
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
 from mmeffvit.utils.onnx import open_session, run_session
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import reason
 
 from .resizing import check_size, fixed_size
