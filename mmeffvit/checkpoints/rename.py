@@ -40,11 +40,7 @@ class Layout:
         return any(re.search(pattern, key) for pattern, _ in self.head or ())
 
     def rename_model(self, keys: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """As :func:`rename`, for a full model; the backbone's keys start with ``backbone.`` here.
-
-        Raises:
-            CheckpointError: If two keys would become one.
-        """
+        """As :func:`rename`, for a full model, whose backbone has keys ``backbone.*`` here."""
         of_head, inside = [], []
         for key in keys:
             (of_head if self.is_of_head(key) else inside).append(key)
@@ -106,7 +102,5 @@ def _rename_one(key: str, table: Table) -> str | None:
 def recognize(keys: Iterable[str], layouts: Iterable[Layout]) -> Layout | None:
     """Return the layout whose marker some of ``keys`` match, or None."""
     keys = list(keys)
-    for layout in layouts:
-        if any(re.search(layout.marker, key) for key in keys):
-            return layout
-    return None
+    found = (each for each in layouts if any(re.search(each.marker, key) for key in keys))
+    return next(found, None)

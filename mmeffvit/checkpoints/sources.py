@@ -23,14 +23,14 @@ HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
 OURS = 'mmeffvit://'  # before a path or an address, for mmengine's own loaders: with our keys
 
 
-class Release(NamedTuple):
-    """License notice and digest of the file at an address."""
+class Origin(NamedTuple):
+    """What is known of the file at an address: its license notice and its digest."""
 
     notice: str
     sha256: str = ''  # hexadecimal; compared for http(s) addresses
 
 
-Find = Callable[[str], Release | None]
+Find = Callable[[str], Origin | None]
 _known: list[tuple[Find, Callable[[str], str]]] = []
 
 
@@ -131,14 +131,14 @@ def copy_into(folder: Path, address: str) -> Path:
     return target
 
 
-def _release_of(address: str) -> Release:
-    return next(filter(None, (find(address) for find, _ in _known)), Release(''))
+def _origin_of(address: str) -> Origin:
+    return next(filter(None, (find(address) for find, _ in _known)), Origin(''))
 
 
-def _announce(release: Release) -> None:
-    """Print the license of a release."""
-    if release.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
-        logger.warning(release.notice)
+def _announce(origin: Origin) -> None:
+    """Print the license notice."""
+    if origin.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
+        logger.warning(origin.notice)
 
 
 def _fetch_from_web(address: str) -> Path:
@@ -149,9 +149,9 @@ def _fetch_from_web(address: str) -> Path:
         return path
     # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
     promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', path.name)
-    release = _release_of(address)
-    digest = release.sha256 or (promised[1] if promised else '')
-    download(address, path, digest, partial(_announce, release))
+    origin = _origin_of(address)
+    digest = origin.sha256 or (promised[1] if promised else '')
+    download(address, path, digest, partial(_announce, origin))
     return path
 
 
@@ -191,7 +191,7 @@ def _fetch_from_hub(name: str) -> Path:
             break
         else:
             if not is_cached:
-                _announce(_release_of(name))
+                _announce(_origin_of(name))
             return path
     why = 'no connection' if isinstance(cause, NotCachedError) else type(cause).__name__
     page = f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]}'

@@ -45,7 +45,8 @@ def run(
         raise UserError('--into does not go with --averaged and --backbone-only')
     else:
         conversion = convert_into(source, into, prefix=prefix)
-    print(conversion)
+        print(conversion.report.by_tensor())
+    print(conversion if into is None else conversion.report)
     if not dry_run:
         write(conversion, out)
         print(f'  written to {out}')

@@ -10,7 +10,7 @@ from pathlib import Path
 from mmeffvit.checkpoints.download import FOLDER
 from mmeffvit.checkpoints.sources import copy_into
 from mmeffvit.zoo import find_model, list_models
-from mmeffvit.zoo.weights import weights_of
+from mmeffvit.zoo.metafile import weights_of
 
 from .arguments import new_parser, output_folder
 

@@ -20,7 +20,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.read import is_command, read_content
-from mmeffvit.checkpoints.sources import OURS, Release, fetch, register
+from mmeffvit.checkpoints.sources import OURS, Origin, fetch, register
 from mmeffvit.config.beside import literal_value
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
@@ -56,14 +56,14 @@ def guard_checkpoints() -> None:
     prefixes = [key for key in known if getattr(known[key], '__module__', '') in replaced]
     prefixes += [key for key in ('hf://', OURS) if key not in known]
     CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
-    register(find_release, resolve)
+    register(find_origin, resolve)
 
 
-def find_release(address: str) -> Release | None:
-    """See :func:`mmeffvit.zoo.weights.find_release`, which is not imported before a download."""
-    from mmeffvit.zoo import weights
+def find_origin(address: str) -> Origin | None:
+    """See :func:`mmeffvit.zoo.metafile.find_origin`, which is not imported before a download."""
+    from mmeffvit.zoo import metafile
 
-    return weights.find_release(address)
+    return metafile.find_origin(address)
 
 
 @contextmanager

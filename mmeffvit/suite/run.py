@@ -16,8 +16,8 @@ from mmeffvit.utils.files import locked, read_json, resource_dir
 from mmeffvit.utils.messages import logger, step
 from mmeffvit.utils.text import duration
 from mmeffvit.zoo import read_models
+from mmeffvit.zoo.metafile import weights_of
 from mmeffvit.zoo.runs import latest_checkpoint
-from mmeffvit.zoo.weights import weights_of
 
 from .child import Outcome, run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command

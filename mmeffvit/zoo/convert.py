@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmeffvit.backbones import Backbone, families
 from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
@@ -26,34 +26,32 @@ SUFFIXES = ('.safetensors', '.pth')
 
 @dataclass(frozen=True)
 class Conversion:
-    """The content of a file, and what happens to every tensor."""
+    """The content of a file, and what happens to every tensor.
 
-    source: str
-    family: str  # of a backbone; of a full model the name of its config
-    arch: str | None  # of a backbone
-    layout: str
-    tensors: dict[str, Tensor]  # by our keys
-    renamed: dict[str, str]  # our key of every kept one
-    dropped: tuple[str, ...]
-    reordered: tuple[str, ...] = ()
-    report: LoadReport | None = None  # into a given backbone
+    Args:
+        family: Of a backbone; of a full model the name of its config.
+        arch: Of a backbone.
+        tensors: Tensors by our keys.
+        report: What happens to every tensor of the source.
+    """
 
-    @property
-    def name(self) -> str:
-        return f'{self.family} {self.arch!r}' if self.arch else self.family
+    family: str
+    arch: str | None
+    tensors: dict[str, Tensor]
+    report: LoadReport
 
     def __str__(self) -> str:
-        if self.report is not None:
-            return f'{self.report.by_tensor()}\n{self.report}'
-        parts = sorted({key.rsplit('.', 1)[0] for key in self.dropped})
+        report = self.report
+        name = f'{self.family} {self.arch!r}' if self.arch else self.family
+        parts = sorted({key.rsplit('.', 1)[0] for key in report.dropped})
         dropped = f': {listed(parts)}' if parts else ''
         parameters = sum(value.numel() for value in self.tensors.values())
         return (
-            f'{self.source}\n'
-            f'  is {self.name} in the {self.layout} layout\n'
+            f'{report.checkpoint}\n'
+            f'  is {name} in the {report.layout} layout\n'
             f'  kept: {counted(len(self.tensors), "tensor")} with {parameters:,} values, '
-            f'{len(self.reordered)} of them reordered\n'
-            f'  ignored: {counted(len(self.dropped), "tensor")}{dropped}'
+            f'{len(report.reordered)} of them reordered\n'
+            f'  ignored: {counted(len(report.dropped), "tensor")}{dropped}'
         )
 
 
@@ -96,7 +94,7 @@ def convert(
         )
     with torch.device('meta'):
         backbone = families()[found.family](found.arch)
-    return conversion_of(checkpoint, backbone, found.family, found.arch, prefix)
+    return Conversion(found.family, found.arch, *fit(backbone, checkpoint, prefix=prefix))
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
@@ -114,32 +112,7 @@ def convert_model(checkpoint: Checkpoint) -> Conversion:
     config = find_source(known.name, scopes=ALL).config
     with isolated(config.default_scope), torch.device('meta'):
         model = build_model(own_model_config(config))
-    return conversion_of(checkpoint, model, known.name, None)
-
-
-def conversion_of(
-    checkpoint: Checkpoint,
-    module: nn.Module,
-    family: str,
-    arch: str | None,
-    prefix: str | None = None,
-) -> Conversion:
-    """The tensors of a checkpoint by the keys of a module, which has no values.
-
-    Raises:
-        CheckpointError: If it does not fit.
-    """
-    state, report = fit(module, checkpoint, prefix=prefix)
-    return Conversion(
-        source=str(checkpoint),
-        family=family,
-        arch=arch,
-        layout=report.layout,
-        tensors=state,
-        renamed=report.renamed,
-        dropped=report.dropped,
-        reordered=report.reordered,
-    )
+    return Conversion(known.name, None, *fit(model, checkpoint))
 
 
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
@@ -165,16 +138,8 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
         )
     report = load_into(module, open_checkpoint(source), prefix=prefix)
     state = module.state_dict()
-    return Conversion(
-        source=str(source),
-        family=type(module).__name__,
-        arch=None,
-        layout=report.layout,
-        tensors={key: state[key] for key in report.loaded},
-        renamed={},
-        dropped=report.dropped,
-        report=report,
-    )
+    tensors = {key: state[key] for key in report.loaded}
+    return Conversion(type(module).__name__, None, tensors, report)
 
 
 def write(conversion: Conversion, out: Path) -> None:

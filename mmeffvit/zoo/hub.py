@@ -21,7 +21,7 @@ from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import atomic_output, check_output, read_json
+from mmeffvit.utils.files import check_output, read_json, write_file
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import (
     Field,
@@ -126,12 +126,11 @@ def save_pretrained(
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         WEIGHTS: save(tensors, metadata={'format': 'pt', 'model': known.name}),
-        CONFIG: json.dumps(content, indent=1).encode(),
-        CARD: card.encode(),
+        CONFIG: json.dumps(content, indent=1),
+        CARD: card,
     }
     for name, data in files.items():
-        with atomic_output(folder / name) as place:
-            place.write_bytes(data)
+        write_file(folder / name, data)
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():
         shutil.copyfile(picture, folder / picture.name)
     return folder

@@ -31,9 +31,8 @@ from .hub import (
     read_folder,
     values_in,
 )
-from .metafile import read_models
+from .metafile import read_models, weights_of
 from .runs import best_checkpoint, config_of, find_run, is_run, values_of_config
-from .weights import weights_of
 
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'

@@ -24,7 +24,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.finetuning import weights as start
 from mmeffvit.inference.model import load_predictor
 from mmeffvit.visualization.attention.run import visualize_attention
-from mmeffvit.zoo import metafile, read_models, weights
+from mmeffvit.zoo import metafile, read_models
 from tests.conftest import ROOT, run_command_here, run_python
 from tests.data.sets import write_yolo
 from tests.released import cvnets, files
@@ -73,7 +73,7 @@ def released(server, tmp_path, monkeypatch):
 def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None:
     models = dict(metafile.read_models())
     models[name] = dataclasses.replace(models[name], **fields)
-    for module in (metafile, weights, start):
+    for module in (metafile, start):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
 
 
