@@ -1,4 +1,4 @@
-"""The weights of a checkpoint into a module, with every tensor accounted for."""
+"""Load a checkpoint into a module, with every tensor accounted for."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from .identify import CLASSIFIER, COUNTERS, families, same_size
 from .rename import recognize, rename
 
 NO_PART = 'no part of a backbone'
-AUXILIARY = 'auxiliary_head.'  # used in training alone
+AUXILIARY = 'auxiliary_head.'  # only used in training
 NOTHING = '(?!)'  # a pattern that matches nothing
 
 
@@ -30,14 +30,15 @@ class LoadReport:
     dropped: tuple[str, ...]
     missing: tuple[str, ...]
     reordered: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()  # for another number of classes: they keep their first values
-    reasons: Mapping[str, str] = field(default_factory=dict)  # for ignoring, by key
+    fresh: tuple[str, ...] = ()  # randomly initialized for another number of classes
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why a key is ignored
     renamed: Mapping[str, str] = field(default_factory=dict)  # our key of every loaded one
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
         reordered = f'{len(self.reordered)} of them reordered, ' if self.reordered else ''
-        fresh = f', {len(self.fresh)} start fresh for other classes' if self.fresh else ''
+        count = len(self.fresh)
+        fresh = f', {count} randomly initialized for other classes' if count else ''
         loaded = counted(len(self.loaded), 'tensor')
         return (
             f'{self.checkpoint} ({self.layout} layout): {loaded} loaded, '
@@ -45,7 +46,7 @@ class LoadReport:
         )
 
     def by_tensor(self) -> str:
-        """A line per tensor: our key of a loaded one and how, the key of an ignored one and why."""
+        """A line per tensor: the loaded and how, the ignored and why, the randomly initialized."""
         changed = dict.fromkeys(self.reordered, ', reordered') | dict.fromkeys(
             self.resized, ', resized'
         )
@@ -66,7 +67,7 @@ class Match:
         report: What happens to every tensor.
         may_lack: Pattern of keys of the module that the file may lack.
         is_backbone: The module is a backbone.
-        exact: Types must be those of the module: a run resumes with its own numbers.
+        exact: Dtypes must be those of the module, since a run resumes with its own numbers.
     """
 
     checkpoint: Checkpoint
@@ -85,12 +86,12 @@ class Match:
         }
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Those of the keys of the module that the file must not lack, and does."""
+        """Those of the keys of the module that the file lacks and must not lack."""
         known = {*self.state, *self.report.fresh}
         return [key for key in keys if key not in known and not re.search(self.may_lack, key)]
 
     def require_fit(self, missing: Sequence[str] = (), left_over: Sequence[str] = ()) -> None:
-        """Reject tensors of another shape or kind, and those that are missing or left over.
+        """Reject tensors of another shape or kind, and missing and unexpected ones.
 
         Raises:
             CheckpointError: If there are any; the message describes the file and ends with the fix.
@@ -130,7 +131,7 @@ def fit(
     prefix: str | None = None,
     new_classes: bool = False,
 ) -> tuple[dict[str, Tensor], LoadReport]:
-    """The tensors of a checkpoint by the keys of a module, and in its shapes.
+    """The tensors of a checkpoint with the keys and shapes of a module.
 
     Args:
         module: A backbone of ours, which takes its part of any release, or a full model.
@@ -142,7 +143,7 @@ def fit(
         The tensors to load, and a report of all.
 
     Raises:
-        CheckpointError: If a tensor is missing, left over or of another shape or kind.
+        CheckpointError: If a tensor is missing, unexpected or of another shape or kind.
     """
     match = _match(module, checkpoint, prefix, new_classes, resume=False)
     left_over = [key for key in match.state if key not in match.target]
@@ -167,7 +168,7 @@ def load_into(
         checkpoint: See :func:`fit`.
         prefix: See :func:`fit`.
         new_classes: See :func:`fit`.
-        resume: Training continues: auxiliary heads and exact types are needed.
+        resume: Training continues: auxiliary heads and exact dtypes are needed.
 
     Raises:
         CheckpointError: If it does not fit; the module is unchanged then.
@@ -302,10 +303,10 @@ def _resize_backbone(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str
 def wrong_kinds(
     state: Mapping[str, Tensor], target: Mapping[str, Tensor], *, exact: bool = False
 ) -> list[str]:
-    """Tensors that are of integers, booleans or complex numbers in place of floats, or sparse.
+    """Tensors of integers, booleans or complex numbers in place of floats, sparse, on meta.
 
-    Copying would change their values without a word, or has none to copy (of the meta device).
-    Floats of other widths are no fault, unless the types must be ``exact``.
+    Copying would silently change their values. Floats of another width are fine, unless the dtypes
+    must be ``exact``.
     """
     return [
         f'{key}: {value.dtype}{" (sparse)" * (value.layout != torch.strided)}'

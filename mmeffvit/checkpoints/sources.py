@@ -20,7 +20,7 @@ from mmeffvit.utils.optional import install_command
 from .download import FOLDER, download, offline
 
 HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
-OURS = 'mmeffvit://'  # before a path or an address, for mmengine's own loaders: with our keys
+OURS = 'mmeffvit://'  # prefix of a path or URL, for mmengine's own loaders: with our keys
 
 
 class Origin(NamedTuple):
@@ -35,10 +35,10 @@ _known: list[tuple[Find, Callable[[str], str]]] = []
 
 
 def register(find: Find, resolve: Callable[[str], str]) -> None:
-    """Extend :func:`fetch` by what rooms above this one know.
+    """Extend :func:`fetch` by the model zoos that packages above this one know.
 
     Args:
-        find: Returns what is known of an address, asked before each download.
+        find: Returns what is known of an address; called before each download.
         resolve: Returns the address or the path behind a name of a model zoo.
     """
     _known[:] = [(find, resolve)]
@@ -47,14 +47,14 @@ def register(find: Find, resolve: Callable[[str], str]) -> None:
 def fetch(checkpoint: str | os.PathLike) -> Path:
     """Return the local file of ``checkpoint``, downloaded into a cache if necessary.
 
-    The license of a release is printed when its download begins, or has come from the hub.
+    The license of a release is printed when its download begins, or after one from the hub.
 
     Args:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
             Without FILE the hub's usual names are tried, safetensors first. Downloads go to the
-            cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
-            (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``), unless the folder of
-            ``MMEFFVIT_WEIGHTS`` has them, see :func:`copy_into`.
+            cache of ``torch.hub`` or huggingface_hub (see ``TORCH_HOME``, ``HF_HOME``,
+            ``HF_HUB_OFFLINE``), unless the folder of ``MMEFFVIT_WEIGHTS`` has them, see
+            :func:`copy_into`.
 
     Raises:
         CheckpointError: If there is no such file, or it cannot be downloaded.
@@ -82,19 +82,15 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
 
 
 def place_of(address: str) -> Path:
-    """The path of a downloaded file.
-
-    Raises:
-        CheckpointError: If it is not the address of a file.
-    """
+    """The path of a downloaded file."""
     try:
         name = Path(urlsplit(address).path).name
-        # releases give files of one name in several folders, such as one per input size
+        # releases have files of one name in several folders, such as one per input size
         digest = hashlib.sha256(address.encode()).hexdigest()[:8]
     except ValueError as error:  # an open bracket, a lone surrogate
-        raise CheckpointError(f'{address!r} is not an address: {error}') from error
+        raise CheckpointError(f'{address!r} is not a URL: {error}') from error
     if name in ('', '.', '..') or re.search(r'[\s\x00-\x1f]', address):
-        raise CheckpointError(f'{address!r} is not the address of a file')
+        raise CheckpointError(f'{address!r} is not the URL of a file')
     return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
 
 
@@ -106,17 +102,14 @@ def carried(*places: str) -> Path | None:
 
 
 def copy_into(folder: Path, address: str) -> Path:
-    """Download a file and copy it to its place in a folder for ``MMEFFVIT_WEIGHTS``.
+    """Download a file and copy it into a folder for ``MMEFFVIT_WEIGHTS`` of another machine.
 
     Args:
-        folder: The folder, which can be carried to a machine without a network.
+        folder: The folder.
         address: ``http(s)://...`` or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
 
     Returns:
         The copy.
-
-    Raises:
-        CheckpointError: If it cannot be downloaded.
     """
     path = fetch(address)
     if address.startswith('hf://'):

@@ -42,11 +42,11 @@ def model_card(
     """The card of a model, with its own metrics and those that its authors published.
 
     Args:
-        model: What the metafile has on it.
-        classes: That it finds; empty of a backbone.
-        metrics: Its own, in percent.
+        model: Its metadata.
+        classes: Names of its classes; empty for a backbone.
+        metrics: Its own metrics, in percent.
         license: License of the weights; None for that of the released ones.
-        picture: Its file name next to the card.
+        picture: File name of an image next to the card.
     """
     source, published = model.published(of_weights=True)
     rows = [

@@ -1,4 +1,4 @@
-"""A released checkpoint as a clean file of our own layout."""
+"""Convert a released checkpoint to a file with our keys."""
 
 import io
 from dataclasses import dataclass
@@ -66,9 +66,9 @@ def convert(
     """Read a released model or backbone in any layout, and remap its keys to ours.
 
     Args:
-        source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        averaged: Take the EMA weights that a training checkpoint holds.
-        prefix: Read only the keys that start so, and cut this off.
+        source: A path, an http(s) URL or ``hf://OWNER/REPOSITORY``.
+        averaged: Use the EMA weights of a training checkpoint.
+        prefix: Use only keys with this prefix, which is removed.
         backbone_only: Convert only the backbone of a full model.
         classifier: Convert the head of a classifier as well, which needs mmpretrain.
 
@@ -98,11 +98,7 @@ def convert(
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
-    """A full model, compared with that of its config.
-
-    Raises:
-        CheckpointError: If no config has a model of its kind, or it does not fit.
-    """
+    """A full model, fitted into that of its config."""
     known = read_models().get(checkpoint.model)
     if known is None:
         raise CheckpointError(
@@ -116,13 +112,13 @@ def convert_model(checkpoint: Checkpoint) -> Conversion:
 
 
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
-    """Load weights into a backbone, perhaps of another form, and report every tensor.
+    """Load weights into a backbone, perhaps of another variant, and report every tensor.
 
     Args:
-        source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        backbone: As 'EfficientFormerV2MobiAtt:s0', see
+        source: See :func:`convert`.
+        backbone: Such as 'EfficientFormerV2MobiAtt:s0', see
             :func:`mmeffvit.config.backbones.parse_backbone`.
-        prefix: Read only the keys that start so, and cut this off.
+        prefix: See :func:`convert`.
 
     Returns:
         The tensors that were loaded, by the keys of the backbone.
@@ -143,7 +139,7 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
 
 
 def write(conversion: Conversion, out: Path) -> None:
-    """Write the tensors; atomically.
+    """Write the tensors, atomically.
 
     Raises:
         UserError: If the suffix is not one of ``SUFFIXES``, or the file exists.

@@ -17,7 +17,7 @@ from mmeffvit.utils.text import did_you_mean, listed
 if TYPE_CHECKING:
     from mmeffvit.checkpoints.sources import Origin
 
-OURS = 'ours'  # the source of what was measured with this code
+OURS = 'ours'  # the source of numbers measured with this code
 ZOO = "authors' model zoo"
 # OpenMMLab's names of tasks, and ours
 TASKS = {
@@ -52,17 +52,17 @@ class Model:
     Args:
         name: Name of the config without its suffix, or of the backbone: 'swiftformer_l1'.
         family: The collection that it belongs to, such as 'SwiftFormer'.
-        config: Its file; None for a backbone.
+        config: Path of the config; None for a backbone.
         architecture: Head and backbone, or the backbone alone.
         parameters: Parameters of the full model; for a backbone without its classifier.
         macs: MACs of one image of ``input_size``.
         input_size: Height and width in pixels.
         results: At least one, which names task and dataset.
-        weights: Address of released weights.
-        weights_layout: Whose keys these have: 'cvnets', 'mmdet 2' or 'timm'.
-        license: Name and address of the license of released weights, by 'Name' and 'URL'.
-        metadata: All that the metafile has on it, the recipe included.
-        weights_sha256: Hexadecimal digest of the file of the weights; empty if it is not known.
+        weights: URL of released weights.
+        weights_layout: Key layout of these: 'cvnets', 'mmdet 2' or 'timm'.
+        license: 'Name' and 'URL' of the license of released weights.
+        metadata: Everything that the metafile says of it, the recipe included.
+        weights_sha256: Hexadecimal digest of the file of the weights; empty if unknown.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Model:
         return self.results[0].dataset
 
     def metrics_by_source(self) -> dict[str, dict[str, float]]:
-        """Metrics of all tasks together, under who measured them, in the order of the metafile."""
+        """Metrics of all tasks by their source, in the order of the metafile."""
         found: dict[str, dict[str, float]] = {}
         for result in self.results:
             if result.metrics:
@@ -99,7 +99,7 @@ class Model:
         """The first source other than our own runs, and its metrics; empty if there is none.
 
         Args:
-            of_weights: Rather the authors' model zoo, whose numbers are those of the weights.
+            of_weights: Prefer the authors' model zoo, whose numbers are those of the weights.
         """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
         if of_weights:
@@ -157,7 +157,7 @@ def list_models(
         pattern: As in a shell, such as '*swiftformer*'.
         task: 'classification' (the backbones), 'detection', 'instance segmentation' or
             'segmentation'.
-        dataset: That the model is evaluated on: 'ImageNet-1k', 'COCO', 'ADE20K'..., in any case.
+        dataset: The dataset of the evaluation: 'ImageNet-1k', 'COCO', 'ADE20K'..., in any case.
         pretrained: Only models with released weights, or only those without.
 
     Raises:

@@ -82,7 +82,7 @@ def config_of(work_dir: Path) -> Path:
 
 
 def values_of_config(text: Any) -> dict[str, Any] | None:
-    """The values of a config that assigns literals alone; None for any other, which is not run."""
+    """The values of a config that only assigns literals; None for others: they are not executed."""
     try:
         lines = ast.parse(text).body
         return {line.targets[0].id: literal_value(line.value) for line in lines}

@@ -169,7 +169,7 @@ def test_a_folder_is_trained_from_released_weights(released, tmp_path):
     assert f'{NAME} from the released {NAME}' in run.stdout
     assert 'from scratch' not in run.stdout
     assert '340 tensors loaded' in run.stdout
-    assert '12 start fresh for other classes' in run.stdout
+    assert '12 randomly initialized for other classes' in run.stdout
     trained = read_content(tmp_path / 'work' / 'run' / 'epoch_1.pth')['state_dict']
     start = mmeffvit.get_model(NAME, pretrained=True).state_dict()
     moved = {key for key in start if key in trained and not torch.equal(start[key], trained[key])}
@@ -182,7 +182,7 @@ def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):
     options = {'model.bbox_head.num_classes': 3}
     model = mmeffvit.get_model(NAME, server, cfg_options=options)
     assert '340 tensors loaded' in log.text
-    assert '12 start fresh for other classes' in log.text
+    assert '12 randomly initialized for other classes' in log.text
     assert model.bbox_head.num_classes == 3
 
 
