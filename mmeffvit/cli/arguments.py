@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -202,11 +203,17 @@ def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MO
     parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
 
 
+def take(values: dict[str, Any], options: type) -> dict[str, Any]:
+    """Remove the values that are fields of a dataclass, and return those that are not None."""
+    names = [field.name for field in fields(options) if field.name in values]
+    taken = {name: values.pop(name) for name in names}
+    return {name: value for name, value in taken.items() if value is not None}
+
+
 def take_run_options(values: dict[str, Any]) -> RunOptions:
     """Remove the values that :func:`add_run` added, and return them as options."""
     values.pop('local_rank')
-    names = ('work_dir', 'cfg_options', 'launcher', 'seed', 'deterministic', 'verbose')
-    return RunOptions(**{name: values.pop(name) for name in names})
+    return RunOptions(**take(values, RunOptions))
 
 
 def is_data(target: str) -> bool:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
-from mmeffvit.data.split import FRACTION
 from mmeffvit.utils.text import counted
 
-from .arguments import new_parser, output_folder
+from .arguments import new_parser, output_folder, take
 
 
 def make_parser() -> ArgumentParser:
@@ -49,9 +48,8 @@ def add_reading(parser: Any) -> None:
     )
 
 
-def run(data: Path, out: Path, fraction: float | None, **options: Any) -> None:
-    options['fraction'] = FRACTION if fraction is None else fraction
-    _, splits = prepare(data, out, PrepareOptions(**options))
+def run(data: Path, out: Path, **values: Any) -> None:
+    _, splits = prepare(data, out, PrepareOptions(**take(values, PrepareOptions)))
     for split in splits.values():
         images = counted(split.count, 'image')
         print(f'{split.annotations}: {images}, names relative to {split.images}')

@@ -11,7 +11,14 @@ from typing import Any
 
 from mmeffvit.errors import UserError
 
-from .arguments import add_allow_non_finite, add_cfg_options, add_verbose, new_parser, output_folder
+from .arguments import (
+    add_allow_non_finite,
+    add_cfg_options,
+    add_verbose,
+    new_parser,
+    output_folder,
+    take,
+)
 from .console import run_console
 from .train import add_overrides, add_training, set_steps, take_finetune_options
 
@@ -83,10 +90,10 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
     from mmeffvit.finetuning.distill import DistillOptions, distill
 
     *checkpoint, folder = images
-    given = {name: value for name, value in values.items() if value is not None}
-    with run_console(given['verbose']) as hooks:
-        finetune = take_finetune_options(given, hooks)
+    with run_console(values['verbose']) as hooks:
         options = DistillOptions(
-            checkpoint=next(iter(checkpoint), None), finetune=finetune, **given
+            checkpoint=next(iter(checkpoint), None),
+            finetune=take_finetune_options(values, hooks),
+            **take(values, DistillOptions),
         )
         distill(student, teacher, Path(folder), options)

@@ -3,7 +3,6 @@
 import json
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.visualization.profile import draw_profile
 
-from .arguments import MODEL, add_checkpoint, add_config, add_verbose, new_parser, output_file
+from .arguments import MODEL, add_checkpoint, add_config, add_verbose, new_parser, output_file, take
 from .console import working
 from .export import add_graph_options
 
@@ -89,25 +88,14 @@ def make_parser() -> ArgumentParser:
 def run(
     config: str,
     checkpoint: str | None,
-    cfg_options: Mapping[str, Any],
-    shape: tuple[int, int] | None,
-    backbone_only: bool,
-    image: Path | None,
-    opset: int,
     numbers: Path | None,
     out: Path | None,
     write: Path | None,
     verbose: bool,
     **values: Any,
 ) -> None:
-    options = ProfileOptions(**{name: v for name, v in values.items() if v is not None})
-    export = ToolOptions(
-        shape=shape,
-        backbone_only=backbone_only,
-        image=image,
-        opset=opset,
-        cfg_options=cfg_options,
-    )
+    export = ToolOptions(**take(values, ToolOptions))
+    options = ProfileOptions(**take(values, ProfileOptions))
     check_outputs(out, write)
     with tempfile.TemporaryDirectory() as folder:
         with working(f'exporting {config}', verbose=verbose):

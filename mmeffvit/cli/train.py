@@ -7,7 +7,6 @@ and trained. It can be edited and trained like any other config.
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from .arguments import (
     is_data,
     new_parser,
     reject,
+    take,
     take_run_options,
 )
 from .console import RunConsole, run_console
@@ -175,15 +175,10 @@ def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -
     from mmeffvit.finetuning.recipe import Overrides
     from mmeffvit.finetuning.run import FinetuneOptions
 
-    def take(options: type) -> dict[str, Any]:
-        names = [field.name for field in fields(options) if field.name in values]
-        taken = {name: values.pop(name) for name in names}
-        return {name: value for name, value in taken.items() if value is not None}
-
     return FinetuneOptions(
-        **take(FinetuneOptions),
-        overrides=Overrides(**take(Overrides)),
-        reading=PrepareOptions(**take(PrepareOptions)),
+        **take(values, FinetuneOptions),
+        overrides=Overrides(**take(values, Overrides)),
+        reading=PrepareOptions(**take(values, PrepareOptions)),
         hooks=hooks,
     )
 
