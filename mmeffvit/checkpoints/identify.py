@@ -12,23 +12,14 @@ from .rename import recognize, rename
 
 @dataclass(frozen=True)
 class Head:
-    """Keys by which a head is recognized.
+    """Keys by which a head is recognized."""
 
-    Args:
-        name: First part of the name of its configs.
-        marker: Pattern that only keys of this head match.
-        per_class: Pattern of the tensors that depend on the number of classes.
-        counted: One of these tensors, with ``anchors * (classes + others)`` rows.
-        anchors: Number of anchors per class.
-        others: Rows of an anchor that are no class.
-    """
-
-    name: str
-    marker: str
-    per_class: str
-    counted: str
+    name: str  # first part of the name of its configs
+    marker: str  # pattern that only keys of this head match
+    per_class: str  # pattern of the tensors that depend on the number of classes
+    counted: str  # one of these tensors, with ``anchors * (classes + others)`` rows
     anchors: int = 1
-    others: int = 0
+    others: int = 0  # rows of an anchor that are no class
 
 
 SEGMENTS = dict(
@@ -63,21 +54,12 @@ def families() -> Mapping[str, type[nn.Module]]:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of a family, compared with the weights of a backbone.
+    """A variant of a family, compared with the weights of a backbone."""
 
-    Args:
-        family: The name of the backbone's class.
-        arch: The name of the variant.
-        layout: Layout of the weights.
-        absent: Keys that either the weights or the variant lack.
-        reshaped: Keys whose tensors have another shape.
-    """
-
-    family: str
+    family: str  # the name of the class
     arch: str
-    layout: str
-    absent: tuple[str, ...]
-    reshaped: tuple[str, ...]
+    absent: tuple[str, ...]  # keys that either the weights or the variant lack
+    reshaped: tuple[str, ...]  # keys whose tensors have another shape
 
     @property
     def misfits(self) -> tuple[str, ...]:
@@ -112,8 +94,7 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
             fitted = state | module.adapt_weights(state)
             both = (key for key in state if key in target)
             reshaped = [key for key in both if not same_size(fitted[key], target[key])]
-            names = family.__name__, arch, layout.name
-            found = Variant(*names, tuple(absent), tuple(reshaped))
+            found = Variant(family.__name__, arch, tuple(absent), tuple(reshaped))
             if best is None or len(found.misfits) < len(best.misfits):
                 best = found
             if not found.misfits:

@@ -58,25 +58,15 @@ class LoadReport:
 
 @dataclass(frozen=True)
 class Match:
-    """The tensors of a checkpoint by the keys of a module.
-
-    Args:
-        checkpoint: The checkpoint.
-        state: Tensors by the keys of the module.
-        target: The state dict of the module.
-        report: What happens to every tensor.
-        may_lack: Pattern of keys of the module that the file may lack.
-        is_backbone: The module is a backbone.
-        exact: Dtypes must be those of the module, since a run resumes with its own numbers.
-    """
+    """The tensors of a checkpoint by the keys of a module."""
 
     checkpoint: Checkpoint
     state: Mapping[str, Tensor]
-    target: Mapping[str, Tensor]
+    target: Mapping[str, Tensor]  # the state dict of the module
     report: LoadReport
-    may_lack: str
+    may_lack: str  # pattern of keys of the module that the file may lack
     is_backbone: bool
-    exact: bool = False
+    exact: bool = False  # the dtypes must be equal: a run resumes with its own numbers
 
     def shaped(self) -> dict[str, Tensor]:
         """The tensors in the shapes of the module."""

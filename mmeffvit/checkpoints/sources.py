@@ -37,9 +37,8 @@ _known: list[tuple[Find, Callable[[str], str]]] = []
 def register(find: Find, resolve: Callable[[str], str]) -> None:
     """Extend :func:`fetch` by the model zoos that packages above this one know.
 
-    Args:
-        find: Returns what is known of an address; called before each download.
-        resolve: Returns the address or the path behind a name of a model zoo.
+    ``find`` returns what is known of an address and is called before each download; ``resolve``
+    returns the address or the path behind a name of a model zoo.
     """
     _known[:] = [(find, resolve)]
 

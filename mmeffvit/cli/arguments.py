@@ -62,12 +62,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def new_parser(description: str, example: str) -> Parser:
-    """A parser with ``--debug``.
-
-    Args:
-        description: What the command does; its lines are kept.
-        example: A call, without the name of the program.
-    """
+    """A parser with ``--debug``; the ``example`` is a call without the name of the program."""
     parser = Parser(
         description=description,
         epilog=f'example:\n  mmeffvit {example}',
@@ -225,20 +220,17 @@ def is_data(target: str) -> bool:
     return path.is_dir() and not is_config(target) and not is_model(target)
 
 
-# options by the names of their values, where the two differ
-SHOWN = {'fraction': 'val-fraction', 'check': 'no-check'}
-
-
-def reject(values: dict[str, Any], defaults: dict[str, Any], what: str, fix: str) -> None:
-    """Reject arguments that would have no effect.
-
-    Raises:
-        UserError: If one was given.
-    """
-    for name, default in defaults.items():
-        if values[name] != default:
-            shown = SHOWN.get(name, name)
-            raise UserError(f'{what}, for which --{shown.replace("_", "-")} does nothing: {fix}')
+def reject(
+    parser: argparse.ArgumentParser,
+    values: dict[str, Any],
+    names: Sequence[str],
+    what: str,
+    fix: str,
+) -> None:
+    """Reject those of the named options that were given, as they would have no effect."""
+    for action in parser._actions:
+        if action.dest in names and values[action.dest] != action.default:
+            raise UserError(f'{what}, for which {action.option_strings[0]} does nothing: {fix}')
 
 
 def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:

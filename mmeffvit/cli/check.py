@@ -26,9 +26,7 @@ from mmeffvit.utils.text import counted
 
 from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject
 
-OF_CONFIG = dict(
-    no_data=False, no_model=False, cfg_options={}, splits=SPLITS, num_images=50, all=False
-)
+OF_CONFIG = ('no_data', 'no_model', 'cfg_options', 'splits', 'num_images', 'all')
 
 
 def make_parser() -> ArgumentParser:
@@ -54,10 +52,12 @@ def make_parser() -> ArgumentParser:
 
 
 def run(target: str, format: str | None, verbose: bool, **values: Any) -> int:
+    parser = make_parser()
     if is_data(target):
-        reject(values, OF_CONFIG, f'{target} is a dataset', 'all of its images are checked')
+        reject(parser, values, OF_CONFIG, f'{target} is a dataset', 'all of its images are checked')
         return check_own_data(Path(target), format, verbose)
-    reject(dict(format=format), dict(format=None), f'{target} is a config', 'it names its formats')
+    of_data = dict(format=format)
+    reject(parser, of_data, ('format',), f'{target} is a config', 'it names its formats')
     if values['num_images'] < 0:
         raise UserError(f'--num-images is {values["num_images"]}; give 0 or more')
     sample = Sample(None if values['all'] else values['num_images'], values['seed'])

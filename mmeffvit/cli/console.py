@@ -46,11 +46,7 @@ def run_console(verbose: bool) -> Iterator[list['RunConsole']]:
 def working(description: str, *, verbose: bool = False) -> Iterator[None]:
     """Show the current step of a job and its time in one live line, if there is a terminal.
 
-    Elsewhere, and with ``verbose``, every step is printed.
-
-    Args:
-        description: The first step.
-        verbose: Print every step.
+    Elsewhere, and with ``verbose``, every step is printed. The first one is the ``description``.
     """
     console = Console(file=sys.stderr)
     if verbose or not console.is_terminal:
@@ -103,13 +99,7 @@ def start_of(runner: Runner) -> str:
 
 
 def describe_rates(loading: float, model: float, workers: int) -> str:
-    """One line: whether loading or the model is the bottleneck, and what helps.
-
-    Args:
-        loading: Images per second.
-        model: Images per second.
-        workers: Number of loading processes; with 0, the model waits while images are loaded.
-    """
+    """One line: whether loading or the model, in images per second, is the bottleneck."""
     how = f'in {counted(workers, "process")}' if workers else 'between the steps'
     text = f'loading {loading:.3g} images/s {how}, the model {model:.3g}: '
     if model <= loading:
@@ -121,10 +111,8 @@ def describe_rates(loading: float, model: float, workers: int) -> str:
 class RunConsole(Hook):
     """Print a line per epoch, or per validation where a run counts iterations.
 
-    A terminal has a live line below, with the loss, images per second and the time left.
-
-    Args:
-        stream: Receives the lines; None takes the current standard output.
+    A terminal has a live line below, with the loss, images per second and the time left. The lines
+    go to ``stream``, by default the current standard output.
     """
 
     priority = 'LOWEST'  # after the metrics and the losses have been recorded

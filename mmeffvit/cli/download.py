@@ -36,11 +36,7 @@ def run(names: Sequence[str], to: Path) -> None:
 
 
 def addresses(name: str) -> list[str]:
-    """The addresses of the weights behind an argument.
-
-    Raises:
-        UserError: If there is no such model, or its weights are not released.
-    """
+    """The URLs of the weights of a model, a pattern of models, or a URL itself."""
     if '://' in name:
         return [name]
     is_pattern = {'*', '?', '['} & set(name)

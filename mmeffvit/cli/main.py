@@ -48,10 +48,7 @@ NEEDED = ('torch', 'mmengine')  # not for running exported files
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command.
-
-    Args:
-        argv: The command and its arguments; None takes those of this process.
+    """Run a command with its arguments, by default those of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.

@@ -37,13 +37,12 @@ from .convert_dataset import add_reading
 if TYPE_CHECKING:
     from mmeffvit.finetuning.run import FinetuneOptions
 
-# arguments that only apply to a dataset or only to a config, with their defaults
-OF_DATA = dict(
-    model=None, image_size=None, batch=None, epochs=None, patience=None, freeze=None,
-    accumulate=None, balance=False, weights=None, export=None, int8=False, format=None,
-    skip_broken=False, keep_partly_broken=False, fraction=None,
+# arguments that only apply to a dataset or only to a config
+OF_DATA = (
+    'model', 'image_size', 'batch', 'epochs', 'patience', 'freeze', 'accumulate', 'balance',
+    'weights', 'export', 'int8', 'format', 'skip_broken', 'keep_partly_broken', 'fraction',
 )  # fmt: skip
-OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
+OF_CONFIG = ('auto_scale_lr', 'check', 'deterministic')
 
 
 def make_parser() -> ArgumentParser:
@@ -151,16 +150,17 @@ def batch_size(text: str) -> int | str:
 
 def run(config: str, **values: Any) -> None:
     set_steps(values)
-    of_data = {name: values.pop(name) for name in OF_DATA}
+    parser, of_data = make_parser(), {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
         if not is_model(config):
             find_config(config)
-        reject(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
+        what, fix = f'{config} is a config', '--cfg-options changes its values'
+        reject(parser, of_data, OF_DATA, what, fix)
         train_config(config, values)
         return
     what = f'{config} is a dataset'
-    reject(values, OF_CONFIG, what, 'train the config that is written')
-    reject(values, dict(launcher='none'), what, '--processes N starts torchrun itself')
+    reject(parser, values, OF_CONFIG, what, 'train the config that is written')
+    reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
     from mmeffvit.finetuning.classify import classify, is_classification
     from mmeffvit.finetuning.run import finetune
 

@@ -123,21 +123,13 @@ def read_labels(path: Path) -> NDArray:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """Properties of an image file.
+    """Properties of an image file."""
 
-    Args:
-        size: Height and width in pixels, rotated according to the EXIF orientation.
-        is_rotated: Whether that exchanged height and width.
-        mode: Pillow's mode: 'RGB', 'CMYK', 'P', ...
-        bits: Bits per channel.
-        digest: Hash of the file.
-    """
-
-    size: tuple[int, int]
-    is_rotated: bool
-    mode: str
-    bits: int
-    digest: bytes
+    size: tuple[int, int]  # height and width in pixels, rotated according to the EXIF orientation
+    is_rotated: bool  # whether that exchanged height and width
+    mode: str  # Pillow's: 'RGB', 'CMYK', 'P', ...
+    bits: int  # per channel
+    digest: bytes  # hash of the file
 
 
 def inspect(path: Path) -> ImageFacts:

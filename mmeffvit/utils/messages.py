@@ -25,13 +25,7 @@ def step(text: str) -> None:
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """Iterate over the items with a progress bar on standard error.
-
-    Args:
-        items: What to iterate over.
-        description: Text in front of the bar.
-        total: Number of items; None for their length.
-    """
+    """Iterate over the items, ``total`` or as many as they have, with a bar on standard error."""
     from rich.console import Console  # not where exported files run
     from rich.progress import track
 

@@ -51,12 +51,12 @@ def require(name: str, purpose: str = '') -> ModuleType:
     Args:
         name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. For mmcv use
             'mmcv.ops', which fails if its operators do not match the installed torch.
-        purpose: What needs it, as the beginning of the message; if given, output of the package
-            during its import is suppressed.
+        purpose: What needs it, the beginning of the message; if given, output during the import is
+            suppressed.
 
     Raises:
-        UserError: If it is not installed or cannot be imported; the message has the command to
-            install it.
+        UserError: If it is not installed or cannot be imported; the message has the command that
+            installs it.
     """
     package = name.partition('.')[0]
     if package in TELEMETRY:

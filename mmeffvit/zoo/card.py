@@ -39,14 +39,10 @@ def model_card(
     license: str | None,
     picture: str | None,
 ) -> str:
-    """The card of a model, with its own metrics and those that its authors published.
+    """The card of a model, with its own metrics in percent and those that its authors published.
 
-    Args:
-        model: Its metadata.
-        classes: Names of its classes; empty for a backbone.
-        metrics: Its own metrics, in percent.
-        license: License of the weights; None for that of the released ones.
-        picture: File name of an image next to the card.
+    ``license`` is that of the weights, None for that of the released ones; ``picture`` is the file
+    name of an image next to the card.
     """
     source, published = model.published(of_weights=True)
     rows = [

@@ -26,18 +26,11 @@ SUFFIXES = ('.safetensors', '.pth')
 
 @dataclass(frozen=True)
 class Conversion:
-    """The content of a file, and what happens to every tensor.
+    """The content of a file, and what happens to every tensor of its source."""
 
-    Args:
-        family: Of a backbone; of a full model the name of its config.
-        arch: Of a backbone.
-        tensors: Tensors by our keys.
-        report: What happens to every tensor of the source.
-    """
-
-    family: str
-    arch: str | None
-    tensors: dict[str, Tensor]
+    family: str  # of a backbone; of a full model the name of its config
+    arch: str | None  # of a backbone
+    tensors: dict[str, Tensor]  # by our keys
     report: LoadReport
 
     def __str__(self) -> str:

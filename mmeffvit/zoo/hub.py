@@ -208,9 +208,6 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
 
     Returns:
         Its name, and the numbers by dotted keys.
-
-    Raises:
-        UserError: If there is none.
     """
     wanted = dict(values_in(own_model_config(config), 'model'))
     own = own_configs()
@@ -260,17 +257,7 @@ def config_of_saved(
     options: Mapping[str, Any] | None = None,
     scopes: Collection[str] = DENSE,
 ) -> Config:
-    """The config that a saved model describes, with the model's classes in its datasets.
-
-    Args:
-        name: Name of the saved model.
-        content: See :func:`read_folder`.
-        options: Dotted keys and values that override the config's.
-        scopes: Packages that it may be written for.
-
-    Raises:
-        UserError: If it is a backbone, or an option does not fit.
-    """
+    """The config of a saved model, see :func:`read_folder`, with its classes in the datasets."""
     path = find_model(content['name']).config
     if path is None:
         raise UserError(f'{name} is a backbone, {content["name"]}: load it with get_model')

@@ -194,10 +194,7 @@ def find_model(name: str) -> Model:
 
 
 def weights_of(config: str | Path) -> str:
-    """The address of the released weights for one of our own configs.
-
-    Args:
-        config: Its name or its path.
+    """The URL of the released weights for one of our configs, given by name or path.
 
     Raises:
         UserError: If there are none.

@@ -49,19 +49,12 @@ PIPELINE = 'test_dataloader.dataset.pipeline'
 
 @dataclass(frozen=True)
 class Source:
-    """A config, and the weights that come with it.
+    """A config, and the weights that come with it."""
 
-    Args:
-        target: What the user gave.
-        config: The config.
-        saved: The weights of a saved model.
-        run: The work dir of a run.
-    """
-
-    target: str
+    target: str  # as the user gave it
     config: Config
-    saved: Path | Checkpoint | None = None
-    run: Path | None = None
+    saved: Path | Checkpoint | None = None  # weights of a saved model
+    run: Path | None = None  # the work dir
 
     @cached_property
     def own(self) -> Checkpoint | None:
@@ -71,12 +64,7 @@ class Source:
         return best_checkpoint(self.run) if self.run is not None else None
 
     def open_weights(self, given: str | Path | Checkpoint | None = None) -> Checkpoint:
-        """The given checkpoint, else the own one, else the released one.
-
-        Raises:
-            UserError: If there is none.
-            CheckpointError: If it cannot be read.
-        """
+        """The given checkpoint, else the own one, else the released one."""
         return open_checkpoint(given or self.own or weights_of(self.target))
 
 
@@ -132,9 +120,6 @@ def source_of_checkpoint(
 
     The config inside is not executed, as it could be any program: it may only differ in numbers
     from one of ours.
-
-    Raises:
-        UserError: If there is none.
     """
     folder = Path(target).parent
     if '://' not in target and is_run(folder):
@@ -182,19 +167,12 @@ def is_model(name: str) -> bool:
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model of mmdet, mmseg or mmpretrain with its weights.
+    """A model of mmdet, mmseg or mmpretrain with its weights."""
 
-    Args:
-        model: The model, in training mode.
-        config: Its config.
-        checkpoint: What its weights come from; None for initial ones.
-        dataset: The test dataset of the config, not loaded; None if it has none.
-    """
-
-    model: nn.Module
+    model: nn.Module  # in training mode
     config: Config
-    checkpoint: Checkpoint | None
-    dataset: BaseDataset | None
+    checkpoint: Checkpoint | None  # None for initial weights
+    dataset: BaseDataset | None  # of the test, not loaded
 
     @property
     def dataset_meta(self) -> dict[str, Any]:
