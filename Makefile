@@ -1,4 +1,4 @@
-# One setup, then one command per task. PYTHON chooses the interpreter of .venv (3.10 to 3.14), TORCH
+# One set-up, then one command per task. PYTHON chooses the interpreter of .venv (3.10 to 3.14), TORCH
 # another version of torch, TORCH_INDEX its package index: tools/environment/set_up.py.
 PYTHON ?= python3
 RUN := .venv/bin/python

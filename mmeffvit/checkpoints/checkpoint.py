@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -135,10 +135,8 @@ class Checkpoint:
             if prefix:
                 tensors = {names.get(key, key): value for key, value in tensors.items()}
             else:
-                outside = [
-                    names.get(key, key) for key in tensors if not key.startswith('backbone.')
-                ]
-                outside += self.release.ignored
+                heads = [key for key in tensors if not key.startswith('backbone.')]
+                outside = [*(names.get(key, key) for key in heads), *self.release.ignored]
                 tensors = {key: v for key, v in tensors.items() if key.startswith('backbone.')}
         prefixes = [prefix.rstrip('.') + '.', *PREFIXES] if prefix else PREFIXES
         for start in prefixes:
@@ -229,7 +227,7 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
     if meta.get('CLASSES'):  # of mmdet 2
         meta['dataset_meta'] = dict(classes=tuple(meta['CLASSES']))
     release = Release(layout.name, renamed, tuple(ignored), tuple(reordered))
-    return Checkpoint(checkpoint.source, checkpoint.path, state, meta, release, checkpoint.sections)
+    return replace(checkpoint, weights=state, meta=meta, release=release)
 
 
 def model_layouts() -> list[Layout]:

@@ -150,7 +150,8 @@ def batch_size(text: str) -> int | str:
 
 def run(config: str, **values: Any) -> None:
     set_steps(values)
-    parser, of_data = make_parser(), {name: values.pop(name) for name in OF_DATA}
+    parser = make_parser()
+    of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
         if not is_model(config):
             find_config(config)
@@ -184,15 +185,16 @@ def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -
 
 
 def set_steps(values: dict[str, Any]) -> None:
-    """Move the options that are settings of a config to these."""
-    settings = dict(step_format=values.pop('step_format'))
+    """Move the options that are settings of a config to ``cfg_options``."""
+    settings: dict[str, Any] = {}
     if values['amp']:
         check_accelerator('--amp')
     if values.pop('compile'):
         check_accelerator('--compile')
         settings['compiled'] = list(PARTS)
-    given = {name: value for name, value in settings.items() if value is not None}
-    values['cfg_options'] = {**given, **values['cfg_options']}
+    if step_format := values.pop('step_format'):
+        settings['step_format'] = step_format
+    values['cfg_options'] = {**settings, **values['cfg_options']}
 
 
 def train_config(config: str, values: dict[str, Any]) -> None:
@@ -201,8 +203,9 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         with run_console(options.verbose) as options.hooks:
             runner = train(config, options, **{**values, 'amp': bool(values['amp'])})
         if reports():
-            for line in (text for hook in options.hooks for text in hook.advice(runner)):
-                print(line)
+            for hook in options.hooks:
+                for line in hook.advice(runner):
+                    print(line)
             print(how_to_test(runner.work_dir))
         return
     if options.launcher != 'none':

@@ -118,7 +118,10 @@ def save_pretrained(
     save = require('safetensors.torch', 'a saved model').save
     content = describe_model(model)
     folder = check_output(folder, folder=True)
-    picture = None if picture is None else check_picture(Path(picture))
+    if picture is not None:
+        picture = Path(picture)
+        if not picture.is_file() or picture.name in (WEIGHTS, CONFIG, CARD):
+            raise UserError(f'picture {str(picture)!r} is not a file that a card can show')
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
@@ -134,12 +137,6 @@ def save_pretrained(
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():
         shutil.copyfile(picture, folder / picture.name)
     return folder
-
-
-def check_picture(path: Path) -> Path:
-    if not path.is_file() or path.name in (WEIGHTS, CONFIG, CARD):
-        raise UserError(f'picture {str(path)!r} is not a file that a card can show')
-    return path
 
 
 def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:

@@ -268,11 +268,11 @@ def clock(seconds: float) -> str:
 
 
 def say(text: str) -> None:
-    print(f'[setup] {text}', flush=True)
+    print(f'[set-up] {text}', flush=True)
 
 
 if __name__ == '__main__':
     try:
         main()
     except SetUpError as error:
-        sys.exit(f'[setup] error: {error}')
+        sys.exit(f'[set-up] error: {error}')
