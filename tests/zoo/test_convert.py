@@ -84,14 +84,14 @@ def test_the_encoder_of_a_detector_of_cvnets_loads(states, tmp_path, log):
     assert (conversion.arch, conversion.report.layout) == ('050', 'cvnets')
 
 
-@pytest.mark.parametrize('ending', ['.safetensors', '.pth'])
-def test_a_whole_model_of_cvnets_is_written_whole_under_our_keys(tmp_path, ending):
+@pytest.mark.parametrize('suffix', ['.safetensors', '.pth'])
+def test_a_full_model_of_cvnets_is_written_with_our_keys(tmp_path, suffix):
     from tests.released import cvnets, files
 
     release = next(r for r in cvnets.RELEASES if r.config == 'ssdlite_mobilevitv2_050')
     network = files.with_random_weights(release.network())
     source = files.save_cvnets(network, tmp_path / 'ssd.pt')
-    out = tmp_path / f'out{ending}'
+    out = tmp_path / f'out{suffix}'
     done = run_command_here('convert', source, out)
     assert done.returncode == 0, done.stdout
     assert 'is ssdlite_mobilevitv2_050 in the cvnets layout' in done.stdout

@@ -97,9 +97,9 @@ def test_importing_and_building_models_prints_nothing():
 
 def test_a_released_detector_comes_by_its_name_under_its_license(released, capsys, log):
     model = mmeffvit.get_model(NAME, pretrained=True)
-    said = capsys.readouterr().err
-    assert said.count('license: Apple sample code license') == 1
-    assert released in said
+    printed = capsys.readouterr().err
+    assert printed.count('license: Apple sample code license') == 1
+    assert released in printed
     assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in log.text
     assert model.training
     assert len(model.dataset_meta['classes']) == 80
@@ -212,8 +212,8 @@ def test_backbones_come_under_their_license_too(by_name, released, monkeypatch, 
             mmeffvit.get_model('swiftformer_xs', pretrained=True)
         else:
             SwiftFormer('xs', init_cfg=dict(type='Pretrained', checkpoint=address)).init_weights()
-    said = capsys.readouterr().err
-    assert said.count('license: Apache-2.0') == said.count(address) == 1
+    printed = capsys.readouterr().err
+    assert printed.count('license: Apache-2.0') == printed.count(address) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_attention_is_drawn_with_released_weights(released, tmp_path, capsys):
     photo = tmp_path / 'photo.png'
     cv2.imwrite(str(photo), np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
     written = visualize_attention(NAME, [str(photo)], tmp_path / 'out', layers=['*stages.4*'])
-    said = ''.join(capsys.readouterr())
-    assert 'license' in said
-    assert 'random' not in said
+    printed = ''.join(capsys.readouterr())
+    assert 'license' in printed
+    assert 'random' not in printed
     assert {path.suffix for path in written} == {'.png', '.npz'}
