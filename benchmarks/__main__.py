@@ -11,7 +11,7 @@ os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # suppresses messages of the pro
 
 import torch
 
-from mmeffvit.cli.exits import exit_with_message
+from mmeffvit.cli.output import exit_with_message
 from mmeffvit.errors import UserError
 
 from .machine import ROOT, describe, folder_name

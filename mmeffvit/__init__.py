@@ -10,9 +10,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .utils.imports import when_imported
-from .utils.newer_python import restore_find_loader
-from .utils.resources import resource_dir
+from .utils.files import resource_dir
+from .utils.imports import restore_find_loader, when_imported
 from .version import __version__
 
 if TYPE_CHECKING:

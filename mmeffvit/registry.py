@@ -9,69 +9,40 @@ backbones at its end.
 from importlib import import_module
 from importlib.util import find_spec
 
-from mmengine.registry import DATASETS as ROOT_DATASETS
-from mmengine.registry import HOOKS as ROOT_HOOKS
-from mmengine.registry import METRICS as ROOT_METRICS
-from mmengine.registry import MODELS as ROOT_MODELS
-from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS as ROOT_OPTIM_WRAPPER_CONSTRUCTORS
-from mmengine.registry import OPTIM_WRAPPERS as ROOT_OPTIM_WRAPPERS
-from mmengine.registry import TRANSFORMS as ROOT_TRANSFORMS
+from mmengine import registry as root
 from mmengine.registry import Registry
 from torch import nn
 
 # heads based on those of mmdet or mmseg, either of which may not be installed
 HEADS = {'mmdet': 'mmeffvit.detection', 'mmseg': 'mmeffvit.segmentation'}
+INSTALLED_HEADS = [module for package, module in HEADS.items() if find_spec(package)]
 # not a location: mmpretrain takes seconds to import, and only configs of classifiers need this;
 # our commands import it for them, and `custom_imports` does so elsewhere
 CLASSIFICATION = 'mmeffvit.classification'
 
-MODELS = Registry(
-    'model',
-    parent=ROOT_MODELS,
-    scope='mmeffvit',
-    locations=[
-        'mmeffvit.backbones',
-        'mmeffvit.distillation',
-        'mmeffvit.necks',
-        *(module for package, module in HEADS.items() if find_spec(package)),
-    ],
+
+def child_of(parent: Registry, *locations: str) -> Registry:
+    """Our registry below one of mmengine's; its modules are imported when it is first searched."""
+    return Registry(parent.name, parent=parent, scope='mmeffvit', locations=list(locations))
+
+
+MODELS = child_of(
+    root.MODELS,
+    'mmeffvit.backbones',
+    'mmeffvit.distillation',
+    'mmeffvit.necks',
+    *INSTALLED_HEADS,
 )
-TRANSFORMS = Registry(
-    'transform',
-    parent=ROOT_TRANSFORMS,
-    scope='mmeffvit',
-    locations=['mmeffvit.datasets.transforms'],
+TRANSFORMS = child_of(root.TRANSFORMS, 'mmeffvit.datasets.transforms')
+DATASETS = child_of(root.DATASETS, *INSTALLED_HEADS)
+HOOKS = child_of(
+    root.HOOKS, 'mmeffvit.engine.ema', 'mmeffvit.engine.scalars', 'mmeffvit.engine.teacher'
 )
-DATASETS = Registry(
-    'dataset',
-    parent=ROOT_DATASETS,
-    scope='mmeffvit',
-    locations=[module for package, module in HEADS.items() if find_spec(package)],
+METRICS = child_of(
+    root.METRICS, *(['mmeffvit.evaluation.coco_metric'] if find_spec('mmdet') else [])
 )
-HOOKS = Registry(
-    'hook',
-    parent=ROOT_HOOKS,
-    scope='mmeffvit',
-    locations=['mmeffvit.engine.ema', 'mmeffvit.engine.scalars', 'mmeffvit.engine.teacher'],
-)
-METRICS = Registry(
-    'metric',
-    parent=ROOT_METRICS,
-    scope='mmeffvit',
-    locations=['mmeffvit.evaluation.coco_metric'] if find_spec('mmdet') else [],
-)
-OPTIM_WRAPPERS = Registry(
-    'optim_wrapper',
-    parent=ROOT_OPTIM_WRAPPERS,
-    scope='mmeffvit',
-    locations=['mmeffvit.engine.optimizer'],
-)
-OPTIM_WRAPPER_CONSTRUCTORS = Registry(
-    'optim_wrapper_constructor',
-    parent=ROOT_OPTIM_WRAPPER_CONSTRUCTORS,
-    scope='mmeffvit',
-    locations=['mmeffvit.engine.optimizer'],
-)
+OPTIM_WRAPPERS = child_of(root.OPTIM_WRAPPERS, 'mmeffvit.engine.optimizer')
+OPTIM_WRAPPER_CONSTRUCTORS = child_of(root.OPTIM_WRAPPER_CONSTRUCTORS, 'mmeffvit.engine.optimizer')
 
 
 def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:
@@ -88,7 +59,7 @@ def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:
     own = MODELS.module_dict.get(name)
     if own is not None and own.__module__ != cls.__module__:  # else it is reloaded
         own = None
-    for registry in (ROOT_MODELS, *ROOT_MODELS.children.values()):
+    for registry in (root.MODELS, *root.MODELS.children.values()):
         other = registry.module_dict.get(name)
         if other not in (None, own) and registry is not MODELS:
             raise KeyError(
@@ -97,7 +68,7 @@ def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:
                 f'config would be ambiguous: register yours under another name, '
                 f"`@MODELS.register_module(name='My{name}')`, or do not import both packages."
             )
-    for registry in (MODELS, ROOT_MODELS):
+    for registry in (MODELS, root.MODELS):
         registry.register_module(module=cls, force=own is not None)
     return cls
 

@@ -1,8 +1,8 @@
-"""A checkpoint of a run or a released one, read once."""
+"""Checkpoints of runs and of releases, read once."""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,12 @@ class Checkpoint:
     """The content of a checkpoint file.
 
     Args:
-        source: The path or address that was given.
+        source: The path or URL that was given.
         path: The local file.
         weights: Tensors by key; those of a released model have our keys.
-        meta: What a run saved about itself: epoch, iteration, seed, classes.
+        meta: Metadata of a run: epoch, iteration, seed, classes.
         release: Set for a released detector, segmentor or classifier in its authors' layout.
-        sections: What else a run saved, such as its optimizer, by name.
+        sections: Everything else that a run saved, such as its optimizer, by name.
     """
 
     source: str
@@ -104,24 +104,24 @@ class Checkpoint:
 
     @property
     def head(self) -> Head | None:
-        """The head, if it is that of a released model."""
+        """The head, if it is one of released models."""
         return head_of(self.weights)
 
     @cached_property
     def model(self) -> str:
-        """The name of the config whose model has these weights, as far as they tell."""
+        """See :func:`mmeffvit.checkpoints.identify.describe`."""
         return describe(self.weights)
 
     @property
     def content(self) -> dict[str, Any]:
-        """As a run saves it, for mmengine; its dicts may be changed."""
+        """The format of mmengine's runner; its dicts may be changed."""
         return {**self.sections, 'meta': dict(self.meta), 'state_dict': dict(self.weights)}
 
     def strip(self, prefix: str | None = None) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Only the tensors of the backbone, without prefixes.
 
         Args:
-            prefix: Of the keys to read; by default the usual ones of wrappers and backbones.
+            prefix: Prefix of the keys; by default the usual ones of wrappers and backbones.
 
         Returns:
             The tensors, and the keys of the others in the file.
@@ -135,10 +135,8 @@ class Checkpoint:
             if prefix:
                 tensors = {names.get(key, key): value for key, value in tensors.items()}
             else:
-                outside = [
-                    names.get(key, key) for key in tensors if not key.startswith('backbone.')
-                ]
-                outside += self.release.ignored
+                heads = [key for key in tensors if not key.startswith('backbone.')]
+                outside = [*(names.get(key, key) for key in heads), *self.release.ignored]
                 tensors = {key: v for key, v in tensors.items() if key.startswith('backbone.')}
         prefixes = [prefix.rstrip('.') + '.', *PREFIXES] if prefix else PREFIXES
         for start in prefixes:
@@ -161,8 +159,7 @@ def require_run(checkpoint: Checkpoint) -> None:
         CheckpointError: If something is missing or of another type.
     """
     try:
-        name = f'{checkpoint} cannot be resumed'
-        check_fields(checkpoint.content, RUN, name, CheckpointError)
+        check_fields(checkpoint.content, RUN, f'{checkpoint} cannot be resumed', CheckpointError)
     except CheckpointError as error:
         raise CheckpointError(
             f'{error}. To start a new run from its weights alone, use --cfg-options load_from=FILE'
@@ -172,15 +169,15 @@ def require_run(checkpoint: Checkpoint) -> None:
 def open_checkpoint(
     source: 'str | os.PathLike | Checkpoint', *, averaged: bool = False
 ) -> Checkpoint:
-    """Read a checkpoint; a released model comes out under our keys.
+    """Read a checkpoint; the keys of a released model are remapped to ours.
 
     Args:
-        source: A path, an address or ``hf://OWNER/REPOSITORY``, see
+        source: A path, a URL or ``hf://OWNER/REPOSITORY``, see
             :func:`mmeffvit.checkpoints.sources.fetch`; an open one is returned unchanged.
-        averaged: Take the EMA weights of a training checkpoint.
+        averaged: Use the EMA weights of a training checkpoint.
 
     Raises:
-        CheckpointError: If it cannot be found or read safely, has no weights, or odd metadata.
+        CheckpointError: If it cannot be found or read safely, has no weights or invalid metadata.
     """
     if isinstance(source, Checkpoint):
         return source
@@ -195,7 +192,7 @@ def open_checkpoint(
         check_finite(weights, name)
     odd = [key for key in weights if not isinstance(key, str)]
     if odd or not weights:
-        what = f'tensors under keys that are no texts ({odd[0]!r:.80})' if odd else 'no tensors'
+        what = f'tensors whose keys are not strings ({odd[0]!r:.80})' if odd else 'no tensors'
         keys = listed(sorted(map(str, content)))
         raise CheckpointError(f'{name} holds {what}; its first keys are {keys:.300}')
     is_run = has_weights(content)
@@ -208,11 +205,7 @@ def open_checkpoint(
 
 
 def remap(checkpoint: Checkpoint) -> Checkpoint:
-    """A released model with our keys; others are returned unchanged.
-
-    Raises:
-        CheckpointError: If two keys would become one, or a tensor has another shape than released.
-    """
+    """A released model with our keys; others are returned unchanged."""
     weights = checkpoint.weights
     layout = recognize(weights, model_layouts())
     if layout is None or not any(map(layout.is_of_head, weights)):
@@ -234,10 +227,10 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
     if meta.get('CLASSES'):  # of mmdet 2
         meta['dataset_meta'] = dict(classes=tuple(meta['CLASSES']))
     release = Release(layout.name, renamed, tuple(ignored), tuple(reordered))
-    return Checkpoint(checkpoint.source, checkpoint.path, state, meta, release, checkpoint.sections)
+    return replace(checkpoint, weights=state, meta=meta, release=release)
 
 
 def model_layouts() -> list[Layout]:
-    """The layouts of released models of all families; those of whole detectors come first."""
+    """The layouts of released models of all families; those of full models come first."""
     layouts = {layout: None for family in families().values() for layout in family.layouts}
     return sorted((each for each in layouts if each.head is not None), key=lambda e: not e.prefix)

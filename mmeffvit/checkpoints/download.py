@@ -1,4 +1,4 @@
-"""Files from an address into a cache: resumed after an interruption, complete or absent."""
+"""Downloads into a cache: resumed after an interruption, complete or absent."""
 
 import hashlib
 import http.client
@@ -13,17 +13,16 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import locked, write_file
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import locked, read_json, write_file
 
-FOLDER = 'MMEFFVIT_WEIGHTS'  # variable of the environment with a folder of downloaded files
+FOLDER = 'MMEFFVIT_WEIGHTS'  # environment variable with a folder of downloaded files
 CHUNK = 2**20  # bytes
 TIMEOUT = 60  # seconds without an answer
 OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
 def offline(address: str, otherwise: str) -> str:
-    """Instructions for a host without a network, which follow a message."""
+    """Instructions for a machine without a network, which follow a message."""
     return (
         f'; on a machine with a network: `mmeffvit download {address} --to DIR`'
         f'; on this one: {FOLDER}=DIR before the command, with a copy of DIR'
@@ -34,20 +33,20 @@ def offline(address: str, otherwise: str) -> str:
 def download(
     address: str, path: Path, sha256: str = '', begin: Callable[[], object] = lambda: None
 ) -> None:
-    """Fetch ``address`` into ``path``, unless it is there.
+    """Download ``address`` to ``path``, unless that exists.
 
-    What an interrupted download left in ``PATH.part`` is resumed, if the server still has the same
-    file. A second process that wants the file waits for the first.
+    An interrupted download in ``PATH.part`` is resumed, if the server still has the same file. A
+    second process that needs the file waits for the first.
 
     Args:
-        address: http(s).
-        path: Where the file goes; the folders above it are created.
-        sha256: Hexadecimal digest that the file must have, or its first digits.
+        address: http(s) URL.
+        path: Output file; its parent folders are created.
+        sha256: Expected hexadecimal digest, or its first digits.
         begin: Called when the server has answered, before the first byte is written.
 
     Raises:
-        CheckpointError: If the server cannot be reached, sends less than it announced, or another
-            file than ``sha256`` says; ``path`` is absent then.
+        CheckpointError: If the server cannot be reached, sends less than it announced, or a file of
+            another digest; ``path`` is absent then.
     """
     with locked(path.parent, f'the download of {address}', wait=True):
         if path.is_file():
@@ -72,18 +71,18 @@ def download(
 
 
 def _fetch(address: str, part: Path, note: Path, begin: Callable[[], object]) -> int | None:
-    """Append to ``part`` what is missing of it; returns the size that the server announces."""
+    """Append the rest of the file to ``part``; returns the size that the server announces."""
     start = part.stat().st_size if part.is_file() and note.is_file() else 0
     headers = {'User-Agent': 'mmeffvit', 'Accept-Encoding': 'identity'}
     validator = _read_note(note) if start else None
-    if validator:  # the server sends the rest of the same file, or the whole of a newer one
+    if validator:  # the server sends the rest of the same file, or all of a newer one
         headers |= {'Range': f'bytes={start}-', 'If-Range': validator}
     try:
         response = urlopen(Request(address, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         if not validator or error.code != OUT_OF_RANGE:
             raise
-        note.unlink()  # nothing is missing, or it is of another file: start again
+        note.unlink()  # nothing is missing, or it is of another file: restart
         return _fetch(address, part, note, begin)
     with response:
         begin()

@@ -1,4 +1,4 @@
-"""Recognize the head, the family and the variant of weights with our keys."""
+"""Recognize the head, the family and the variant of weights by their keys and shapes."""
 
 import re
 from collections.abc import Mapping
@@ -12,23 +12,14 @@ from .rename import recognize, rename
 
 @dataclass(frozen=True)
 class Head:
-    """Keys by which a head is recognized.
+    """Keys by which a head is recognized."""
 
-    Args:
-        name: As configs begin.
-        marker: Pattern that a key of this head alone matches.
-        per_class: Pattern of the tensors that depend on the number of classes.
-        counted: One of these tensors, with ``anchors * (classes + others)`` rows.
-        anchors: That predict each class.
-        others: Rows of an anchor that are no class.
-    """
-
-    name: str
-    marker: str
-    per_class: str
-    counted: str
+    name: str  # first part of the name of its configs
+    marker: str  # pattern that only keys of this head match
+    per_class: str  # pattern of the tensors that depend on the number of classes
+    counted: str  # one of these tensors, with ``anchors * (classes + others)`` rows
     anchors: int = 1
-    others: int = 0
+    others: int = 0  # rows of an anchor that are no class
 
 
 SEGMENTS = dict(
@@ -51,33 +42,24 @@ HEADS = (
 CLASSIFIER = HEADS[-1]
 # suffixes of configs by the number of classes
 DATASETS = {80: '', 1000: '', 150: '_ade20k', 21: '_voc12'}
-COUNTERS = r'\.num_batches_tracked$'  # some releases leave them out: no effect at a fixed momentum
+COUNTERS = r'\.num_batches_tracked$'  # some releases lack them: no effect at a fixed momentum
 
 
 def families() -> Mapping[str, type[nn.Module]]:
-    """Every family, which declares its variants and the layouts of its releases."""
-    from mmeffvit import registry  # it imports the backbones, and these this package
+    """All families; each declares its variants and the layouts of its releases."""
+    from mmeffvit import registry  # it imports the backbones, which import this package
 
     return registry.families()
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of a family, compared with the weights of a backbone.
+    """A variant of a family, compared with the weights of a backbone."""
 
-    Args:
-        family: The name of the backbone's class.
-        arch: The name of the variant.
-        layout: Layout of the weights.
-        absent: Keys that the weights lack, or that the variant lacks.
-        reshaped: Keys whose tensors have another shape.
-    """
-
-    family: str
+    family: str  # the name of the class
     arch: str
-    layout: str
-    absent: tuple[str, ...]
-    reshaped: tuple[str, ...]
+    absent: tuple[str, ...]  # keys that either the weights or the variant lack
+    reshaped: tuple[str, ...]  # keys whose tensors have another shape
 
     @property
     def misfits(self) -> tuple[str, ...]:
@@ -91,7 +73,7 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
         tensors: In any layout of the families, without prefixes.
 
     Returns:
-        The first one that fits; else the one with the fewest misfits; None of no family.
+        The first one that fits, else the one with the fewest misfits; None for other weights.
     """
     best: Variant | None = None
     for family in families().values():
@@ -100,7 +82,7 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
             continue
         renamed = rename(tensors, layout.table)[0]
         state = {
-            new: torch.empty(tensors[old].shape, device='meta')  # a quantized one cannot be moved
+            new: torch.empty(tensors[old].shape, device='meta')  # quantized ones cannot be moved
             for old, new in renamed.items()
         }
         for arch in family.variants:
@@ -112,8 +94,7 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
             fitted = state | module.adapt_weights(state)
             both = (key for key in state if key in target)
             reshaped = [key for key in both if not same_size(fitted[key], target[key])]
-            names = family.__name__, arch, layout.name
-            found = Variant(*names, tuple(absent), tuple(reshaped))
+            found = Variant(family.__name__, arch, tuple(absent), tuple(reshaped))
             if best is None or len(found.misfits) < len(best.misfits):
                 best = found
             if not found.misfits:
@@ -127,21 +108,18 @@ def may_lack(key: str) -> bool:
 
 
 def same_size(tensor: Tensor, other: Tensor) -> bool:
-    """Whether the shapes agree but for ones.
-
-    A linear layer's (C, D) is a 1x1 convolution's (C, D, 1, 1).
-    """
+    """Whether the shapes agree except for ones, as of a linear layer and a 1x1 convolution."""
     dense, other_dense = ([side for side in t.shape if side != 1] for t in (tensor, other))
     return dense == other_dense
 
 
 def head_of(weights: Mapping[str, Tensor]) -> Head | None:
-    """The head that tensors with our keys have, if it is one of a released model."""
+    """The head of a model by our keys, if it is one of released models."""
     return next((h for h in HEADS if any(re.search(h.marker, key) for key in weights)), None)
 
 
 def describe(weights: Mapping[str, Tensor]) -> str:
-    """The name of the config whose model has these weights, as far as keys and sizes tell.
+    """The name of the config whose model has these weights, judging by keys and shapes.
 
     Args:
         weights: Weights of a full model, by our keys.
@@ -151,7 +129,7 @@ def describe(weights: Mapping[str, Tensor]) -> str:
     inside = {key: value for key, value in weights.items() if key.startswith('backbone.')}
     variant = nearest_variant({k.removeprefix('backbone.'): v for k, v in inside.items()})
     if variant is not None:
-        # what is missing or left over may have been damaged, sizes not
+        # missing and unexpected keys may come from damage, other shapes do not
         found.append(f'{variant.family.lower()}_{"custom" if variant.reshaped else variant.arch}')
     if head is None or head.counted not in weights:
         return '_'.join(found)

@@ -1,7 +1,7 @@
-"""The weights of a checkpoint into a module, with every tensor accounted for."""
+"""Load a checkpoint into a module, with every tensor accounted for."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,7 +15,7 @@ from .identify import CLASSIFIER, COUNTERS, families, same_size
 from .rename import recognize, rename
 
 NO_PART = 'no part of a backbone'
-AUXILIARY = 'auxiliary_head.'  # used in training alone
+AUXILIARY = 'auxiliary_head.'  # only used in training
 NOTHING = '(?!)'  # a pattern that matches nothing
 
 
@@ -30,14 +30,15 @@ class LoadReport:
     dropped: tuple[str, ...]
     missing: tuple[str, ...]
     reordered: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()  # for another number of classes: they keep their first values
-    reasons: Mapping[str, str] = field(default_factory=dict)  # for ignoring, by key
+    fresh: tuple[str, ...] = ()  # randomly initialized for another number of classes
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why a key is ignored
     renamed: Mapping[str, str] = field(default_factory=dict)  # our key of every loaded one
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
         reordered = f'{len(self.reordered)} of them reordered, ' if self.reordered else ''
-        fresh = f', {len(self.fresh)} start fresh for other classes' if self.fresh else ''
+        count = len(self.fresh)
+        fresh = f', {count} randomly initialized for other classes' if count else ''
         loaded = counted(len(self.loaded), 'tensor')
         return (
             f'{self.checkpoint} ({self.layout} layout): {loaded} loaded, '
@@ -45,7 +46,7 @@ class LoadReport:
         )
 
     def by_tensor(self) -> str:
-        """A line per tensor: our key of a loaded one and how, the key of an ignored one and why."""
+        """A line per tensor: the loaded and how, the ignored and why, the randomly initialized."""
         changed = dict.fromkeys(self.reordered, ', reordered') | dict.fromkeys(
             self.resized, ', resized'
         )
@@ -55,35 +56,62 @@ class LoadReport:
         return '\n'.join(lines)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Match:
-    """The tensors of a checkpoint by the keys of a module, and what may be left out.
+    """The tensors of a checkpoint by the keys of a module."""
 
-    Args:
-        state: Tensors by the keys of the module.
-        layout: The name of the checkpoint's layout.
-        dropped: Keys of the file that are not used, which may grow.
-        may_lack: Pattern of keys of the module that the file may lack.
-        advice: How to fix a mismatch.
-        is_backbone: The module is a backbone.
-        exact: Types must be those of the module: a run resumes with its own numbers.
-        resized: Keys of tensors that were resized.
-        fresh: Keys of tensors that are left as they are, for other classes.
-        reasons: Why keys of the file are not used.
-        renamed: The key of the module for every key of the file that is used.
-    """
-
-    state: dict[str, Tensor]
-    layout: str
-    dropped: list[str]
-    may_lack: str
-    advice: str
+    checkpoint: Checkpoint
+    state: Mapping[str, Tensor]
+    target: Mapping[str, Tensor]  # the state dict of the module
+    report: LoadReport
+    may_lack: str  # pattern of keys of the module that the file may lack
     is_backbone: bool
-    exact: bool = False
-    resized: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()
-    reasons: dict[str, str] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False  # the dtypes must be equal: a run resumes with its own numbers
+
+    def shaped(self) -> dict[str, Tensor]:
+        """The tensors in the shapes of the module."""
+        return {
+            key: value.reshape(self.target[key].shape) if key in self.target else value
+            for key, value in self.state.items()
+        }
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Those of the keys of the module that the file lacks and must not lack."""
+        known = {*self.state, *self.report.fresh}
+        return [key for key in keys if key not in known and not re.search(self.may_lack, key)]
+
+    def require_fit(self, missing: Sequence[str] = (), left_over: Sequence[str] = ()) -> None:
+        """Reject tensors of another shape or kind, and missing and unexpected ones.
+
+        Raises:
+            CheckpointError: If there are any; the message describes the file and ends with the fix.
+        """
+        both = {key: value for key, value in self.state.items() if key in self.target}
+        wrong = [
+            f'{key}: {tuple(value.shape)} in the file, {tuple(self.target[key].shape)} in the model'
+            for key, value in both.items()
+            if not same_size(value, self.target[key])
+        ]
+        complaints = [
+            f'{title} ({len(items)}): ' + '; '.join(sorted(items)[:8]) + (' ...' * (len(items) > 8))
+            for title, items in (
+                ('missing in the file', missing),
+                ('not in the model', left_over),
+                ('of another shape', wrong),
+                ('of another kind', wrong_kinds(both, self.target, exact=self.exact)),
+            )
+            if items
+        ]
+        if not complaints:
+            return
+        what, advice = '', 'Is `arch` the variant of the checkpoint?'
+        if not self.is_backbone:
+            advice = 'Use the config that it belongs to.'
+            if self.checkpoint.head:
+                what = f' is {self.checkpoint.model} in the {self.report.layout} layout and'
+        raise CheckpointError(
+            f'{self.checkpoint}{what} does not fit the model. {". ".join(complaints)}. {advice}'
+        )
 
 
 def fit(
@@ -93,25 +121,24 @@ def fit(
     prefix: str | None = None,
     new_classes: bool = False,
 ) -> tuple[dict[str, Tensor], LoadReport]:
-    """The tensors of a checkpoint by the keys of a module, and in its shapes.
+    """The tensors of a checkpoint with the keys and shapes of a module.
 
     Args:
         module: A backbone of ours, which takes its part of any release, or a full model.
         checkpoint: The checkpoint.
         prefix: Prefix of the backbone's keys in the file, if it is unusual.
-        new_classes: Leave layers for another number of classes as they are.
+        new_classes: Leave layers for another number of classes unchanged.
 
     Returns:
         The tensors to load, and a report of all.
 
     Raises:
-        CheckpointError: If a tensor is missing, left over or of another shape or kind.
+        CheckpointError: If a tensor is missing, unexpected or of another shape or kind.
     """
     match = _match(module, checkpoint, prefix, new_classes, resume=False)
-    target = module.state_dict()
-    left_over = [key for key in match.state if key not in target]
-    _require_fit(match, checkpoint, target, _missing(match, target), left_over)
-    return _shaped(match.state, target), _report(match, checkpoint, target)
+    left_over = [key for key in match.state if key not in match.target]
+    match.require_fit(match.missing(match.target), left_over)
+    return match.shaped(), match.report
 
 
 def load_into(
@@ -131,25 +158,23 @@ def load_into(
         checkpoint: See :func:`fit`.
         prefix: See :func:`fit`.
         new_classes: See :func:`fit`.
-        resume: Training continues: auxiliary heads and exact types are needed.
+        resume: Training continues: auxiliary heads and exact dtypes are needed.
 
     Raises:
         CheckpointError: If it does not fit; the module is unchanged then.
     """
     match = _match(module, checkpoint, prefix, new_classes, resume)
-    target = module.state_dict()
-    _require_fit(match, checkpoint, target)
-    before = {key: value.clone() for key, value in target.items()}
+    match.require_fit()
+    before = {key: value.clone() for key, value in match.target.items()}
     try:
-        result = module.load_state_dict(_shaped(match.state, target), strict=False)
-        missing = _missing(match, result.missing_keys)
-        _require_fit(match, checkpoint, target, missing, result.unexpected_keys)
+        result = module.load_state_dict(match.shaped(), strict=False)
+        match.require_fit(match.missing(result.missing_keys), result.unexpected_keys)
     except Exception as error:  # RuntimeError by default, else what a module's own hooks raise
         module.load_state_dict(before)
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f'{checkpoint} cannot be loaded: {error}') from error
-    return _report(match, checkpoint, target)
+    return match.report
 
 
 def _match(
@@ -179,21 +204,24 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
     }
     state = {new: tensors[old] for old, new in renamed.items() if old not in reasons}
     resized = module.adapt_weights(state)
+    state |= resized
     release = None if prefix else checkpoint.release
     names = {}  # of the file
     if release:
         names = {new.removeprefix('backbone.'): old for old, new in release.renamed.items()}
-    return Match(
-        state={**state, **resized},
+    report = LoadReport(
+        checkpoint=str(checkpoint),
         layout=release.layout if release else layout.name,
-        dropped=[*outside, *dropped, *reasons],
-        may_lack=rf'{COUNTERS}|^output_norms\.',
-        advice='Is `arch` the variant of the checkpoint?',
-        is_backbone=True,
+        loaded=tuple(state),
         resized=tuple(resized),
+        dropped=(*outside, *dropped, *reasons),
+        missing=tuple(key for key in target if key not in state),
+        reordered=_reordered(checkpoint, state),
         reasons=reasons,
-        renamed={names.get(old, old): new for old, new in renamed.items()},
+        renamed={names.get(old, old): new for old, new in renamed.items() if new in state},
     )
+    may_lack = rf'{COUNTERS}|^output_norms\.'
+    return Match(checkpoint, state, target, report, may_lack, is_backbone=True)
 
 
 def _match_model(
@@ -201,30 +229,38 @@ def _match_model(
 ) -> Match:
     _require_heads(module, checkpoint)
     release, head = checkpoint.release, checkpoint.head
-    target, state = module.state_dict(), dict(checkpoint.weights)
-    resized = _resize_backbone(module, state)
-    state |= resized
+    target, weights = module.state_dict(), dict(checkpoint.weights)
+    resized = _resize_backbone(module, weights)
+    weights |= resized
     fresh = [
         key
-        for key, value in state.items()
+        for key, value in weights.items()
         if new_classes and head is not None and re.search(head.per_class, key) and key in target
         and len(value) != len(target[key]) and value.shape[1:] == target[key].shape[1:]
     ]  # fmt: skip
-    has_auxiliary = [any(key.startswith(AUXILIARY) for key in keys) for keys in (state, target)]
-    unused = [key for key in state if key.startswith(AUXILIARY) and not has_auxiliary[1]]
-    free = not has_auxiliary[0] and not resume
-    return Match(
-        state={key: value for key, value in state.items() if key not in (*fresh, *unused)},
+    has_auxiliary = [any(key.startswith(AUXILIARY) for key in keys) for keys in (weights, target)]
+    unused = [key for key in weights if key.startswith(AUXILIARY) and not has_auxiliary[1]]
+    state = {key: value for key, value in weights.items() if key not in (*fresh, *unused)}
+    renamed = release.renamed if release else {key: key for key in weights}
+    report = LoadReport(
+        checkpoint=str(checkpoint),
         layout=release.layout if release else 'mmeffvit',
-        dropped=[*(release.ignored if release else ()), *unused],
-        may_lack=rf'{COUNTERS}|{"^" + re.escape(AUXILIARY) if free else NOTHING}',
-        advice='Use the config that it belongs to.',
-        is_backbone=False,
-        exact=resume,
+        loaded=tuple(state),
         resized=tuple(resized),
+        dropped=(*(release.ignored if release else ()), *unused),
+        missing=tuple(key for key in target if key not in state and key not in fresh),
+        reordered=_reordered(checkpoint, state),
         fresh=tuple(fresh),
-        renamed=release.renamed if release else {key: key for key in state},
+        renamed={old: new for old, new in renamed.items() if new in state},
     )
+    free = not has_auxiliary[0] and not resume
+    may_lack = rf'{COUNTERS}|{"^" + re.escape(AUXILIARY) if free else NOTHING}'
+    return Match(checkpoint, state, target, report, may_lack, is_backbone=False, exact=resume)
+
+
+def _reordered(checkpoint: Checkpoint, state: Mapping[str, Tensor]) -> tuple[str, ...]:
+    keys = checkpoint.release.reordered if checkpoint.release else ()
+    return tuple(key for key in keys if key in state)
 
 
 def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
@@ -254,57 +290,13 @@ def _resize_backbone(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str
     return {prefix + key: value for key, value in adapt(inside).items()}
 
 
-def _missing(match: Match, keys: Mapping[str, Tensor] | list[str]) -> list[str]:
-    return [
-        key
-        for key in keys
-        if key not in match.state and key not in match.fresh and not re.search(match.may_lack, key)
-    ]
-
-
-def _require_fit(
-    match: Match,
-    checkpoint: Checkpoint,
-    target: Mapping[str, Tensor],
-    missing: list[str] | tuple[str, ...] = (),
-    left_over: list[str] | tuple[str, ...] = (),
-) -> None:
-    """Reject tensors of another shape or kind, and those that are missing or left over.
-
-    Raises:
-        CheckpointError: If there are any; the message describes the file and ends with the fix.
-    """
-    both = {key: value for key, value in match.state.items() if key in target}
-    wrong = [
-        f'{key}: {tuple(value.shape)} in the file, {tuple(target[key].shape)} in the model'
-        for key, value in both.items()
-        if not same_size(value, target[key])
-    ]
-    complaints = [
-        f'{title} ({len(items)}): ' + '; '.join(sorted(items)[:8]) + (' ...' * (len(items) > 8))
-        for title, items in (
-            ('missing in the file', missing),
-            ('not in the model', left_over),
-            ('of another shape', wrong),
-            ('of another kind', wrong_kinds(both, target, exact=match.exact)),
-        )
-        if items
-    ]
-    if complaints:
-        known = checkpoint.head and not match.is_backbone
-        what = f' is {checkpoint.model} in the {match.layout} layout and' if known else ''
-        raise CheckpointError(
-            f'{checkpoint}{what} does not fit the model. {". ".join(complaints)}. {match.advice}'
-        )
-
-
 def wrong_kinds(
     state: Mapping[str, Tensor], target: Mapping[str, Tensor], *, exact: bool = False
 ) -> list[str]:
-    """Tensors that are of integers, booleans or complex numbers in place of floats, or sparse.
+    """Tensors of integers, booleans or complex numbers in place of floats, sparse, on meta.
 
-    Copying would change their values without a word, or has none to copy (of the meta device).
-    Floats of other widths are no fault, unless the types must be ``exact``.
+    Copying would silently change their values. Floats of another width are fine, unless the dtypes
+    must be ``exact``.
     """
     return [
         f'{key}: {value.dtype}{" (sparse)" * (value.layout != torch.strided)}'
@@ -321,26 +313,3 @@ def wrong_kinds(
             or (exact and value.dtype != target[key].dtype)
         )
     ]
-
-
-def _shaped(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        key: value.reshape(target[key].shape) if key in target else value
-        for key, value in state.items()
-    }
-
-
-def _report(match: Match, checkpoint: Checkpoint, target: Mapping[str, Tensor]) -> LoadReport:
-    reordered = checkpoint.release.reordered if checkpoint.release else ()
-    return LoadReport(
-        checkpoint=str(checkpoint),
-        layout=match.layout,
-        loaded=tuple(match.state),
-        resized=match.resized,
-        dropped=tuple(match.dropped),
-        missing=tuple(key for key in target if key not in match.state and key not in match.fresh),
-        reordered=tuple(key for key in reordered if key in match.state),
-        fresh=match.fresh,
-        reasons=match.reasons,
-        renamed={old: new for old, new in match.renamed.items() if new in match.state},
-    )

@@ -100,10 +100,7 @@ SEGMENTOR: Table = (
     (r'^seg_head\.psp_layer\.psp_branches\.(\d)\.', r'decode_head.pools.\1.'),
     (r'^seg_head\.psp_layer\.fusion\.0\.', 'decode_head.fuse.'),
     (r'^seg_head\.aspp\.aspp_layer\.convs\.([0-3])\.', r'decode_head.branches.\1.'),
-    (
-        r'^seg_head\.aspp\.aspp_layer\.convs\.4\.aspp_pool\.conv_1x1\.',
-        'decode_head.image_pool.1.',
-    ),
+    (r'^seg_head\.aspp\.aspp_layer\.convs\.4\.aspp_pool\.conv_1x1\.', 'decode_head.image_pool.1.'),
     (r'^seg_head\.aspp\.aspp_layer\.project\.', 'decode_head.fuse.'),
     (r'\.block\.conv\.', '.conv.'),
     (r'\.block\.norm\.', '.bn.'),

@@ -18,19 +18,11 @@ BLOCKS: Table = (
 
 OFFICIAL: Table = (
     *HEAD,
-    (r'^norm1\.', 'stages.0.norm.'),
-    (r'^norm2\.', 'stages.1.norm.'),
-    (r'^norm3\.', 'stages.2.norm.'),
-    (r'^norm4\.', 'stages.3.norm.'),
+    *((rf'^norm{i + 1}\.', f'stages.{i}.norm.') for i in range(4)),
+    *((rf'^block{i + 1}\.', f'stages.{i}.blocks.') for i in range(4)),
     (r'^patch_embed1\.', 'stem.'),
-    (r'^patch_embed2\.', 'stages.1.downsample.'),
-    (r'^patch_embed3\.', 'stages.2.downsample.'),
-    (r'^patch_embed4\.', 'stages.3.downsample.'),
+    *((rf'^patch_embed{i + 1}\.', f'stages.{i}.downsample.') for i in (1, 2, 3)),
     (r'^(stem|stages\.\d\.downsample)\.proj\.', r'\1.conv.'),
-    (r'^block1\.', 'stages.0.blocks.'),
-    (r'^block2\.', 'stages.1.blocks.'),
-    (r'^block3\.', 'stages.2.blocks.'),
-    (r'^block4\.', 'stages.3.blocks.'),
     *BLOCKS,
 )
 
@@ -42,12 +34,8 @@ TIMM: Table = (
     *BLOCKS,
 )
 
-SHAPES = (
-    (
-        r'\.(attention\.(query|key_value|proj)|feed_forward\.(expand|project))\.weight$',
-        as_convolution,
-    ),
-)
+LINEAR = r'\.(attention\.(query|key_value|proj)|feed_forward\.(expand|project))\.weight$'
+SHAPES = ((LINEAR, as_convolution),)
 CLASSIFIER: Table = ((r'^head\.', 'head.classifier.fc.'),)
 LAYOUTS = (
     Layout('official', r'^block1\.', OFFICIAL, CLASSIFIER, changes=SHAPES),

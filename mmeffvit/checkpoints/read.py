@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
-from mmeffvit.utils.resources import HUB, install_command
+from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import counted, listed
 
 from .safe_globals import allowed, check_pickle
 
-# where trainers keep the weights, in the order they are looked for; EMA weights only on request
+# where trainers store the weights, in the order of the search; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
 AVERAGED_WEIGHTS = ('ema_state_dict', 'model_ema', 'state_dict_ema')
-LEGACY_PICKLES = 5  # of a file of torch < 1.6, before the numbers
-MAX_VIEW = 2**28  # bytes of a tensor that repeats fewer numbers
+LEGACY_PICKLES = 5  # of a file of torch < 1.6, before the values
+MAX_VIEW = 2**28  # bytes of a tensor that repeats fewer values
 
 # None outside of our commands
 _non_finite_allowed: ContextVar[bool | None] = ContextVar('non_finite_allowed', default=None)
@@ -29,7 +29,7 @@ _non_finite_allowed: ContextVar[bool | None] = ContextVar('non_finite_allowed', 
 
 @contextmanager
 def allow_non_finite(allow: bool = True) -> Iterator[None]:
-    """Within this context, that of a command, weights may be NaN or infinite, or must not be."""
+    """Within this context, that of a command, NaN and infinite weights are allowed or rejected."""
     token = _non_finite_allowed.set(allow)
     try:
         yield
@@ -43,17 +43,13 @@ def is_command() -> bool:
 
 
 def check_integrity(path: Path) -> None:
-    """Reject a truncated or damaged torch file, at the cost of reading it once.
-
-    Raises:
-        CheckpointError: If the file is incomplete, or no regular file that can be read.
-    """
+    """Reject a truncated or damaged torch file, at the cost of reading it once."""
     damaged = CheckpointError(
         f'{path} is truncated or damaged: its writing or its download was probably interrupted. '
         'Use an earlier checkpoint, or fetch the file again.'
     )
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # reading a pipe would block
             raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
         if not zipfile.is_zipfile(path):
             if _is_legacy(path):
@@ -73,7 +69,7 @@ def check_integrity(path: Path) -> None:
 
 
 def _check_entries(path: Path, archive: zipfile.ZipFile) -> None:
-    """Reject what would take more memory than the file takes on the disk."""
+    """Reject entries that need more memory than the file has on disk."""
     entries = archive.infolist()
     packed = [entry.filename for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
     if packed or sum(entry.file_size for entry in entries) > path.stat().st_size:
@@ -92,7 +88,7 @@ def _is_legacy(path: Path) -> bool:
 def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = True) -> Any:
     """The content of a torch file, or the tensors of a safetensors file as ``state_dict``.
 
-    Torch files are read with ``weights_only=True`` and stand-ins for what mmengine's runner saves.
+    Torch files are read with ``weights_only=True`` and safe stand-ins for objects of mmengine.
 
     Args:
         path: The file.
@@ -100,7 +96,7 @@ def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = 
         finite: Reject NaN and infinite weights, unless :func:`allow_non_finite` holds.
 
     Raises:
-        CheckpointError: If the file is incomplete, holds an object of a class that is not known to
+        CheckpointError: If the file is incomplete, or has an object of a class that is not known to
             be safe (the message names the class), or NaN or infinite weights.
     """
     path = Path(path)
@@ -141,13 +137,13 @@ def _check_pickles(path: Path) -> None:
 
 
 def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
-    """Say which classes of ``path`` keep it from being loaded safely."""
+    """Name the classes that keep ``path`` from being loaded safely."""
     try:
         with allowed():
             names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except Exception:  # a legacy or a hostile file cannot be listed
         names = []
-    # torch puts its advice to load the file all the same around what went wrong
+    # torch wraps the error in its advice to load the file anyway
     cause = error.__context__ or error
     reason = f'it holds objects of {", ".join(names)}' if names else str(cause).splitlines()[0]
     return (
@@ -166,11 +162,7 @@ def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tens
 
 
 def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
-    """Reject tensors that repeat few numbers of the file so often that they fill the memory.
-
-    Raises:
-        CheckpointError: If there is one; the message names it.
-    """
+    """Reject tensors that repeat few values of the file so often that they fill the memory."""
     for key, value in tensors.items():
         if _has_values(value) and value.nbytes > max(value.untyped_storage().nbytes(), MAX_VIEW):
             raise CheckpointError(
@@ -180,11 +172,7 @@ def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
 
 
 def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
-    """Reject NaN and infinite weights, unless :func:`allow_non_finite` holds.
-
-    Raises:
-        CheckpointError: If one is NaN or infinite; the message names it.
-    """
+    """Reject NaN and infinite weights, unless :func:`allow_non_finite` holds."""
     if _non_finite_allowed.get():
         return
     bad = [str(k) for k, value in tensors.items() if _has_values(value) and not _is_finite(value)]
@@ -222,7 +210,9 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
     except ImportError as error:
-        raise CheckpointError(f'{path} needs safetensors: `{install_command(HUB)}`') from error
+        raise CheckpointError(
+            f'{path} needs safetensors: `{install_command("safetensors")}`'
+        ) from error
     if not path.is_file():
         raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
     try:

@@ -17,13 +17,13 @@ class Layout:
     """The key layout of a release.
 
     Args:
-        name: As reports call it: 'official', 'timm', 'cvnets', 'mmdet 2'...
-        marker: A pattern that keys of this layout match and those of the others do not.
-        table: For the keys of the backbone.
-        head: For the keys of neck and heads, if they are released too: ours are those of the model.
-        prefix: Prefix of the backbone's keys in such a file; all other keys are of its heads.
-            Without a prefix, as in classifiers, the keys of the head are those that its table has.
-        changes: (pattern of our key of the model, change): values of another order or shape here.
+        name: Its name in reports: 'official', 'timm', 'cvnets', 'mmdet 2'...
+        marker: A pattern that only keys of this layout match.
+        table: Table of the keys of the backbone.
+        head: Table of the keys of neck and heads, if they are released too.
+        prefix: Prefix of the backbone's keys in the file; all other keys are of the heads. Without
+            a prefix, as in classifiers, the keys of the head are those that its table has.
+        changes: (pattern of our key, change) of tensors whose order or shape differs here.
     """
 
     name: str
@@ -40,11 +40,7 @@ class Layout:
         return any(re.search(pattern, key) for pattern, _ in self.head or ())
 
     def rename_model(self, keys: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """As :func:`rename`, for a full model; the backbone's keys start with ``backbone.`` here.
-
-        Raises:
-            CheckpointError: If two keys would become one.
-        """
+        """As :func:`rename`, for a full model, whose backbone has keys ``backbone.*`` here."""
         of_head, inside = [], []
         for key in keys:
             (of_head if self.is_of_head(key) else inside).append(key)
@@ -55,7 +51,7 @@ class Layout:
         return renamed, dropped + [bare[key] for key in dropped_inside]
 
     def change(self, key: str, value: Tensor) -> Tensor | None:
-        """``value`` in our order and shape; None if those of the release are the same."""
+        """``value`` in our order and shape; None if it is unchanged."""
         change = next((f for pattern, f in self.changes if re.search(pattern, key)), None)
         return change(value) if change else None
 
@@ -106,7 +102,5 @@ def _rename_one(key: str, table: Table) -> str | None:
 def recognize(keys: Iterable[str], layouts: Iterable[Layout]) -> Layout | None:
     """Return the layout whose marker some of ``keys`` match, or None."""
     keys = list(keys)
-    for layout in layouts:
-        if any(re.search(layout.marker, key) for key in keys):
-            return layout
-    return None
+    found = (each for each in layouts if any(re.search(each.marker, key) for key in keys))
+    return next(found, None)

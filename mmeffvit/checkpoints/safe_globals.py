@@ -1,9 +1,9 @@
 """Safe stand-ins for the functions that pickles may call in addition to those of torch.
 
-A checkpoint of mmengine's runner holds its log history and numpy's scalars and arrays. numpy's own
-functions are no safe way to read these: a pickle can set the state of a ``numpy.dtype`` so that
-bytes of the file are taken for object pointers. Each stand-in takes built-in number types only,
-checks every size against the available bytes, and accepts no state but the one that numpy writes.
+A checkpoint of mmengine's runner has its log history, and scalars and arrays of numpy. numpy's own
+functions are not safe: a pickle can set the state of a ``numpy.dtype`` so that bytes of the file
+are taken for object pointers. Each stand-in only takes built-in number types, checks every size
+against the available bytes, and only accepts the state that numpy writes.
 """
 
 import io
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_file
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.text import reason
 
 STATISTICS = ('min', 'max', 'current', 'mean')  # of a log history
@@ -45,7 +45,7 @@ class Dtype:
 
 
 class Array(np.ndarray):
-    """``numpy.ndarray`` of built-in numbers; saved again, it is a plain array."""
+    """``numpy.ndarray`` of built-in numbers; it is saved as a plain array."""
 
     def __new__(cls) -> 'Array':
         return super().__new__(cls, (0,), np.uint8)
@@ -60,7 +60,7 @@ class Array(np.ndarray):
 
 
 class Function:
-    """A function as a pickle may call it; unlike a plain one, it takes no state."""
+    """A function that a pickle may call; unlike a plain one, it has no state that can be set."""
 
     __slots__ = ('call',)
 
@@ -146,20 +146,20 @@ def allowed() -> torch.serialization.safe_globals:
 
 
 def check_pickle(file: IO[bytes], count: int = 1) -> None:
-    """Reject a pickle that would take endless time or memory.
+    """Reject a pickle that would take endless time or memory, without calling anything in it.
 
-    60 pairs of one another have 2**60 leaves, and a hash of them, as the key of a dict, would visit
-    every one. What is stored under a large number needs a list as long.
+    60 nested pairs of the same object have 2**60 leaves, and hashing them, as the key of a dict,
+    would visit each. An object that is stored under a large number needs a list of that length.
 
     Args:
-        file: Where the pickle begins; nothing of it is called.
-        count: Pickles that follow each other.
+        file: The file, at the beginning of the pickle.
+        count: Number of successive pickles.
 
     Raises:
-        pickle.UnpicklingError: If it is such a one, or none.
+        pickle.UnpicklingError: If it is rejected, or is not a pickle.
     """
     for _ in range(count):
-        stack: list[int | None] = []  # paths through every value; None is a mark
+        stack: list[int | None] = []  # number of paths through every value; None is a mark
         memo: dict[int, int | None] = {}
         for opcode, argument, position in pickletools.genops(file):
             name = opcode.name
@@ -183,7 +183,7 @@ def check_pickle(file: IO[bytes], count: int = 1) -> None:
 
 
 def _take(stack: list[int | None], wanted: list[pickletools.StackObject]) -> list[int]:
-    """Take off a stack what an opcode does: all above the mark, if it wants that, and the rest."""
+    """Pop from a stack what an opcode pops, which may be everything above the mark."""
     taken = []
     for kind in reversed(wanted):
         if kind is pickletools.stackslice:
@@ -230,10 +230,10 @@ class SafeUnpickler(pickle.Unpickler):
 
 
 def read_pickle(path: str | Path) -> Any:
-    """Read predictions that ``mmeffvit test --out`` dumped, running no code of the file.
+    """Read the predictions of ``mmeffvit test --out`` without running code of the file.
 
     Raises:
-        UserError: If the file is missing, damaged, or holds more than tensors, arrays and values.
+        UserError: If the file is missing or damaged, or has more than tensors, arrays and values.
     """
     content = read_file(path)
     try:

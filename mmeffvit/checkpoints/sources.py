@@ -15,31 +15,30 @@ import torch
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.resources import HUB, install_command
+from mmeffvit.utils.optional import install_command
 
 from .download import FOLDER, download, offline
 
 HUB_FILES = ('model.safetensors', 'pytorch_model.bin')
-OURS = 'mmeffvit://'  # before a path or an address, for mmengine's own loaders: with our keys
+OURS = 'mmeffvit://'  # prefix of a path or URL, for mmengine's own loaders: with our keys
 
 
-class Release(NamedTuple):
-    """License notice and digest of the file at an address."""
+class Origin(NamedTuple):
+    """What is known of the file at an address: its license notice and its digest."""
 
     notice: str
     sha256: str = ''  # hexadecimal; compared for http(s) addresses
 
 
-Find = Callable[[str], Release | None]
+Find = Callable[[str], Origin | None]
 _known: list[tuple[Find, Callable[[str], str]]] = []
 
 
 def register(find: Find, resolve: Callable[[str], str]) -> None:
-    """Extend :func:`fetch` by what rooms above this one know.
+    """Extend :func:`fetch` by the model zoos that packages above this one know.
 
-    Args:
-        find: Returns what is known of an address, asked before each download.
-        resolve: Returns the address or the path behind a name of a model zoo.
+    ``find`` returns what is known of an address and is called before each download; ``resolve``
+    returns the address or the path behind a name of a model zoo.
     """
     _known[:] = [(find, resolve)]
 
@@ -47,14 +46,14 @@ def register(find: Find, resolve: Callable[[str], str]) -> None:
 def fetch(checkpoint: str | os.PathLike) -> Path:
     """Return the local file of ``checkpoint``, downloaded into a cache if necessary.
 
-    The license of a release is printed when its download begins, or has come from the hub.
+    The license of a release is printed when its download begins, or after one from the hub.
 
     Args:
         checkpoint: A path, ``http(s)://...``, or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
             Without FILE the hub's usual names are tried, safetensors first. Downloads go to the
-            cache of ``torch.hub`` or of huggingface_hub, whose environment variables hold
-            (``TORCH_HOME``, ``HF_HOME``, ``HF_HUB_OFFLINE``), unless the folder of
-            ``MMEFFVIT_WEIGHTS`` has them, see :func:`copy_into`.
+            cache of ``torch.hub`` or huggingface_hub (see ``TORCH_HOME``, ``HF_HOME``,
+            ``HF_HUB_OFFLINE``), unless the folder of ``MMEFFVIT_WEIGHTS`` has them, see
+            :func:`copy_into`.
 
     Raises:
         CheckpointError: If there is no such file, or it cannot be downloaded.
@@ -82,19 +81,15 @@ def fetch(checkpoint: str | os.PathLike) -> Path:
 
 
 def place_of(address: str) -> Path:
-    """The path of a downloaded file.
-
-    Raises:
-        CheckpointError: If it is not the address of a file.
-    """
+    """The path of a downloaded file."""
     try:
         name = Path(urlsplit(address).path).name
-        # releases give files of one name in several folders, such as one per input size
+        # releases have files of one name in several folders, such as one per input size
         digest = hashlib.sha256(address.encode()).hexdigest()[:8]
     except ValueError as error:  # an open bracket, a lone surrogate
-        raise CheckpointError(f'{address!r} is not an address: {error}') from error
+        raise CheckpointError(f'{address!r} is not a URL: {error}') from error
     if name in ('', '.', '..') or re.search(r'[\s\x00-\x1f]', address):
-        raise CheckpointError(f'{address!r} is not the address of a file')
+        raise CheckpointError(f'{address!r} is not the URL of a file')
     return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
 
 
@@ -106,17 +101,14 @@ def carried(*places: str) -> Path | None:
 
 
 def copy_into(folder: Path, address: str) -> Path:
-    """Download a file and copy it to its place in a folder for ``MMEFFVIT_WEIGHTS``.
+    """Download a file and copy it into a folder for ``MMEFFVIT_WEIGHTS`` of another machine.
 
     Args:
-        folder: The folder, which can be carried to a machine without a network.
+        folder: The folder.
         address: ``http(s)://...`` or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
 
     Returns:
         The copy.
-
-    Raises:
-        CheckpointError: If it cannot be downloaded.
     """
     path = fetch(address)
     if address.startswith('hf://'):
@@ -131,14 +123,14 @@ def copy_into(folder: Path, address: str) -> Path:
     return target
 
 
-def _release_of(address: str) -> Release:
-    return next(filter(None, (find(address) for find, _ in _known)), Release(''))
+def _origin_of(address: str) -> Origin:
+    return next(filter(None, (find(address) for find, _ in _known)), Origin(''))
 
 
-def _announce(release: Release) -> None:
-    """Print the license of a release."""
-    if release.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
-        logger.warning(release.notice)
+def _announce(origin: Origin) -> None:
+    """Print the license notice."""
+    if origin.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
+        logger.warning(origin.notice)
 
 
 def _fetch_from_web(address: str) -> Path:
@@ -149,9 +141,9 @@ def _fetch_from_web(address: str) -> Path:
         return path
     # releases of torch and OpenMMLab end in the first digits of their SHA-256, others in a date
     promised = re.search(r'-(?!\d{8}\.)([0-9a-f]{8})\.', path.name)
-    release = _release_of(address)
-    digest = release.sha256 or (promised[1] if promised else '')
-    download(address, path, digest, partial(_announce, release))
+    origin = _origin_of(address)
+    digest = origin.sha256 or (promised[1] if promised else '')
+    download(address, path, digest, partial(_announce, origin))
     return path
 
 
@@ -162,7 +154,9 @@ def _fetch_from_hub(name: str) -> Path:
         from huggingface_hub.errors import LocalEntryNotFoundError as NotCachedError
         from huggingface_hub.utils import HFValidationError, validate_repo_id
     except ImportError as error:
-        raise CheckpointError(f'{name} needs huggingface_hub: `{install_command(HUB)}`') from error
+        raise CheckpointError(
+            f'{name} needs huggingface_hub: `{install_command("huggingface_hub")}`'
+        ) from error
     match = re.fullmatch(r'hf://([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?', name)
     try:
         repository, revision, file = match.groups() if match else ('', None, None)
@@ -189,7 +183,7 @@ def _fetch_from_hub(name: str) -> Path:
             break
         else:
             if not is_cached:
-                _announce(_release_of(name))
+                _announce(_origin_of(name))
             return path
     why = 'no connection' if isinstance(cause, NotCachedError) else type(cause).__name__
     page = f'https://huggingface.co/{repository}/resolve/{revision or "main"}/{files[0]}'

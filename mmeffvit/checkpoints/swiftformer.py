@@ -10,7 +10,7 @@ STEM: Table = (
     (r'^stem\.4\.', 'stem.1.norm.'),
 )
 
-# both releases: the classifier is not used here, and the blocks have other names
+# of both releases; the classifier is not used here
 HEADS: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
 BLOCKS: Table = (
     (r'\.dwconv\.', '.depthwise.'),
@@ -32,19 +32,12 @@ BLOCKS: Table = (
 
 OFFICIAL: Table = (
     *HEADS,
-    (r'^norm0\.', 'output_norms.0.'),  # only in checkpoints of the dense mode
-    (r'^norm2\.', 'output_norms.1.'),
-    (r'^norm4\.', 'output_norms.2.'),
-    (r'^norm6\.', 'output_norms.3.'),
+    # only in checkpoints of the dense mode
+    *((rf'^norm{2 * i}\.', f'output_norms.{i}.') for i in range(4)),
     (r'^patch_embed\.', 'stem.'),
     *STEM,
-    (r'^network\.0\.', 'stages.0.blocks.'),
-    (r'^network\.1\.', 'stages.1.downsample.'),
-    (r'^network\.2\.', 'stages.1.blocks.'),
-    (r'^network\.3\.', 'stages.2.downsample.'),
-    (r'^network\.4\.', 'stages.2.blocks.'),
-    (r'^network\.5\.', 'stages.3.downsample.'),
-    (r'^network\.6\.', 'stages.3.blocks.'),
+    *((rf'^network\.{2 * i}\.', f'stages.{i}.blocks.') for i in range(4)),
+    *((rf'^network\.{2 * i - 1}\.', f'stages.{i}.downsample.') for i in (1, 2, 3)),
     *BLOCKS,
 )
 

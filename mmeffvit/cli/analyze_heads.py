@@ -1,21 +1,12 @@
 """Measure similarity of attention heads, and accuracy of a model without each head."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.visualization.heads import analyze_and_draw
 
-from .arguments import (
-    MODEL,
-    add_alias,
-    add_checkpoint,
-    add_config,
-    new_parser,
-    output_folder,
-    run_command,
-)
+from .arguments import MODEL, add_checkpoint, add_config, add_layers, add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -25,40 +16,14 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, MODEL)
     add_checkpoint(parser)
-    add(
-        '--out-dir',
-        dest='out',
-        metavar='FOLDER',
-        type=output_folder,
-        default=Path('work_dirs/heads'),
-        help='output folder; interrupted runs are resumed (default: %(default)s)',
-    )
-    add(
-        '--layers',
-        nargs='+',
-        default=(),
-        metavar='NAME',
-        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
-    )
+    add_out_dir(parser, 'work_dirs/heads', 'output folder; interrupted runs are resumed')
+    add_layers(parser)
     add('--max-images', type=int, metavar='N', help='number of test images (default: all)')
-    add(
-        '--keep-one',
-        action='store_true',
-        help='also test with only one head per layer',
-    )
-    add(
-        '--no-ablation',
-        dest='ablate',
-        action='store_false',
-        help='only compute similarities',
-    )
-    add_alias(parser, '--out', '--out-dir')
+    add('--keep-one', action='store_true', help='also test with only one head per layer')
+    add('--no-ablation', dest='ablate', action='store_false', help='only compute similarities')
     return parser
 
 
 def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
     analysis = analyze_and_draw(config, checkpoint, out, **values)
     print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')
-
-
-main = partial(run_command, make_parser, run)

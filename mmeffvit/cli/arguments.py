@@ -1,10 +1,12 @@
 """Arguments and error handling shared by all commands."""
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from mmeffvit.checkpoints.read import allow_non_finite
@@ -17,13 +19,12 @@ from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.zoo.opener import is_model
 
-from .exits import EXIT_CODE, exit_with_message
-from .output import shown
+from .output import EXIT_CODE, exit_with_message, shown
 from .spellings import check_spelling
 
 
 class Parser(argparse.ArgumentParser):
-    """Has a usage of one line; an invalid call ends in a message that fits on a screen."""
+    """A parser with a usage of one line; an invalid call ends in a short message."""
 
     def format_usage(self) -> str:
         return f'usage: {self.short_usage()}\n'
@@ -33,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def short_usage(self) -> str:
-        """The positional arguments and what is required besides; the help lists the options."""
+        """The positional arguments and the required options; the help lists all options."""
         words = []
         for action in self._actions:
             name = str(action.metavar or action.dest)
@@ -61,12 +62,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def new_parser(description: str, example: str) -> Parser:
-    """A parser with ``--debug``.
-
-    Args:
-        description: What the command does; its lines are kept.
-        example: A call, without the name of the program.
-    """
+    """A parser with ``--debug``; the ``example`` is a call without the name of the program."""
     parser = Parser(
         description=description,
         epilog=f'example:\n  mmeffvit {example}',
@@ -84,13 +80,7 @@ MODEL = (
 
 
 def add_config(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
-    """A config file and overrides of its values.
-
-    Args:
-        parser: The parser.
-        what: What may be given.
-        name: The name of anything else than a config alone.
-    """
+    """Add a config file, or ``what`` under its ``name``, and overrides of its values."""
     parser.add_argument('config', metavar='CONFIG' if what == CONFIG else name, help=what)
     add_cfg_options(parser)
 
@@ -107,7 +97,7 @@ def add_cfg_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """A checkpoint, and whether non-finite weights are allowed."""
+    """Add a checkpoint, and whether non-finite weights are allowed."""
     parser.add_argument(
         'checkpoint',
         nargs='?',
@@ -127,7 +117,7 @@ def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
-    """Whether the steps of a job stay on the terminal."""
+    """Add an option that keeps the steps of a job on the terminal."""
     parser.add_argument(
         '--verbose', action='store_true', help='print every step; a terminal shows the current one'
     )
@@ -138,25 +128,62 @@ def add_alias(parser: argparse.ArgumentParser, old: str, new: str) -> None:
     parser._option_string_actions[old] = parser._option_string_actions[new]
 
 
-def output_file(text: str) -> Path:
-    """The type of an argument for an output file, checked before any work."""
-    return _output(text)
-
-
-def output_folder(text: str) -> Path:
-    """The type of an argument for an output folder, checked before any work."""
-    return _output(text, folder=True)
-
-
-def _output(text: str, *, folder: bool = False) -> Path:
+def output_file(text: str, *, folder: bool = False) -> Path:
+    """The type of an argument for an output file or folder, checked before any work."""
     try:
         return check_output(text, folder=folder)
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+output_folder = partial(output_file, folder=True)
+
+
+def add_out_dir(parser: argparse.ArgumentParser, default: str, what: str = 'output folder') -> None:
+    """Add an output folder; argparse also accepts ``--out``, its former name."""
+    parser.add_argument(
+        '--out-dir',
+        dest='out',
+        type=output_folder,
+        default=default,
+        metavar='FOLDER',
+        help=f'{what} (default: %(default)s)',
+    )
+
+
+class AsTuple(argparse.Action):
+    """Store several values as a tuple."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, tuple(values))
+
+
+def add_shape(parser: argparse.ArgumentParser, what: str, dest: str = 'shape') -> None:
+    """Add the size of images, (height, width) in pixels."""
+    parser.add_argument(
+        '--shape',
+        dest=dest,
+        nargs=2,
+        type=int,
+        action=AsTuple,
+        metavar=('HEIGHT', 'WIDTH'),
+        help=what,
+    )
+
+
+def add_layers(parser: argparse.ArgumentParser) -> None:
+    """Add a selection of layers."""
+    parser.add_argument(
+        '--layers',
+        nargs='+',
+        default=(),
+        metavar='NAME',
+        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
+    )
+
+
 def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
-    """A config and the options of a run, see :func:`take_run_options`."""
+    """Add a config and the options of a run, see :func:`take_run_options`."""
     add_config(parser, what, name)
     parser.add_argument(
         '--work-dir', type=output_folder, metavar='FOLDER', help='folder for logs and checkpoints'
@@ -171,15 +198,21 @@ def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MO
     parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
 
 
+def take(values: dict[str, Any], options: type) -> dict[str, Any]:
+    """Remove the values that are fields of a dataclass, and return those that are not None."""
+    names = [field.name for field in fields(options) if field.name in values]
+    taken = {name: values.pop(name) for name in names}
+    return {name: value for name, value in taken.items() if value is not None}
+
+
 def take_run_options(values: dict[str, Any]) -> RunOptions:
     """Remove the values that :func:`add_run` added, and return them as options."""
     values.pop('local_rank')
-    names = ('work_dir', 'cfg_options', 'launcher', 'seed', 'deterministic', 'verbose')
-    return RunOptions(**{name: values.pop(name) for name in names})
+    return RunOptions(**take(values, RunOptions))
 
 
 def is_data(target: str) -> bool:
-    """Whether a target of the command line is a data set, not a config or a saved model."""
+    """Whether a target of the command line is a dataset, not a config or a saved model."""
     path = Path(target)
     if path.is_file():  # configs can be YAML and JSON as well
         names = yolo.find(path) and 'names' in (yolo.load(path) or {})
@@ -187,46 +220,38 @@ def is_data(target: str) -> bool:
     return path.is_dir() and not is_config(target) and not is_model(target)
 
 
-# options by the names of their values, where the two differ
-SHOWN = {'fraction': 'val-fraction', 'check': 'no-check'}
-
-
-def reject(values: dict[str, Any], defaults: dict[str, Any], what: str, fix: str) -> None:
-    """Reject arguments that would have no effect.
-
-    Raises:
-        UserError: If one was given.
-    """
-    for name, default in defaults.items():
-        if values[name] != default:
-            shown = SHOWN.get(name, name)
-            raise UserError(f'{what}, for which --{shown.replace("_", "-")} does nothing: {fix}')
-
-
-def run_command(
-    make_parser: Callable[[], argparse.ArgumentParser],
-    job: Callable[..., int | None],
-    argv: Sequence[str] | None = None,
-    prog: str | None = None,
+def reject(
+    parser: argparse.ArgumentParser,
+    values: dict[str, Any],
+    names: Sequence[str],
+    what: str,
+    fix: str,
 ) -> None:
-    """Parse the command line and run the command; user errors end in one message.
+    """Reject those of the named options that were given, as they would have no effect."""
+    for action in parser._actions:
+        if action.dest in names and values[action.dest] != action.default:
+            raise UserError(f'{what}, for which {action.option_strings[0]} does nothing: {fix}')
+
+
+def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
+    """Parse the arguments of a command and run it; user errors end in one message.
 
     Args:
-        make_parser: Makes the parser of the command.
-        job: Called with the parsed values by name; may return an exit code.
-        argv: The arguments; by default those of this process.
-        prog: The name of the program in its usage; by default that of this process.
+        command: Its ``make_parser`` makes the parser; its ``run`` is called with the parsed values
+            by name, and may return an exit code.
+        argv: The arguments.
+        prog: The name of the program in its usage.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
-    parser = make_parser()
-    parser.prog = prog or parser.prog
-    check_spelling(parser, sys.argv[1:] if argv is None else argv)
+    parser = command.make_parser()
+    parser.prog = prog
+    check_spelling(parser, argv)
     values = vars(parser.parse_args(argv))
     avoid_trapping_amx()
     non_finite = values.pop('allow_non_finite', False)
     with exit_with_message(values.pop('debug')), allow_non_finite(non_finite), shown():
-        code = job(**values)
+        code = command.run(**values)
     if code:
         raise SystemExit(code)

@@ -1,13 +1,11 @@
 """Draw attention maps of a backbone, alone or inside a detector or segmentor."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from mmeffvit.visualization.attention.run import visualize_attention
 
-from .arguments import add_alias, new_parser, output_folder, run_command
+from .arguments import AsTuple, add_alias, add_layers, add_out_dir, add_shape, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -26,46 +24,25 @@ def make_parser() -> ArgumentParser:
         help='checkpoint of the model or its backbone (default: that of a saved or released model, '
         'otherwise random weights)',
     )
-    add(
-        '--out-dir',
-        dest='out',
-        metavar='FOLDER',
-        type=output_folder,
-        default='work_dirs/attention',
-        help='output folder of .png sheets and .npz arrays (default: %(default)s)',
-    )
+    add_out_dir(parser, 'work_dirs/attention', 'output folder of .png sheets and .npz arrays')
     add(
         '--query',
         nargs=2,
         type=int,
+        action=AsTuple,
         metavar=('X', 'Y'),
         help='query pixel (default: mean over all queries)',
     )
-    add(
-        '--layers',
-        nargs='+',
-        default=(),
-        metavar='NAME',
-        help="names of layers or of modules that contain them; '*' is a wildcard (default: all)",
-    )
-    add(
-        '--shape',
-        dest='size',
-        nargs=2,
-        type=int,
-        metavar=('HEIGHT', 'WIDTH'),
-        help='image size (default: the test size of the config; for a backbone, that of the image)',
+    add_layers(parser)
+    add_shape(
+        parser,
+        'image size (default: the test size of the config; for a backbone, that of the image)',
+        'size',
     )
     add('--stretch', action='store_true', help='scale the colors of each map to its own range')
-    add_alias(parser, '--out', '--out-dir')
     add_alias(parser, '--size', '--shape')
     return parser
 
 
-def run(query: Sequence[int] | None, size: Sequence[int] | None, **values: Any) -> None:
-    visualize_attention(
-        **values, query=tuple(query) if query else None, size=tuple(size) if size else None
-    )
-
-
-main = partial(run_command, make_parser, run)
+def run(**values: Any) -> None:
+    visualize_attention(**values)

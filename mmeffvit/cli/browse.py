@@ -1,26 +1,18 @@
 """Show augmented samples of a config as contact sheets."""
 
 from argparse import ArgumentParser
-from functools import partial
 from typing import Any
 
 from mmeffvit.visualization.browse import BrowseOptions, browse
 
-from .arguments import add_alias, add_config, new_parser, output_folder, run_command
+from .arguments import add_alias, add_config, add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'browse configs/maskrcnn_swiftformer_l1.py --split train')
     add = parser.add_argument
     add_config(parser)
-    add(
-        '--out-dir',
-        type=output_folder,
-        default='browse',
-        dest='out',
-        metavar='FOLDER',
-        help='output folder (default: %(default)s)',
-    )
+    add_out_dir(parser, 'browse')
     add('--split', choices=('train', 'val', 'test'), default='train', help='default: train')
     add(
         '--num-images',
@@ -38,6 +30,3 @@ def make_parser() -> ArgumentParser:
 
 def run(config: str, **values: Any) -> None:
     browse(config, BrowseOptions(**values))
-
-
-main = partial(run_command, make_parser, run)

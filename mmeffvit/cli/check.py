@@ -7,7 +7,6 @@ are opened. Exit code: 0 without errors, 1 with errors, 2 if TARGET cannot be re
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,40 +24,40 @@ from mmeffvit.finetuning.classify import is_classification
 from mmeffvit.finetuning.classify import read as read_classes
 from mmeffvit.utils.text import counted
 
-from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject, run_command
+from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject
 
-OF_CONFIG = dict(
-    no_data=False, no_model=False, cfg_options={}, splits=SPLITS, num_images=50, all=False
-)
+OF_CONFIG = ('no_data', 'no_model', 'cfg_options', 'splits', 'num_images', 'all')
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'check configs/maskrcnn_swiftformer_l1.py --all')
     add = parser.add_argument
-    add('target', metavar='TARGET', help=f'{CONFIG}; or a data set: folder, data.yaml or JSON file')
+    add('target', metavar='TARGET', help=f'{CONFIG}; or a dataset: folder, data.yaml or JSON file')
     add_cfg_options(parser)
     add('--no-data', action='store_true', help='check only the config')
-    add('--no-model', action='store_true', help='check only the data sets')
+    add('--no-model', action='store_true', help='check only the datasets')
     add('--splits', nargs='+', choices=SPLITS, default=SPLITS, help='splits to check')
     add(
         '--num-images',
         type=int,
         default=50,
         metavar='N',
-        help='number of images to open per data set (default: %(default)s)',
+        help='number of images to open per dataset (default: %(default)s)',
     )
     add('--all', action='store_true', help='open every image')
     add('--seed', type=int, default=0, help='random seed for selecting images')
     add('--verbose', action='store_true', help='list all classes, even if there are many')
-    add('--format', choices=FORMATS, help='format of the data set (default: detected)')
+    add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
     return parser
 
 
 def run(target: str, format: str | None, verbose: bool, **values: Any) -> int:
+    parser = make_parser()
     if is_data(target):
-        reject(values, OF_CONFIG, f'{target} is a data set', 'all of its images are checked')
-        return check_data_set(Path(target), format, verbose)
-    reject(dict(format=format), dict(format=None), f'{target} is a config', 'it names its formats')
+        reject(parser, values, OF_CONFIG, f'{target} is a dataset', 'all of its images are checked')
+        return check_own_data(Path(target), format, verbose)
+    of_data = dict(format=format)
+    reject(parser, of_data, ('format',), f'{target} is a config', 'it names its formats')
     if values['num_images'] < 0:
         raise UserError(f'--num-images is {values["num_images"]}; give 0 or more')
     sample = Sample(None if values['all'] else values['num_images'], values['seed'])
@@ -66,22 +65,16 @@ def run(target: str, format: str | None, verbose: bool, **values: Any) -> int:
     faults = '' if values['no_model'] else check_model(target, config)
     if values['no_data']:
         return 1 if faults else 0
-    if config.default_scope in DENSE:
-        what = (
-            f'{target}: {faults}, see above; its data sets' if faults else f'data sets of {target}'
-        )
-        code = check_data_of(what, config, values['splits'], sample, verbose)
-        return 1 if faults else code
-    print(f'not checked: the data sets, which are of {config.default_scope}')
-    return 1 if faults else 0
+    if config.default_scope not in DENSE:
+        print(f'not checked: the datasets, which are of {config.default_scope}')
+        return 1 if faults else 0
+    name = f'{target}: {faults}, see above; its datasets' if faults else f'datasets of {target}'
+    code = check_data_of(name, config, values['splits'], sample, verbose)
+    return 1 if faults else code
 
 
 def check_model(name: str, config: Config) -> str:
-    """Print the findings in a config, faults last.
-
-    Returns:
-        The number of faults in words; empty without.
-    """
+    """Print the findings in a config, errors last, and return the number of errors in words."""
     start = time.monotonic()
     findings = check_config(config)
     order = list(Kind)
@@ -95,7 +88,7 @@ def check_model(name: str, config: Config) -> str:
 def check_data_of(
     name: str, config: Config, splits: Sequence[str], sample: Sample, verbose: bool
 ) -> int:
-    """Print the findings in the data sets of a config."""
+    """Print the findings in the datasets of a config."""
     reports = check_dataset(config, tuple(splits), sample)
     print(*(report.text(all_classes=verbose) for report in reports), sep='\n\n')
     broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
@@ -103,8 +96,8 @@ def check_data_of(
     return 1 if broken else 0
 
 
-def check_data_set(path: Path, format: str | None, verbose: bool) -> int:
-    """Print the findings in a data set that `mmeffvit train` would be given."""
+def check_own_data(path: Path, format: str | None, verbose: bool) -> int:
+    """Print the findings in a dataset that `mmeffvit train` would be given."""
     is_classes = format is None and is_classification(path)
     data = read_classes(path) if is_classes else read(path, PrepareOptions(format=format))
     check_images(data)
@@ -115,6 +108,3 @@ def check_data_set(path: Path, format: str | None, verbose: bool) -> int:
     faults = data.findings.faults
     print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
     return 1 if faults else 0
-
-
-main = partial(run_command, make_parser, run)

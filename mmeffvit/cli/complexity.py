@@ -2,14 +2,13 @@
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mmeffvit.complexity.count import count
 from mmeffvit.utils.files import write_file
 
-from .arguments import new_parser, output_file, run_command
+from .arguments import add_shape, new_parser, output_file
 
 
 def make_parser() -> ArgumentParser:
@@ -21,13 +20,7 @@ def make_parser() -> ArgumentParser:
         help='config, saved model, or backbone such as SHViT:s4, '
         'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50',
     )
-    add(
-        '--shape',
-        nargs=2,
-        type=int,
-        metavar=('HEIGHT', 'WIDTH'),
-        help='image size (default: the test size of the config; 224 224 for a backbone)',
-    )
+    add_shape(parser, 'image size (default: the test size of the config; 224 224 for a backbone)')
     add(
         '--proposals',
         type=int,
@@ -35,20 +28,13 @@ def make_parser() -> ArgumentParser:
         help='number of proposals of a two-stage detector (default: test_cfg.rpn.max_per_img)',
     )
     add(
-        '--json',
-        type=output_file,
-        metavar='FILE',
-        dest='out',
-        help='save the numbers to this file',
+        '--json', type=output_file, metavar='FILE', dest='out', help='save the numbers to this file'
     )
     return parser
 
 
-def run(target: str, shape: Sequence[int] | None, proposals: int | None, out: Path | None) -> None:
-    result = count(target, shape=shape and tuple(shape), proposals=proposals)
+def run(target: str, out: Path | None, **values: Any) -> None:
+    result = count(target, **values)
     print(result)
     if out:
         write_file(out, json.dumps(result.as_dict(), indent=2) + '\n')
-
-
-main = partial(run_command, make_parser, run)

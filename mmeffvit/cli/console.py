@@ -1,4 +1,4 @@
-"""What jobs show: a live line on a terminal; of a run, a line per epoch with its metrics."""
+"""Progress on the console: a live line on a terminal; of a run, a line per epoch with metrics."""
 
 import os
 import sys
@@ -20,8 +20,8 @@ from mmeffvit.engine.metrics import LOW, in_percent
 from mmeffvit.utils.messages import live
 from mmeffvit.utils.text import counted, duration
 
-MEASURED = 20  # steps, before the time of the run is estimated
-RATED = 100  # steps, before the rates of loading and of the model are shown
+MEASURED = 20  # steps before the time of the run is estimated
+RATED = 100  # steps before the rates of loading and of the model are shown
 REFRESH = 0.5  # seconds between updates of the live line
 WINDOW = 20  # steps that the shown loss is averaged over
 NO_METRICS = 'no metrics: nothing was detected'  # COCO's metric has no values then
@@ -31,7 +31,7 @@ MAX_LINES = 20  # lines of a run that counts iterations and does not validate
 
 @contextmanager
 def run_console(verbose: bool) -> Iterator[list['RunConsole']]:
-    """The hooks that show a run; none if mmengine's log is shown or in another process."""
+    """The hooks that show a run; none if mmengine's log is shown, or in other ranks than 0."""
     if verbose or int(os.environ.get('RANK', 0)):
         yield []
         return
@@ -46,20 +46,20 @@ def run_console(verbose: bool) -> Iterator[list['RunConsole']]:
 def working(description: str, *, verbose: bool = False) -> Iterator[None]:
     """Show the current step of a job and its time in one live line, if there is a terminal.
 
-    Elsewhere, and with ``verbose``, every step is printed.
-
-    Args:
-        description: The first step.
-        verbose: Print all steps.
+    Elsewhere, and with ``verbose``, every step is printed. The first one is the ``description``.
     """
     console = Console(file=sys.stderr)
     if verbose or not console.is_terminal:
         yield
         return
-    columns = SpinnerColumn(), TextColumn('{task.description}', markup=False), TimeElapsedColumn()
     bar = Progress(
-        *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()
-    )  # what is printed to a pipe stays there
+        SpinnerColumn(),
+        TextColumn('{task.description}', markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # a pipe receives what is printed
+    )
     task = bar.add_task(description)
     with bar:
         live.append(lambda text: bar.update(task, description=text))
@@ -70,7 +70,7 @@ def working(description: str, *, verbose: bool = False) -> Iterator[None]:
 
 
 def summary(metrics: Mapping[str, float], name: str) -> str:
-    """One line with the metrics that papers report, or with all where there are none."""
+    """One line with the metrics that papers report, or with all if there are none of these."""
     if not metrics:
         return f'{name}: {NO_METRICS}'
     values = [f'{key} {value} %' for key, value in in_percent(metrics).items()]
@@ -99,13 +99,7 @@ def start_of(runner: Runner) -> str:
 
 
 def describe_rates(loading: float, model: float, workers: int) -> str:
-    """One line: which of both is slower, and what helps.
-
-    Args:
-        loading: Images per second.
-        model: Images per second.
-        workers: Processes that load; with 0, the model waits meanwhile.
-    """
+    """One line: whether loading or the model, in images per second, is the bottleneck."""
     how = f'in {counted(workers, "process")}' if workers else 'between the steps'
     text = f'loading {loading:.3g} images/s {how}, the model {model:.3g}: '
     if model <= loading:
@@ -117,10 +111,8 @@ def describe_rates(loading: float, model: float, workers: int) -> str:
 class RunConsole(Hook):
     """Print a line per epoch, or per validation where a run counts iterations.
 
-    A terminal has a live line below, with the loss, images per second and the time left.
-
-    Args:
-        stream: Receives the lines; None takes the current standard output.
+    A terminal has a live line below, with the loss, images per second and the time left. The lines
+    go to ``stream``, by default the current standard output.
     """
 
     priority = 'LOWEST'  # after the metrics and the losses have been recorded
@@ -140,9 +132,7 @@ class RunConsole(Hook):
         self.best, self.was_empty = {}, False  # of this run: a command may train twice
         self.print(describe_run(runner))
         self.print(f'log: {runner.log_dir}')
-        if self.console.is_terminal:
-            self.live = self.console.status('starting')
-            self.live.start()
+        self.show('starting')
 
     def after_train_iter(
         self,
@@ -155,15 +145,14 @@ class RunConsole(Hook):
         self.row_images += size * get_world_size()
         done = runner.iter + 1 - self.first  # the loop counts this step after its hooks
         if done == MEASURED and runner.max_iters > self.first + MEASURED:
-            left = duration(self.seconds_left(runner, done))
-            self.print(f'about {left} to go, without validation')
+            self.print(f'about {self.time_left(runner, done)} to go, without validation')
         if done == RATED and 'train/data_time' in runner.message_hub.log_scalars:
             workers = getattr(runner.train_dataloader, 'num_workers', 0)
             self.print(describe_rates(*rates(runner, size * get_world_size(), RATED // 2), workers))
         now = time.monotonic()
-        if self.live is not None and now - self.shown >= REFRESH:
+        if now - self.shown >= REFRESH:
             self.shown = now
-            self.live.update(f'{self.describe(runner, done)}, {self.time_left(runner, done)}')
+            self.show(f'{self.describe(runner, done)}, {self.time_left(runner, done)} left')
         if not self.by_epoch and self.is_line_due(runner):
             self.finish_row(runner, done)
 
@@ -179,17 +168,12 @@ class RunConsole(Hook):
     def after_val_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None
     ) -> None:
-        if self.live is not None:
-            self.live.update(f'validating, {batch_idx + 1}/{len(runner.val_dataloader)}')
+        self.show(f'validating, {batch_idx + 1}/{len(runner.val_dataloader)}')
 
     def after_test_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None
     ) -> None:
-        if self.live is None and self.console.is_terminal:
-            self.live = self.console.status('testing')
-            self.live.start()
-        if self.live is not None:
-            self.live.update(f'testing, {batch_idx + 1}/{len(runner.test_dataloader)}')
+        self.show(f'testing, {batch_idx + 1}/{len(runner.test_dataloader)}')
 
     def after_test_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         self.hide()
@@ -244,12 +228,9 @@ class RunConsole(Hook):
         rate = self.row_images / max(time.monotonic() - self.row_started, 1e-6)
         return f'{progress}{loss}  {rate:.3g} images/s'
 
-    def seconds_left(self, runner: Runner, done: int) -> float:
-        spent = time.monotonic() - self.started - self.validated
-        return spent / done * (runner.max_iters - self.first - done)
-
     def time_left(self, runner: Runner, done: int) -> str:
-        return f'{duration(self.seconds_left(runner, done))} left'
+        spent = time.monotonic() - self.started - self.validated
+        return duration(spent / done * (runner.max_iters - self.first - done))
 
     def is_line_due(self, runner: Runner) -> bool:
         """Whether a run that counts iterations prints a line here although it does not validate."""
@@ -264,6 +245,14 @@ class RunConsole(Hook):
 
     def print(self, text: str) -> None:
         self.console.print(text, markup=False)
+
+    def show(self, text: str) -> None:
+        """Show the text in the live line, if there is a terminal."""
+        if self.live is not None:
+            self.live.update(text)
+        elif self.console.is_terminal:
+            self.live = self.console.status(text)
+            self.live.start()
 
     def hide(self) -> None:
         """Remove the live line."""

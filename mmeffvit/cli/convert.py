@@ -1,14 +1,13 @@
 """Convert released weights of a backbone, classifier, detector or segmentor to our keys."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, convert_into, write
 
-from .arguments import add_allow_non_finite, new_parser, output_file, run_command
+from .arguments import add_allow_non_finite, new_parser, output_file
 
 
 def make_parser() -> ArgumentParser:
@@ -46,10 +45,8 @@ def run(
         raise UserError('--into does not go with --averaged and --backbone-only')
     else:
         conversion = convert_into(source, into, prefix=prefix)
-    print(conversion)
+        print(conversion.report.by_tensor())
+    print(conversion if into is None else conversion.report)
     if not dry_run:
         write(conversion, out)
         print(f'  written to {out}')
-
-
-main = partial(run_command, make_parser, run)

@@ -1,23 +1,22 @@
-"""Convert a data set to COCO format or to label maps.
+"""Convert a dataset to COCO format or to label maps.
 
-Reads COCO, YOLO, Pascal VOC, or images with label maps, as `mmeffvit train` does. The data set is
+Reads COCO, YOLO, Pascal VOC, or images with label maps, as `mmeffvit train` does. The dataset is
 neither copied nor changed.
 """
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.data.prepare import FORMATS, FRACTION, PrepareOptions, prepare
+from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
 from mmeffvit.utils.text import counted
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import new_parser, output_folder, take
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'convert-dataset data/bolts data/bolts_coco')
-    parser.add_argument('data', type=Path, help='data set: folder, data.yaml or JSON file')
+    parser.add_argument('data', type=Path, help='dataset: folder, data.yaml or JSON file')
     parser.add_argument('out', type=output_folder, help='output folder')
     parser.add_argument(
         '--label-maps',
@@ -31,9 +30,9 @@ def make_parser() -> ArgumentParser:
 
 
 def add_reading(parser: Any) -> None:
-    """How a data set is read."""
+    """How a dataset is read."""
     add = parser.add_argument
-    add('--format', choices=FORMATS, help='format of the data set (default: detected)')
+    add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
     add('--skip-broken', action='store_true', help='skip images with errors')
     add(
         '--keep-partly-broken',
@@ -45,16 +44,12 @@ def add_reading(parser: Any) -> None:
         dest='fraction',
         type=float,
         metavar='FRACTION',
-        help='fraction of images for validation if the data set has no such split (default: 0.2)',
+        help='fraction of images for validation if the dataset has no such split (default: 0.2)',
     )
 
 
-def run(data: Path, out: Path, fraction: float | None, **options: Any) -> None:
-    options['fraction'] = FRACTION if fraction is None else fraction
-    _, splits = prepare(data, out, PrepareOptions(**options))
+def run(data: Path, out: Path, **values: Any) -> None:
+    _, splits = prepare(data, out, PrepareOptions(**take(values, PrepareOptions)))
     for split in splits.values():
         images = counted(split.count, 'image')
         print(f'{split.annotations}: {images}, names relative to {split.images}')
-
-
-main = partial(run_command, make_parser, run)

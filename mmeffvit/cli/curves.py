@@ -1,12 +1,11 @@
 """Plot losses, learning rate and validation metrics of runs."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 
 from mmeffvit.visualization.curves import plot_curves
 
-from .arguments import new_parser, output_file, run_command
+from .arguments import new_parser, output_file
 
 
 def make_parser() -> ArgumentParser:
@@ -32,6 +31,3 @@ def run(work_dirs: list[Path], out: Path | None) -> None:
     out = out or work_dirs[0] / 'curves.png'
     plot_curves(work_dirs, out)
     print(out)
-
-
-main = partial(run_command, make_parser, run)

@@ -2,7 +2,6 @@
 
 import time
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,21 @@ from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.options import RunOptions
 from mmeffvit.engine.processes import train_in_processes
+from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.machine import num_cores
-from mmeffvit.utils.resources import resource_dir
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
-from .arguments import add_alias, new_parser, output_folder, run_command
+from .arguments import add_out_dir, new_parser
 
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
-COCO_CONFIG = 'maskrcnn_swiftformer_xs.py'
+ON_COCO = 'mmeffvit train maskrcnn_swiftformer_xs --cfg-options data_root=data/coco/'
 BATCH = 8  # images per step over all processes
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'demo --out-dir work_dirs/demo')
-    add = parser.add_argument
-    add(
-        '--out-dir',
-        dest='out',
-        type=output_folder,
-        default='work_dirs/demo',
-        metavar='FOLDER',
-        help='output folder (default: %(default)s)',
-    )
-    add_alias(parser, '--out', '--out-dir')
-    add('--seed', type=int, default=0, help='random seed of data and training')
+    add_out_dir(parser, 'work_dirs/demo')
+    parser.add_argument('--seed', type=int, default=0, help='random seed of data and training')
     return parser
 
 
@@ -48,66 +38,50 @@ def run_demo(
     """Train Mask R-CNN with SwiftFormer-XS from scratch on generated shapes, and show the result.
 
     Args:
-        folder: Gets the data, the log, the checkpoints and the pictures.
-        seed: Seed of the data and of the training.
-        spec: What to generate; None takes the usual set, with ``seed``.
-        epochs: How long to train; None takes the config's number.
+        folder: Output folder of the data, the log, the checkpoints and the contact sheet.
+        seed: Random seed of the data and of the training.
+        spec: What to generate; None takes the usual shapes, with ``seed``.
+        epochs: Number of epochs; None takes the config's.
 
     Returns:
-        The COCO metrics on the held-out images, by name.
+        The COCO metrics on the validation images, by name.
 
     Raises:
         UserError: If training failed.
     """
     start = time.monotonic()
-    config = resource_dir('configs') / CONFIG
+    config = str(resource_dir('configs') / CONFIG)
     data = folder / 'shapes'
     print(f'generating shapes in {data}', flush=True)
     generate(data, spec or ShapesSpec(seed=seed))
-    train_options: dict[str, Any] = dict(data_root=f'{data}/')
+    processes = min(2, num_cores())
+    data_root = {'data_root': f'{data}/'}
+    settings: dict[str, Any] = {**data_root, 'train_dataloader.batch_size': BATCH // processes}
     if epochs is not None:
-        train_options['train_cfg.max_epochs'] = epochs
-    train_on_cpu(config, folder / 'run', seed, train_options)
+        settings['train_cfg.max_epochs'] = epochs
+    train_in_processes(
+        processes,
+        config,
+        RunOptions(work_dir=folder / 'run', cfg_options=settings, seed=seed, verbose=False),
+        environment=dict(CUDA_VISIBLE_DEVICES=''),  # the demo is one of a CPU
+    )
     checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
     options = RunOptions(
-        work_dir=str(folder / 'evaluation'),
-        cfg_options={'data_root': f'{data}/'},
-        seed=seed,
-        verbose=False,
+        work_dir=folder / 'evaluation', cfg_options=data_root, seed=seed, verbose=False
     )
-    runner, metrics = evaluate(str(config), str(checkpoint), options)
+    runner, metrics = evaluate(config, str(checkpoint), options)
     sheet = folder / 'contact_sheet.png'
     draw_contact_sheet(runner, sheet)
     (log,) = sorted((folder / 'run').glob('*/*.log'))[-1:]
     print('\nMask R-CNN, SwiftFormer-XS, generated shapes, from scratch')
     rows = {
         **{name: f'{value} %' for name, value in in_percent(metrics).items()},
-        'pictures': sheet,
+        'images': sheet,
         'log': log,
         'checkpoint': checkpoint,
         'time': f'{(time.monotonic() - start) / 60:.1f} minutes',
-        'on COCO': coco_command(),
+        'on COCO': ON_COCO,
     }
     for name, value in rows.items():
         print(f'  {name:<12}{value}')
     return metrics
-
-
-def train_on_cpu(config: Path, work_dir: Path, seed: int, options: dict[str, Any]) -> None:
-    """Train in two processes where there are two cores."""
-    processes = min(2, num_cores())
-    options = {**options, 'train_dataloader.batch_size': BATCH // processes}
-    train_in_processes(
-        processes,
-        str(config),
-        RunOptions(work_dir=work_dir, cfg_options=options, seed=seed, verbose=False),
-        environment=dict(CUDA_VISIBLE_DEVICES=''),  # the demonstration is one of a CPU
-    )
-
-
-def coco_command() -> str:
-    """The command that trains the same model on COCO."""
-    return f'mmeffvit train {Path(COCO_CONFIG).stem} --cfg-options data_root=data/coco/'
-
-
-main = partial(run_command, make_parser, run)

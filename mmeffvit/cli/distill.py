@@ -6,12 +6,9 @@ work dir, and the student is trained on them as by `mmeffvit train DATA`.
 """
 
 from argparse import ArgumentParser
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
 
 from .arguments import (
@@ -20,16 +17,10 @@ from .arguments import (
     add_verbose,
     new_parser,
     output_folder,
-    run_command,
+    take,
 )
 from .console import run_console
-from .train import add_overrides, add_training, set_steps, taken
-
-OVERRIDES = ('image_size', 'batch', 'processes', 'epochs', 'patience', 'accumulate', 'freeze',
-             'balance')  # fmt: skip
-READING = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
-TRAINING = ('weights', 'export', 'int8', 'work_dir', 'cfg_options', 'seed', 'amp', 'resume',
-            'verbose')  # fmt: skip
+from .train import add_overrides, add_training, set_steps, take_finetune_options
 
 
 def make_parser() -> ArgumentParser:
@@ -49,9 +40,7 @@ def make_parser() -> ArgumentParser:
         metavar='[CHECKPOINT] IMAGES',
         help='checkpoint of a teacher that is a config; then a folder of images',
     )
-    add(
-        '--labeled', type=Path, metavar='DATA', help='data set with labels to train and validate on'
-    )
+    add('--labeled', type=Path, metavar='DATA', help='dataset with labels to train and validate on')
     add('--classes', nargs='+', metavar='NAME', help='classes to train (default: all that fit)')
     add(
         '--min-score',
@@ -99,21 +88,12 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
         )
     set_steps(values)
     from mmeffvit.finetuning.distill import DistillOptions, distill
-    from mmeffvit.finetuning.recipe import Overrides
-    from mmeffvit.finetuning.run import FinetuneOptions
 
     *checkpoint, folder = images
-    given = {name: value for name, value in values.items() if value is not None}
-    overrides = Overrides(**taken(given, *OVERRIDES))
-    reading = PrepareOptions(**taken(given, *READING))
-    finetune = FinetuneOptions(reading=reading, overrides=overrides, **taken(given, *TRAINING))
-    with run_console(finetune.verbose) as hooks:
+    with run_console(values['verbose']) as hooks:
         options = DistillOptions(
             checkpoint=next(iter(checkpoint), None),
-            finetune=replace(finetune, hooks=hooks),
-            **given,
+            finetune=take_finetune_options(values, hooks),
+            **take(values, DistillOptions),
         )
         distill(student, teacher, Path(folder), options)
-
-
-main = partial(run_command, make_parser, run)

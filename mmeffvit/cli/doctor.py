@@ -3,7 +3,6 @@
 import os
 import platform
 from argparse import ArgumentParser
-from functools import partial
 from importlib import import_module
 
 import cv2
@@ -16,7 +15,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import ISA, amx_works, reports_amx
 from mmeffvit.utils.optional import require
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -56,6 +55,3 @@ def amx_state() -> str:
     if amx_works():
         return 'works'
     return f'traps, though the CPU reports it: not used, by {ISA}={os.environ[ISA]}'
-
-
-main = partial(run_command, make_parser, run)

@@ -5,15 +5,14 @@ On that machine, set MMEFFVIT_WEIGHTS to a copy of the folder.
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mmeffvit.checkpoints.download import FOLDER
 from mmeffvit.checkpoints.sources import copy_into
 from mmeffvit.zoo import find_model, list_models
-from mmeffvit.zoo.weights import weights_of
+from mmeffvit.zoo.metafile import weights_of
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -37,16 +36,9 @@ def run(names: Sequence[str], to: Path) -> None:
 
 
 def addresses(name: str) -> list[str]:
-    """The addresses of the weights behind an argument.
-
-    Raises:
-        UserError: If there is no such model, or its weights are not released.
-    """
+    """The URLs of the weights of a model, a pattern of models, or a URL itself."""
     if '://' in name:
         return [name]
     is_pattern = {'*', '?', '['} & set(name)
     models = list_models(name, pretrained=True) if is_pattern else []
     return [find_model(model).weights or weights_of(model) for model in models or [name]]
-
-
-main = partial(run_command, make_parser, run)

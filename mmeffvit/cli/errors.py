@@ -1,13 +1,12 @@
 """Analyze the errors of a detector with COCO's curves C75, C50, Loc, Sim, Oth, BG and FN."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.visualization.error_curves import analyze
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -53,6 +52,3 @@ def run(result: str, ann: str, out_dir: Path, **values: Any) -> None:
     for analysis in analyze(result, ann, out_dir, **values):
         folder = out_dir / analysis.iou_type
         print(f'{analysis}\n{folder}: errors.md, errors.json, errors.png\n')
-
-
-main = partial(run_command, make_parser, run)

@@ -1,15 +1,13 @@
 """Export a model to ONNX, OpenVINO or another format, selected by the suffix of the output file."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats import FORMATS
 
-from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .arguments import MODEL, add_checkpoint, add_config, add_shape, new_parser, output_file
 from .console import working
 
 
@@ -26,20 +24,9 @@ def make_parser() -> ArgumentParser:
 
 
 def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
-    """What is exported, and the image to verify it on.
-
-    Args:
-        parser: The parser.
-        size: The default size of images, in words.
-    """
+    """Add what is exported, by default for images of ``size``, and an image to verify it on."""
     add = parser.add_argument
-    add(
-        '--shape',
-        type=int,
-        nargs=2,
-        metavar=('HEIGHT', 'WIDTH'),
-        help=f'fixed image size (default: {size})',
-    )
+    add_shape(parser, f'fixed image size (default: {size})')
     add('--backbone-only', action='store_true', help='export the backbone only')
     add(
         '--image',
@@ -56,13 +43,7 @@ def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
     )
 
 
-def run(
-    config: str, checkpoint: str | None, out: Path, shape: Sequence[int] | None, **values: Any
-) -> None:
-    options = ToolOptions(shape=tuple(shape) if shape else None, **values)
+def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
     with working(f'exporting to {out}'):
-        text = export_model(config, checkpoint, out, options)
+        text = export_model(config, checkpoint, out, ToolOptions(**values))
     print(text)
-
-
-main = partial(run_command, make_parser, run)

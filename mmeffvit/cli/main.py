@@ -9,15 +9,15 @@ from importlib import import_module
 from types import ModuleType
 
 from mmeffvit.utils.interrupts import exit_at_once, handled
-from mmeffvit.utils.resources import install_command
+from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import did_you_mean
 from mmeffvit.version import __version__
 
 from . import spellings
-from .exits import EXIT_CODE
+from .output import EXIT_CODE
 
 COMMANDS = {  # each is a module of this folder, with `_` for `-`
-    'train': 'train a model on a data set or with a config',
+    'train': 'train a model on a dataset or with a config',
     'test': 'evaluate a checkpoint',
     'distill': 'train a small model on the predictions of a teacher',
     'predict': 'run a model on images and videos',
@@ -36,7 +36,7 @@ COMMANDS = {  # each is a module of this folder, with `_` for `-`
     'errors': 'analyze the errors of a detector',
     'per-class': 'report AP or IoU of every class',
     'suite': 'train and test many configs, with one results table',
-    'convert-dataset': 'convert a data set to COCO format or to label maps',
+    'convert-dataset': 'convert a dataset to COCO format or to label maps',
     'prepare-voc-coco': 'build the training set of PASCAL VOC 2012 and COCO',
     'models': 'list models with accuracy, size and speed',
     'download': 'download weights for a machine without a network',
@@ -48,10 +48,7 @@ NEEDED = ('torch', 'mmengine')  # not for running exported files
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command.
-
-    Args:
-        argv: The command and its arguments; None takes those of this process.
+    """Run a command with its arguments, by default those of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.
@@ -76,15 +73,15 @@ def dispatch(arguments: list[str]) -> None:
         parser.error(f'there is no command {name!r}; {hint}')
     try:
         command = import_command(name)
+        from .arguments import run_command  # imports torch
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:  # a bug
             raise
         parser.error(
-            f'`mmeffvit {name}` needs {error.name}, which is not installed: `'
-            + install_command("pip install 'mmeffvit[det,seg]'")
-            + '`'
+            f'`mmeffvit {name}` needs {error.name}, which is not installed: '
+            f'`{install_command(error.name)}`'
         )
-    command.main(rest, prog=f'mmeffvit {name}')
+    run_command(command, rest, f'mmeffvit {name}')
 
 
 def import_command(name: str) -> ModuleType:

@@ -1,7 +1,6 @@
 """List models with their published accuracy, size and speed."""
 
 from argparse import ArgumentParser
-from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -11,7 +10,7 @@ from mmeffvit.utils.text import counted, did_you_mean
 from mmeffvit.zoo import Model, find_model, list_models
 from mmeffvit.zoo.metafile import TASKS, read_models
 
-from .arguments import new_parser, run_command
+from .arguments import new_parser
 
 # shown per task; others are left to `mmeffvit.find_model(NAME)`
 METRICS = ('Top 1 Accuracy', 'box AP', 'mask AP', 'mIoU')
@@ -78,6 +77,3 @@ def describe(model: Model) -> tuple[str, ...]:
         f'{model.metadata[TIME]:g}' if TIME in model.metadata else '',
         'released' if model.weights else '',
     )
-
-
-main = partial(run_command, make_parser, run)

@@ -2,13 +2,12 @@
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.visualization.per_class import report_per_class, to_markdown
 
-from .arguments import MODEL, add_config, new_parser, output_folder, run_command
+from .arguments import MODEL, add_config, new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
@@ -33,6 +32,3 @@ def run(config: str, results: Path, out_dir: Path | None, cfg_options: Mapping[s
     out_dir = out_dir or results.parent
     print(to_markdown(report_per_class(config, results, out_dir, cfg_options)), end='')
     print(f'{out_dir / "per_class.md"}, {out_dir / "per_class.png"}')
-
-
-main = partial(run_command, make_parser, run)

@@ -22,7 +22,6 @@ from .arguments import (
     new_parser,
     output_file,
     output_folder,
-    run_command,
 )
 
 
@@ -107,6 +106,3 @@ def run(
         summary = predict(open_predictor, inputs, options, report)
     print(summary)
     return 1 if summary.skipped else 0
-
-
-main = partial(run_command, make_parser, run)

@@ -1,12 +1,11 @@
 """Build the training set of PASCAL VOC 2012 and COCO 2017 with the 21 classes of VOC."""
 
 from argparse import ArgumentParser
-from functools import partial
 from pathlib import Path
 
 from mmeffvit.data.voc_coco import prepare_voc_coco
 
-from .arguments import add_alias, new_parser, output_folder, run_command
+from .arguments import add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -19,21 +18,10 @@ def make_parser() -> ArgumentParser:
         default=Path('data/VOCdevkit/VOC2012'),
         help='folder of PASCAL VOC 2012 with SegmentationClassAug',
     )
-    add(
-        '--out-dir',
-        dest='out',
-        type=output_folder,
-        default='data/voc12_coco',
-        metavar='FOLDER',
-        help='output folder (default: %(default)s)',
-    )
-    add_alias(parser, '--out', '--out-dir')
+    add_out_dir(parser, 'data/voc12_coco')
     return parser
 
 
 def run(coco: Path, voc: Path, out: Path) -> None:
     written = prepare_voc_coco(coco, voc, out)
     print(f'{written} label maps written; DATA_ROOT={out} for training')
-
-
-main = partial(run_command, make_parser, run)

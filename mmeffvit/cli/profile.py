@@ -3,8 +3,6 @@
 import json
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.visualization.profile import draw_profile
 
-from .arguments import (
-    MODEL,
-    add_checkpoint,
-    add_config,
-    add_verbose,
-    new_parser,
-    output_file,
-    run_command,
-)
+from .arguments import MODEL, add_checkpoint, add_config, add_verbose, new_parser, output_file, take
 from .console import working
 from .export import add_graph_options
 
@@ -98,25 +88,14 @@ def make_parser() -> ArgumentParser:
 def run(
     config: str,
     checkpoint: str | None,
-    cfg_options: Mapping[str, Any],
-    shape: Sequence[int] | None,
-    backbone_only: bool,
-    image: Path | None,
-    opset: int,
     numbers: Path | None,
     out: Path | None,
     write: Path | None,
     verbose: bool,
     **values: Any,
 ) -> None:
-    options = ProfileOptions(**{name: v for name, v in values.items() if v is not None})
-    export = ToolOptions(
-        shape=tuple(shape) if shape else None,
-        backbone_only=backbone_only,
-        image=image,
-        opset=opset,
-        cfg_options=cfg_options,
-    )
+    export = ToolOptions(**take(values, ToolOptions))
+    options = ProfileOptions(**take(values, ProfileOptions))
     check_outputs(out, write)
     with tempfile.TemporaryDirectory() as folder:
         with working(f'exporting {config}', verbose=verbose):
@@ -157,6 +136,3 @@ def profile(
             '--cfg-options'
         )
     return profile_file(path, folder, export, options)
-
-
-main = partial(run_command, make_parser, run)

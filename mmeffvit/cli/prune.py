@@ -2,13 +2,12 @@
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.pruning.prune import METHODS, PruneOptions, prune
 
-from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file, run_command
+from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file
 from .console import working
 
 
@@ -64,6 +63,3 @@ def run(
     with working(f'pruning {config}'):
         pruned = prune(config, checkpoint, out, PruneOptions(**values), cfg_options=cfg_options)
     print(pruned)
-
-
-main = partial(run_command, make_parser, run)

@@ -1,14 +1,12 @@
 """Quantize an exported file to int8 and compare it with the float file."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
 
-from .arguments import add_alias, add_verbose, new_parser, output_file, run_command
+from .arguments import add_alias, add_shape, add_verbose, new_parser, output_file
 from .console import working
 
 
@@ -43,14 +41,7 @@ def make_parser() -> ArgumentParser:
         metavar='auto|none|NODE',
         help='layers to keep in float (default: auto, the most sensitive ones if needed)',
     )
-    add(
-        '--shape',
-        dest='size',
-        type=int,
-        nargs=2,
-        metavar=('HEIGHT', 'WIDTH'),
-        help='image size (default: that of the file)',
-    )
+    add_shape(parser, 'image size (default: that of the file)', 'size')
     add_alias(parser, '--samples', '--max-images')
     add_alias(parser, '--size', '--shape')
     add(
@@ -84,12 +75,7 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(
-    model: str, images: str, out: Path, size: Sequence[int] | None, verbose: bool, **values: Any
-) -> None:
+def run(model: str, images: str, out: Path, verbose: bool, **values: Any) -> None:
     with working(f'quantizing {model}', verbose=verbose):
-        result = quantize(model, images, out, size=tuple(size) if size else None, **values)
+        result = quantize(model, images, out, **values)
     print(result)
-
-
-main = partial(run_command, make_parser, run)

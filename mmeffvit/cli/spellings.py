@@ -16,7 +16,7 @@ ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is an
         'profile': '--shape HEIGHT WIDTH',
         '': '--cfg-options, on the Resize of the test pipeline',
     },
-    'data': {'train': 'the data set is the first argument: mmeffvit train FOLDER', '': TEST_DATA},
+    'data': {'train': 'the dataset is the first argument: mmeffvit train FOLDER', '': TEST_DATA},
     'model': {'': FIRST},
     'weights': {'': 'the checkpoint follows the config, without a name'},
     'source': {'': 'images follow the model, without a name'},
@@ -36,7 +36,7 @@ ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is an
 
 
 def command_of(name: str, rest: Sequence[str]) -> str | None:
-    """Our command for one of Ultralytics, which may begin with a task: `detect train`."""
+    """Our command for one of Ultralytics, which may follow a task: `detect train`."""
     if name in TASKS:
         name = next((each for each in rest if each not in TASKS), 'predict')
         return COMMANDS.get(name, name if name in ('train', 'predict', 'export') else 'predict')
@@ -44,14 +44,11 @@ def command_of(name: str, rest: Sequence[str]) -> str | None:
 
 
 def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
-    """End with our name of an argument that was given in the manner of Ultralytics.
+    """Exit with our name of an option that was given as in Ultralytics.
 
     ``--imgsz 640`` and ``imgsz=640`` are recognized, unless they are options of ours or files.
-
-    Raises:
-        SystemExit: If one is found.
     """
-    command = parser.prog.split()[-1].removesuffix('.py')
+    command = parser.prog.split()[-1]
     options = [option for action in parser._actions for option in action.option_strings]
     for argument in arguments:
         if argument == '--cfg-options':  # its values are keys of the config

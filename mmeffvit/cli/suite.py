@@ -5,13 +5,12 @@ Exit code: 0 if all are done, 1 if some failed, 2 if the command cannot run.
 """
 
 from argparse import ArgumentParser
-from functools import partial
 from typing import Any
 
 from mmeffvit.suite.commands import PRINTED, SuiteOptions
 from mmeffvit.suite.run import cluster_commands, run_suite
 
-from .arguments import add_cfg_options, add_verbose, new_parser, output_folder, run_command
+from .arguments import add_cfg_options, add_verbose, new_parser, output_folder
 from .console import working
 
 
@@ -55,6 +54,3 @@ def run(configs: list[str], system: str | None, verbose: bool, **values: Any) ->
             return run_suite(configs, options)
     print(*cluster_commands(configs, options, system), sep='\n')
     return 0
-
-
-main = partial(run_command, make_parser, run)

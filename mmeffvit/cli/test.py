@@ -1,7 +1,6 @@
 """Evaluate a checkpoint on the test set of its config."""
 
 from argparse import ArgumentParser
-from functools import partial
 from typing import Any
 
 from mmeffvit.engine.evaluate import evaluate
@@ -14,7 +13,6 @@ from .arguments import (
     new_parser,
     output_file,
     output_folder,
-    run_command,
     take_run_options,
 )
 from .console import run_console, summary
@@ -43,6 +41,3 @@ def run(config: str, checkpoint: str | None, **values: Any) -> None:
     if reports() and not options.verbose:
         print(summary(metrics, config))
         print(f'log: {runner.log_dir}')
-
-
-main = partial(run_command, make_parser, run)

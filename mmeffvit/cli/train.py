@@ -1,15 +1,14 @@
-"""Train a model on a data set or with a config.
+"""Train a model on a dataset or with a config.
 
-For a data set (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
+For a dataset (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
 and trained. It can be edited and trained like any other config.
 """
 
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
 from mmeffvit.data.prepare import PrepareOptions
@@ -29,25 +28,27 @@ from .arguments import (
     is_data,
     new_parser,
     reject,
-    run_command,
+    take,
     take_run_options,
 )
-from .console import run_console
+from .console import RunConsole, run_console
 from .convert_dataset import add_reading
 
-# of the arguments, those that are a data set's or a config's alone, with their defaults
-OF_DATA = dict(
-    model=None, image_size=None, batch=None, epochs=None, patience=None, freeze=None,
-    accumulate=None, balance=False, weights=None, export=None, int8=False, format=None,
-    skip_broken=False, keep_partly_broken=False, fraction=None,
+if TYPE_CHECKING:
+    from mmeffvit.finetuning.run import FinetuneOptions
+
+# arguments that only apply to a dataset or only to a config
+OF_DATA = (
+    'model', 'image_size', 'batch', 'epochs', 'patience', 'freeze', 'accumulate', 'balance',
+    'weights', 'export', 'int8', 'format', 'skip_broken', 'keep_partly_broken', 'fraction',
 )  # fmt: skip
-OF_CONFIG = dict(auto_scale_lr=False, check=True, deterministic=False)
+OF_CONFIG = ('auto_scale_lr', 'check', 'deterministic')
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
     add = parser.add_argument
-    add_run(parser, f'data set: folder, data.yaml or JSON file; or {MODEL}', 'DATA|CONFIG')
+    add_run(parser, f'dataset: folder, data.yaml or JSON file; or {MODEL}', 'DATA|CONFIG')
     add_training(parser)
     add(
         '--auto-scale-lr',
@@ -61,7 +62,7 @@ def make_parser() -> ArgumentParser:
         help='do not check the config before training',
     )
     add_allow_non_finite(parser)
-    group = parser.add_argument_group('options for data sets')
+    group = parser.add_argument_group('options for datasets')
     group.add_argument(
         '--model',
         metavar='NAME',
@@ -98,7 +99,7 @@ def add_training(parser: ArgumentParser) -> None:
 
 
 def add_overrides(group: Any) -> None:
-    """Sizes and lengths of the training on a data set, and how it is read."""
+    """Sizes and lengths of the training on a dataset, and how it is read."""
     add = group.add_argument
     add(
         '--image-size',
@@ -112,7 +113,7 @@ def add_overrides(group: Any) -> None:
         metavar='N',
         help='total batch size, or auto for the largest that fits',
     )
-    add('--epochs', type=int, metavar='N', help="default: chosen from the data set's size")
+    add('--epochs', type=int, metavar='N', help="default: chosen from the dataset's size")
     add(
         '--patience',
         type=int,
@@ -149,52 +150,51 @@ def batch_size(text: str) -> int | str:
 
 def run(config: str, **values: Any) -> None:
     set_steps(values)
+    parser = make_parser()
     of_data = {name: values.pop(name) for name in OF_DATA}
     if not is_data(config):
         if not is_model(config):
             find_config(config)
-        reject(of_data, OF_DATA, f'{config} is a config', '--cfg-options changes its values')
+        what, fix = f'{config} is a config', '--cfg-options changes its values'
+        reject(parser, of_data, OF_DATA, what, fix)
         train_config(config, values)
         return
-    what = f'{config} is a data set'
-    reject(values, OF_CONFIG, what, 'train the config that is written')
-    reject(values, dict(launcher='none'), what, '--processes N starts torchrun itself')
-    from mmeffvit.finetuning.recipe import Overrides
-    from mmeffvit.finetuning.run import FinetuneOptions, finetune
-
-    given = {name: value for name, value in of_data.items() if value is not None}
-    names = ('format', 'skip_broken', 'keep_partly_broken', 'fraction')
-    reading = PrepareOptions(**taken(given, *names))
-    rest = taken(given, 'model', 'weights', 'export', 'int8')
-    options = FinetuneOptions(
-        reading=reading,
-        overrides=Overrides(**given, processes=values['processes']),
-        work_dir=values['work_dir'],
-        cfg_options=values['cfg_options'],
-        seed=values['seed'] or 0,
-        amp=values['amp'],
-        resume=values['resume'],
-        verbose=values['verbose'],
-        **rest,
-    )
+    what = f'{config} is a dataset'
+    reject(parser, values, OF_CONFIG, what, 'train the config that is written')
+    reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
     from mmeffvit.finetuning.classify import classify, is_classification
+    from mmeffvit.finetuning.run import finetune
 
-    is_classes = reading.format is None and is_classification(Path(config))
+    is_classes = of_data['format'] is None and is_classification(Path(config))
     job = classify if is_classes else finetune
     with run_console(values['verbose']) as hooks:
-        job(Path(config), replace(options, hooks=hooks))
+        job(Path(config), take_finetune_options({**of_data, **values}, hooks))
+
+
+def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':
+    """Remove the values for the training on a dataset, and return them as options."""
+    from mmeffvit.finetuning.recipe import Overrides
+    from mmeffvit.finetuning.run import FinetuneOptions
+
+    return FinetuneOptions(
+        **take(values, FinetuneOptions),
+        overrides=Overrides(**take(values, Overrides)),
+        reading=PrepareOptions(**take(values, PrepareOptions)),
+        hooks=hooks,
+    )
 
 
 def set_steps(values: dict[str, Any]) -> None:
-    """Move the options that are settings of a config to these."""
-    settings = dict(step_format=values.pop('step_format'))
+    """Move the options that are settings of a config to ``cfg_options``."""
+    settings: dict[str, Any] = {}
     if values['amp']:
         check_accelerator('--amp')
     if values.pop('compile'):
         check_accelerator('--compile')
         settings['compiled'] = list(PARTS)
-    given = {name: value for name, value in settings.items() if value is not None}
-    values['cfg_options'] = {**given, **values['cfg_options']}
+    if step_format := values.pop('step_format'):
+        settings['step_format'] = step_format
+    values['cfg_options'] = {**settings, **values['cfg_options']}
 
 
 def train_config(config: str, values: dict[str, Any]) -> None:
@@ -203,8 +203,9 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         with run_console(options.verbose) as options.hooks:
             runner = train(config, options, **{**values, 'amp': bool(values['amp'])})
         if reports():
-            for line in (text for hook in options.hooks for text in hook.advice(runner)):
-                print(line)
+            for hook in options.hooks:
+                for line in hook.advice(runner):
+                    print(line)
             print(how_to_test(runner.work_dir))
         return
     if options.launcher != 'none':
@@ -218,11 +219,3 @@ def train_config(config: str, values: dict[str, Any]) -> None:
 
 def how_to_test(work_dir: str | Path) -> str:
     return f'evaluate the best checkpoint: mmeffvit test {shlex.quote(str(work_dir))}'
-
-
-def taken(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Some of the values, which are taken out."""
-    return {name: values.pop(name) for name in names if name in values}
-
-
-main = partial(run_command, make_parser, run)

@@ -1,8 +1,6 @@
 """Write a web page that runs a model on images and the camera in the browser."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +8,7 @@ from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
 
-from .arguments import new_parser, output_folder, run_command
+from .arguments import add_shape, new_parser, output_folder
 from .console import working
 
 
@@ -29,17 +27,11 @@ def make_parser() -> ArgumentParser:
         help='copy the runtime from the npm registry into the folder (default: the page loads it '
         'from a public CDN)',
     )
-    add(
-        '--shape',
-        type=int,
-        nargs=2,
-        metavar=('HEIGHT', 'WIDTH'),
-        help='fixed image size, unless MODEL is exported (default: any)',
-    )
+    add_shape(parser, 'fixed image size, unless MODEL is exported (default: any)')
     return parser
 
 
-def run(model: str, out: Path, bundle: bool, shape: Sequence[int] | None) -> None:
+def run(model: str, out: Path, bundle: bool, shape: tuple[int, int] | None) -> None:
     if Path(model).suffix == '.onnx':
         if shape:
             raise UserError(f'--shape is for models that are not exported yet, and {model} is')
@@ -48,8 +40,5 @@ def run(model: str, out: Path, bundle: bool, shape: Sequence[int] | None) -> Non
     with TemporaryDirectory() as folder:
         exported = Path(folder, f'{Path(model).stem}.onnx')
         with working(f'exporting {model}'):
-            export_model(model, None, exported, ToolOptions(shape and tuple(shape)))
+            export_model(model, None, exported, ToolOptions(shape))
         print(write_page(exported, out, bundle=bundle))
-
-
-main = partial(run_command, make_parser, run)

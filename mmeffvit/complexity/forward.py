@@ -10,7 +10,7 @@ from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
 from mmeffvit.checks.config.sample import meta_of
-from mmeffvit.utils.replaced import forwards
+from mmeffvit.utils.modules import forwards
 
 MAX_MASKS = 100  # boxes that mmdet gives to a mask head in mode='tensor'
 

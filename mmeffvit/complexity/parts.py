@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmeffvit.utils.replaced import forwards
+from mmeffvit.utils.modules import forwards
 
 
 def attention_operations(
@@ -51,7 +51,7 @@ def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict
     """MACs of every module that ran, without those of its submodules.
 
     Args:
-        model: The model; see :func:`mmeffvit.utils.replaced.forwards`.
+        model: The model; see :func:`mmeffvit.utils.modules.forwards`.
         forward: Runs the model.
     """
     own: dict[str, int] = {}

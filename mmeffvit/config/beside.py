@@ -12,7 +12,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import read_json
 
 FORMATTED = 500_000  # characters; yapf takes 10 seconds a million
 WIDTH = 96  # characters of a line

@@ -20,7 +20,7 @@ from mmengine.registry import MODELS, DefaultScope, Registry
 from torch import nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.replaced import replaced
+from mmeffvit.utils.modules import replaced
 from mmeffvit.utils.text import did_you_mean, listed
 
 from .values import dicts_in

@@ -15,9 +15,9 @@ from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
 from mmeffvit.registry import CLASSIFICATION
+from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import did_you_mean
 
 from .beside import LiteralConfig

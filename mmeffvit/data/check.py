@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmeffvit.utils.images import ImageFacts, Unreadable, inspect
-from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.messages import in_threads
 
 from . import faults
 from .coco_file import MIN_SIDE, SLACK, is_number, within

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_file
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.text import listed
 
 from . import faults

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.messages import progress
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.schema import integer_from, number_from
 
 from . import faults

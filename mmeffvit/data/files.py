@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import is_image, is_regular
-from mmeffvit.utils.reading import read_file
 
 from . import faults
 from .faults import Fault, Findings

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_colors, read_labels
-from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
 
 from . import faults

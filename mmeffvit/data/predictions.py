@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import check_names, counted, listed
 
 from .coco import pictures_of

@@ -7,8 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import is_regular
-from mmeffvit.utils.reading import read_file
 from mmeffvit.utils.text import listed
 
 from . import faults

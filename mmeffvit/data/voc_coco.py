@@ -10,7 +10,7 @@ import numpy as np
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 
 from . import faults
 from .coco_file import as_pycocotools, check_masks, read_coco

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 
 from .coco_file import run_lengths
 from .label_maps import MAX_CLASSES, read_label_map

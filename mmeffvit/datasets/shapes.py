@@ -13,7 +13,7 @@ import numpy as np
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 
 CLASSES = ('circle', 'square', 'triangle', 'star')
 SPLITS = ('train2017', 'val2017')

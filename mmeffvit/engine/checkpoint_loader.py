@@ -19,7 +19,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.read import is_command, read_content
-from mmeffvit.checkpoints.sources import OURS, Release, fetch, register
+from mmeffvit.checkpoints.sources import OURS, Origin, fetch, register
 from mmeffvit.config.beside import literal_value
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
@@ -53,14 +53,14 @@ def guard_checkpoints() -> None:
     prefixes = [key for key in known if getattr(known[key], '__module__', '') in replaced]
     prefixes += [key for key in ('hf://', OURS) if key not in known]
     CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
-    register(find_release, resolve)
+    register(find_origin, resolve)
 
 
-def find_release(address: str) -> Release | None:
-    """:func:`mmeffvit.zoo.weights.find_release`, imported at the first download."""
-    from mmeffvit.zoo import weights
+def find_origin(address: str) -> Origin | None:
+    """:func:`mmeffvit.zoo.metafile.find_origin`, imported at the first download."""
+    from mmeffvit.zoo import metafile
 
-    return weights.find_release(address)
+    return metafile.find_origin(address)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from mmengine.device import get_device
 
 from mmeffvit.config.load import load_config, resolve_work_dir
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.interrupts import PARENT_REPORTS, Interrupted
 from mmeffvit.utils.machine import num_cores
-from mmeffvit.utils.resources import resource_dir
 
 from .options import RunOptions
 from .resume import how_to_resume

@@ -23,7 +23,7 @@ from mmeffvit.distillation.losses import moments_of, resize_to
 from mmeffvit.errors import UserError
 from mmeffvit.registry import HOOKS
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.normalization import normalization
+from mmeffvit.utils.modules import normalization
 from mmeffvit.utils.text import listed
 from mmeffvit.zoo.opener import find_source, open_model
 

@@ -15,7 +15,7 @@ from pycocotools.cocoeval import COCOeval
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import markdown
 

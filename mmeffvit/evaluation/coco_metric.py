@@ -10,7 +10,7 @@ from pycocotools.cocoeval import COCOeval
 
 from mmeffvit.registry import METRICS
 from mmeffvit.utils.interrupts import deferred
-from mmeffvit.utils.replaced import replaced
+from mmeffvit.utils.modules import replaced
 
 EXACT = ('bbox', 'segm')  # metrics with the same numbers as pycocotools
 

@@ -21,7 +21,7 @@ from mmeffvit.data.coco_file import (
 )
 from mmeffvit.data.faults import Report
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import reason
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # fields of a detection by IoU type

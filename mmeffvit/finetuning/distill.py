@@ -16,8 +16,8 @@ from mmeffvit.engine.teacher import choose_losses
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
+from mmeffvit.utils.files import read_json
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import align, check_names, counted, listed
 from mmeffvit.zoo.hub import nearest_config
 from mmeffvit.zoo.opener import find_source, holds_weights, is_model

@@ -19,11 +19,9 @@ from mmeffvit.inference.inputs import Frame, Source, find_images, read_frames
 from mmeffvit.inference.predictor import BasePredictor, predict_frames
 from mmeffvit.inference.results import Detections, LabelMap, Result
 from mmeffvit.inference.writers import Writer, coco_results
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.images import write_image
-from mmeffvit.utils.messages import logger
-from mmeffvit.utils.progress import progress
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
 SHARD = 16  # images per file of predictions; existing files are reused

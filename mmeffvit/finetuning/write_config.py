@@ -14,8 +14,7 @@ from mmengine.device import get_device
 from mmeffvit.config.beside import Code, assign, comment
 from mmeffvit.data.records import DataSet
 from mmeffvit.data.write import Split, classes_of_maps
-from mmeffvit.utils.files import write_file
-from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.files import resource_dir, write_file
 from mmeffvit.utils.text import counted
 
 from .base import Base, Start, class_counts

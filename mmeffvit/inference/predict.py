@@ -8,7 +8,7 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 from mmeffvit.utils.text import align, counted, listed
 
 from .coco_ids import CocoIds

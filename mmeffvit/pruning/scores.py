@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.layers.head_projections import HeadProjections, Units
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 
 # one score per unit, by layer
 Scores = dict[str, Tensor]

@@ -6,7 +6,7 @@ from mmseg.datasets import BaseSegDataset
 
 from mmeffvit.errors import UserError
 from mmeffvit.registry import DATASETS
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import read_json
 
 
 @DATASETS.register_module()

@@ -9,7 +9,7 @@ from typing import Any
 
 from mmeffvit.engine.processes import to_texts
 from mmeffvit.errors import UserError
-from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.files import resource_dir
 
 PRINTED = ('slurm', 'torchrun')
 CPUS_PER_GPU = 5  # as in the scripts of mmdet and mmseg

@@ -9,8 +9,7 @@ from platform import python_version
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import write_file
-from mmeffvit.utils.reading import read_json
+from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.text import markdown
 from mmeffvit.version import __version__
 

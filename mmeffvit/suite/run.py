@@ -12,14 +12,12 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL, open_config
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import locked
+from mmeffvit.utils.files import locked, read_json, resource_dir
 from mmeffvit.utils.messages import logger, step
-from mmeffvit.utils.reading import read_json
-from mmeffvit.utils.resources import resource_dir
 from mmeffvit.utils.text import duration
 from mmeffvit.zoo import read_models
+from mmeffvit.zoo.metafile import weights_of
 from mmeffvit.zoo.runs import latest_checkpoint
-from mmeffvit.zoo.weights import weights_of
 
 from .child import run_logged
 from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command

@@ -49,11 +49,8 @@ def post_process(
     order = np.argsort(-scores[prior, label], kind='stable')
     prior, label, kept = prior[order], label[order], []
     boxes, scores = boxes[prior], scores[prior, label]
-    area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     for i, box in enumerate(boxes):
         same = [j for j in kept if label[j] == label[i]]
-        sides = np.minimum(box[2:], boxes[same, 2:]) - np.maximum(box[:2], boxes[same, :2])
-        overlap = sides.clip(0).prod(axis=1)
-        if (overlap <= iou_threshold * (area[i] + area[same] - overlap)).all():
+        if (pairwise_iou(box[None], boxes[same]) <= iou_threshold).all():
             kept.append(i)
     return boxes[kept], scores[kept], label[kept]

@@ -1,17 +1,78 @@
-"""Atomic output files: complete or absent, and replacing nothing but an earlier file."""
+"""Files: untrusted ones are read safely, outputs are complete or absent, folders are locked."""
 
 import fcntl
+import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mmeffvit.errors import UserError
 
+PACKAGE = Path(__file__).resolve().parents[1]
 # suffix of the hidden temporary folder next to the target; its name is unique
 PARTIAL = '.mmeffvit-partial'
+
+
+def resource_dir(name: str) -> Path:
+    """Return the folder of the configs or of the tools: next to the package, else inside it.
+
+    Args:
+        name: 'configs' or 'tools'.
+
+    Raises:
+        FileNotFoundError: If the package was installed without them.
+    """
+    for folder in (PACKAGE / '.mim' / name, PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f'no {name} next to or inside {PACKAGE}: install mmeffvit with pip')
+
+
+def read_file(path: str | os.PathLike) -> bytes:
+    """The content of a regular file: a pipe or a device could block.
+
+    Raises:
+        UserError: If it does not exist or cannot be read.
+    """
+    path = Path(path)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError(
+                f'{str(path)!r} is not a regular file, but a folder, a pipe or a device'
+            )
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f'{str(path)!r} does not exist') from None
+    except (OSError, ValueError) as error:  # no permission, a cycle of links, a null byte
+        raise UserError(f'{str(path)!r} cannot be read: {error}') from error
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        UserError: If it cannot be read, or is not valid JSON.
+    """
+    return parse_json(read_file(path), str(path))
+
+
+def parse_json(text: str | bytes, source: str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        UserError: If it is invalid; the message begins with ``source``.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise UserError(f'{source} cannot be read as JSON: it is nested too deeply') from None
+    except ValueError as error:  # includes encoding errors
+        raise UserError(f'{source} is not valid JSON: {error}') from error
 
 
 def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) -> Path:
@@ -61,8 +122,7 @@ def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
         out: The output path; its parent folders are created.
 
     Yields:
-        A path of the same name in a temporary folder. Other files written next to it are moved too,
-        before it.
+        A path of the same name in a temporary folder. Other files next to it are moved before it.
 
     Raises:
         UserError: If a folder with the name of an output exists: it is not removed.
@@ -101,10 +161,7 @@ def partial_name(name: str) -> str:
 
 
 def partial_path(path: Path) -> Path:
-    """A unique path next to ``path``, with its suffix, for results that are written incrementally.
-
-    They remain usable if the run is interrupted.
-    """
+    """A unique path next to ``path``, with its suffix, for results that outlive an interruption."""
     return path.with_name(f'{path.stem}.partial-{secrets.token_hex(4)}{path.suffix}')
 
 
@@ -112,13 +169,10 @@ _locks: set[int] = set()  # descriptors of the locks that this process holds
 
 
 def _drop_inherited_locks() -> None:
-    """Give up the parent's locks in a forked process, such as one that loads data.
-
-    It may survive a parent that is killed, whose locks it would go on holding.
-    """
+    """Release the parent's locks in a forked process, which may survive a parent that is killed."""
     for descriptor in _locks:
         null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, descriptor)  # rather than closed: its number must not be used again
+        os.dup2(null, descriptor)  # not closed: its number must not be used again
         os.close(null)
     _locks.clear()
 

@@ -7,27 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from mmeffvit.errors import UserError
 
 from .files import write_file
 from .text import reason
 
-if TYPE_CHECKING:
-    from PIL import Image
-
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
+JPEG = ('JPEG', 'MPO')  # Pillow's formats
 PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
-UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: as it is; rotations by 90 degrees
+UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: unchanged; rotations by 90 degrees
 
 
 class Unreadable(Exception):  # noqa: N818  a result, not an error of the program
@@ -40,7 +38,7 @@ def is_image(path: Path) -> bool:
 
 
 def is_regular(path: str | Path) -> bool:
-    """Whether it is a regular file: reading from a pipe would block."""
+    """Whether it is a regular file; reading from a pipe would block."""
     try:
         return Path(path).is_file()
     except OSError:
@@ -57,7 +55,10 @@ def read_image(path: str | Path) -> NDArray:
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
         raise UserError(f'{str(path)!r} cannot be read as an image: {cause}')
     try:
-        _check_header(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                _check_orientation(image)
         pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
     except Exception as error:  # decoders raise various exceptions
         raise UserError(f'{str(path)!r} cannot be read as an image: {reason(error)}') from error
@@ -66,23 +67,9 @@ def read_image(path: str | Path) -> NDArray:
     return pixels
 
 
-def _check_header(path: str | Path) -> None:
-    """Check the size, and that every program would read the same image, before decoding it."""
-    from PIL import Image  # as below
-
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-        with Image.open(path) as image:
-            _check_orientation(image)
-
-
-def _check_orientation(image: 'Image.Image') -> None:
-    """Reject EXIF rotations that OpenCV, which training reads with, ignores or fails on.
-
-    Raises:
-        ValueError: If it is rotated or mirrored, and not a JPEG.
-    """
-    if image.format not in ('JPEG', 'MPO') and image.getexif().get(ORIENTATION, 1) != UPRIGHT:
+def _check_orientation(image: Image.Image) -> None:
+    """Reject EXIF rotations outside of JPEG, which OpenCV, as used in training, does not apply."""
+    if image.format not in JPEG and image.getexif().get(ORIENTATION, 1) != UPRIGHT:
         raise ValueError(
             f'EXIF rotates or mirrors it, which OpenCV does not do in {image.format}: save it '
             'upright and without the tag'
@@ -100,32 +87,26 @@ def read_size(path: Path) -> tuple[int, int]:
         return _size_of(image)
 
 
-def header_size(path: str | Path) -> tuple[int, int] | None:
-    """The result of :func:`read_size` from the header alone; None if it is not known."""
-    from PIL import Image  # as below
+def header_size(path: str | Path, formats: Sequence[str] | None = None) -> tuple[int, int] | None:
+    """The result of :func:`read_size` from the header alone.
 
+    Returns:
+        None if it is not known, or the file has none of the ``formats``, if given.
+    """
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=formats) as image:
             return _size_of(image)
     except Exception:  # it is reported when it is decoded
         return None
 
 
-def jpeg_size(path: str | Path) -> tuple[int, int] | None:
-    """The result of :func:`header_size` for a JPEG; None for another file."""
-    from PIL import Image  # as below
-
-    try:
-        with Image.open(path) as image:
-            return _size_of(image) if image.format in ('JPEG', 'MPO') else None
-    except Exception:  # it is reported when it is decoded
-        return None
+def _is_rotated(image: Image.Image) -> bool:
+    return image.getexif().get(ORIENTATION) in ROTATED
 
 
-def _size_of(image: 'Image.Image') -> tuple[int, int]:
+def _size_of(image: Image.Image) -> tuple[int, int]:
     width, height = image.size
-    rotated = image.getexif().get(ORIENTATION) in ROTATED
-    return (width, height) if rotated else (height, width)
+    return (width, height) if _is_rotated(image) else (height, width)
 
 
 def read_labels(path: Path) -> NDArray:
@@ -142,21 +123,13 @@ def read_labels(path: Path) -> NDArray:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """Properties of an image file.
+    """Properties of an image file."""
 
-    Args:
-        size: Height and width in pixels, rotated according to the EXIF orientation.
-        is_rotated: Whether that exchanged height and width.
-        mode: Pillow's mode: 'RGB', 'CMYK', 'P', ...
-        bits: Bits per channel.
-        digest: Hash of the file.
-    """
-
-    size: tuple[int, int]
-    is_rotated: bool
-    mode: str
-    bits: int
-    digest: bytes
+    size: tuple[int, int]  # height and width in pixels, rotated according to the EXIF orientation
+    is_rotated: bool  # whether that exchanged height and width
+    mode: str  # Pillow's: 'RGB', 'CMYK', 'P', ...
+    bits: int  # per channel
+    digest: bytes  # hash of the file
 
 
 def inspect(path: Path) -> ImageFacts:
@@ -167,14 +140,11 @@ def inspect(path: Path) -> ImageFacts:
     """
     with _decoded(path) as image:
         _check_tiff(path, image)
-        width, height = image.size
-        rotated = image.getexif().get(ORIENTATION) in ROTATED
-        mode = image.mode
+        size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
     content = path.read_bytes()
-    # Pillow reads a PNG of 16 bits and several channels as one of 8: its header tells
+    # Pillow reads a PNG of 16 bits and several channels as one of 8, unlike its header
     deep = mode[0] in 'IF' or (content.startswith(PNG) and content[PNG_BITS] == 16)
-    size = (width, height) if rotated else (height, width)
-    return ImageFacts(size, rotated, mode, 16 if deep else 8, blake2b(content).digest())
+    return ImageFacts(size, is_rotated, mode, 16 if deep else 8, blake2b(content).digest())
 
 
 def read_colors(path: Path) -> NDArray:
@@ -187,20 +157,14 @@ def read_colors(path: Path) -> NDArray:
         return np.asarray(image.convert('RGB'))
 
 
-def _check_tiff(path: Path, image: 'Image.Image') -> None:
-    """Reject a TIFF that OpenCV, which training reads with, cannot decode: it has many forms.
-
-    Raises:
-        Unreadable: If it cannot.
-    """
+def _check_tiff(path: Path, image: Image.Image) -> None:
+    """Reject a TIFF that OpenCV, as used in training, cannot decode: the format has many forms."""
     if image.format == 'TIFF' and cv2.imread(str(path)) is None:
         raise Unreadable(f'{path} (OpenCV cannot decode this TIFF: save it as a PNG)')
 
 
 @contextmanager
-def _decoded(path: Path) -> 'Iterator[Image.Image]':
-    from PIL import Image  # imported late, since it is slow
-
+def _decoded(path: Path) -> Iterator[Image.Image]:
     if not is_regular(path):
         raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
     try:

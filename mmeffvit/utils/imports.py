@@ -1,5 +1,6 @@
-"""A function that is called once another package has been imported."""
+"""What ``import mmeffvit`` sets up: a callback of another import, and a missing function."""
 
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -54,3 +55,18 @@ class _Loader(Loader):
         self.loader.exec_module(module)
         sys.meta_path.remove(self.finder)
         self.finder.function()
+
+
+def restore_find_loader() -> None:
+    """Restore ``pkgutil.find_loader``, which Python 3.14 has removed.
+
+    mmengine 0.10 and mmcv 2.1 ask by it whether mmcv has operators.
+    """
+    if not hasattr(pkgutil, 'find_loader'):
+        pkgutil.find_loader = find_loader
+
+
+def find_loader(name: str) -> Loader | None:
+    """Return the loader of a module, or None if there is no such module."""
+    spec = find_spec(name)
+    return spec and spec.loader

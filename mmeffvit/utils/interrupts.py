@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: at once, by an exception, or after a step that must not be cut."""
+"""Ctrl-C and SIGTERM: end at once, by an exception, or after a step that must be completed."""
 
 import os
 import signal
@@ -12,17 +12,13 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# a variable of processes whose parent prints that they were interrupted
+# environment variable of processes whose parent prints that they were interrupted
 PARENT_REPORTS = 'MMEFFVIT_PARENT_REPORTS'
-REPEATED = 2.0  # seconds: torchrun passes on a signal that the terminal sends to all processes
+REPEATED = 2.0  # seconds: torchrun forwards a signal that the terminal sends to all processes
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised by Ctrl-C and SIGTERM, so that both have the same cleanup.
-
-    Args:
-        number: The signal.
-    """
+    """Raised by Ctrl-C and SIGTERM, the signal ``number``, so that both have the same cleanup."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -30,13 +26,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 def reports() -> bool:
-    """Whether this process prints that it was interrupted: one of several that train together."""
+    """Whether this process prints its end: one of several processes that train together does."""
     return PARENT_REPORTS not in os.environ and not int(os.environ.get('RANK', 0))
 
 
 @contextmanager
 def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Handle both signals by a function; outside the main thread, leave them as they are."""
+    """Handle both signals by a function; outside of the main thread, they are unchanged."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -53,9 +49,9 @@ def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
 def hold_while_forking() -> None:
     """Block both signals in every fork until the new process can handle them.
 
-    Python forgets what a process received before it was set up after its fork. A process of
-    ``multiprocessing.Pool`` that is ended so early, as mmdet's VOC metric does with few images,
-    would wait forever, and its parent for it.
+    Python loses signals that a process receives before its setup after the fork. A process of
+    ``multiprocessing.Pool`` that is ended so early, as by mmdet's VOC metric with few images, would
+    wait forever, and its parent for it.
     """
     masks = threading.local()
 
@@ -69,7 +65,7 @@ def hold_while_forking() -> None:
 
 
 def exit_at_once(number: int, frame: FrameType | None = None) -> None:
-    """End while packages are imported: there is nothing to clean up, and exceptions may be lost."""
+    """End during imports: there is nothing to clean up, and exceptions may be lost."""
     if reports():
         os.write(sys.__stderr__.fileno(), b'interrupted\n')
     os._exit(128 + number)

@@ -1,4 +1,4 @@
-"""CPU features, reported and tested, and memory of the host."""
+"""CPU features, reported and tested, and memory of the machine."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from .files import atomic_output
+from .files import write_file
 
 # CPU flags of Linux for 8-bit products that are added in 32 bits: x86 and ARM
 DOT_PRODUCTS = ('avx512_vnni', 'avx_vnni', 'avx_vnni_int8', 'asimddp')
 
 ISA = 'ONEDNN_MAX_CPU_ISA'  # read by the oneDNN of torch and of OpenVINO, at their first operator
 BELOW_AMX = 'AVX512_CORE_FP16'
-# A product in bf16, for which oneDNN takes AMX. The first of these packages that is installed runs.
+# A product in bf16, for which oneDNN uses AMX; the first installed one of these packages runs it.
 AMX_PROBES = {
     'torch': """
 import torch
@@ -39,17 +39,17 @@ core.compile_model(openvino.Model([product], [x]), 'CPU', {'INFERENCE_PRECISION_
 
 
 def avoid_trapping_amx() -> None:
-    """Keep torch and OpenVINO from AMX where the CPU reports it but traps on it.
+    """Keep torch and OpenVINO from AMX where the CPU reports it but traps on it with SIGILL.
 
-    Some virtual machines do, and end the process with SIGILL. Sets ``ONEDNN_MAX_CPU_ISA`` for this
-    process and its children, unless the user has set it.
+    Some virtual machines do. Sets ``ONEDNN_MAX_CPU_ISA`` for this process and its children, unless
+    the user has set it.
     """
     if not amx_is_safe():
         os.environ[ISA] = BELOW_AMX
 
 
 def amx_is_safe() -> bool:
-    """Whether a product in bfloat16 runs here: AMX works, is not there or is not used."""
+    """Whether a product in bfloat16 runs: AMX works, is absent or is not used."""
     return ISA in os.environ or not reports_amx() or amx_works()
 
 
@@ -58,10 +58,9 @@ def reports_amx() -> bool:
 
 
 def amx_works(memory: Path | None = None) -> bool:
-    """Whether AMX runs here, as a child process finds once per environment, CPU and kernel.
+    """Whether AMX works, which a child process tests once per environment, CPU and kernel.
 
-    Args:
-        memory: File that remembers the answers; None for one in the folder of the environment.
+    The results are in the file ``memory``, by default in the folder of the environment.
     """
     memory = memory or Path(sys.prefix, 'mmeffvit-amx.json')
     machine = f'{cpu_name()}, {platform.release()}'
@@ -72,24 +71,20 @@ def amx_works(memory: Path | None = None) -> bool:
     probe = next((code for name, code in AMX_PROBES.items() if find_spec(name)), None)
     if machine not in known and probe is not None:
         known[machine] = not traps(probe)
-        if os.access(memory.parent, os.W_OK):  # otherwise the next command tries again
-            with atomic_output(memory) as partial:
-                partial.write_text(json.dumps(known))
+        if os.access(memory.parent, os.W_OK):  # otherwise the next command tests again
+            write_file(memory, json.dumps(known))
     return known.get(machine, True)
 
 
 def traps(code: str) -> bool:
-    """Whether an illegal instruction ends a child process that runs the code."""
+    """Whether a child process that runs the code ends by an illegal instruction."""
     done = subprocess.run([sys.executable, '-c', code], capture_output=True)
     return done.returncode == -signal.SIGILL
 
 
 @cache
 def has_int8_dot_product() -> bool:
-    """Whether 8-bit products are added in 32 bits, by one instruction.
-
-    x86 without it adds pairs of products in 16 bits, which saturates.
-    """
+    """Whether one instruction adds 8-bit products in 32 bits; older x86 saturates at 16 bits."""
     if platform.machine() == 'arm64':  # of macOS: every Apple silicon
         return True
     info = cpu_info()
@@ -116,7 +111,7 @@ def num_cores() -> int:
 
 
 def resident_memory(*, peak: bool = False) -> int:
-    """Resident memory of this process in bytes; elsewhere than on Linux always the peak."""
+    """Resident memory of this process in bytes; always the peak on systems other than Linux."""
     status = Path('/proc/self/status')
     if status.exists():  # a process inherits the peak of getrusage from its parent
         return _bytes(status, 'VmHWM' if peak else 'VmRSS')
@@ -124,7 +119,7 @@ def resident_memory(*, peak: bool = False) -> int:
 
 
 def free_memory() -> int:
-    """Bytes of memory that this process may still take: of the machine, and of its container."""
+    """Bytes of memory that are free for this process, in the machine and in its container."""
     free = _bytes(Path('/proc/meminfo'), 'MemAvailable')
     limit, current = (Path('/sys/fs/cgroup', f'memory.{name}') for name in ('max', 'current'))
     if limit.is_file() and (text := limit.read_text().strip()) != 'max':

@@ -1,9 +1,14 @@
-"""Messages of long jobs, silent unless a program asks for them, as our commands do."""
+"""Messages and progress of long jobs, silent unless a program asks for them, as our commands do."""
 
 import logging
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TextIO, TypeVar
 
+from .machine import num_cores
+
+T = TypeVar('T')
+R = TypeVar('R')
 logger = logging.getLogger('mmeffvit')
 console: list[tuple[TextIO, TextIO]] = []  # streams of messages while others are redirected
 
@@ -17,3 +22,34 @@ def step(text: str) -> None:
         live[-1](text)
     else:
         logger.info(text)
+
+
+def progress(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
+    """Iterate over the items, ``total`` or as many as they have, with a bar on standard error."""
+    from rich.console import Console  # not where exported files run
+    from rich.progress import track
+
+    if live:
+        return _steps(items, description)
+    terminal = Console(stderr=True)
+    return track(
+        items,
+        description,
+        total=total,
+        console=terminal,
+        transient=True,
+        disable=not terminal.is_terminal,  # it would write empty lines to a file
+    )
+
+
+def _steps(items: Iterable[T], description: str) -> Iterator[T]:
+    """Show the number of the item in the live line of a job: there is one such line at a time."""
+    for number, item in enumerate(items, 1):
+        step(f'{description}, {number}')
+        yield item
+
+
+def in_threads(function: Callable[[T], R], items: Sequence[T], description: str) -> Iterator[R]:
+    """Map in threads, with results in the order of the items; for work that releases the GIL."""
+    with ThreadPoolExecutor(num_cores()) as pool:
+        yield from progress(pool.map(function, items), description, len(items))

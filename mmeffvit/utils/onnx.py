@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime on the CPU or on a GPU, which it never replaces by the CPU here."""
+"""Sessions of ONNX Runtime on the CPU or on a GPU, without its silent fallback to the CPU."""
 
 import ctypes
 import os
@@ -36,8 +36,8 @@ def open_session(
     Args:
         model: The file, or its content.
         threads: Number of threads; 0 for one per core.
-        trace: Beginning of the path of a trace with the time of every node, if given; written by
-            the session's ``end_profiling``.
+        trace: Prefix of the path of a trace with the time of every node, which the session's
+            ``end_profiling`` writes; empty for none.
         device: 'cpu', or a GPU as 'cuda' or 'cuda:N'.
 
     Raises:
@@ -59,11 +59,7 @@ def open_session(
 def open_on_gpu(
     runtime: ModuleType, source: str | bytes, options: Any, device: str
 ) -> 'InferenceSession':
-    """Load a file on a GPU: where ONNX Runtime cannot, it takes the CPU with no more than a log.
-
-    Raises:
-        UserError: If the device is unknown, or the session is not on it.
-    """
+    """Load a file on a GPU, or raise an error where ONNX Runtime would silently use the CPU."""
     if (found := GPU.fullmatch(device)) is None:
         raise UserError(f'device {device!r} cannot be used: give cpu, cuda or cuda:N')
     if not has_cuda():
@@ -98,7 +94,7 @@ def has_cuda() -> bool:
 
 
 def missing_library(runtime: ModuleType) -> str:
-    """Why its part for CUDA does not load."""
+    """Why the CUDA library of ONNX Runtime does not load."""
     try:
         ctypes.CDLL(str(Path(runtime.__file__).parent / 'capi/libonnxruntime_providers_cuda.so'))
     except OSError as error:

@@ -1,5 +1,7 @@
 """Optional packages, imported on demand."""
 
+import re
+import shlex
 import sys
 from contextlib import nullcontext
 from importlib import import_module
@@ -7,10 +9,12 @@ from types import ModuleType
 
 from mmeffvit.errors import UserError
 
+from .files import PACKAGE
 from .quiet import quiet
-from .resources import install_command
 
 INSTALL_COMMANDS = {  # by package
+    'torch': "pip install 'mmeffvit[det,seg]'",
+    'mmengine': "pip install 'mmeffvit[det,seg]'",
     'mmdet': "pip install 'mmeffvit[det]'",
     'mmseg': "pip install 'mmeffvit[seg]'",
     'mmpretrain': "pip install 'mmeffvit[cls]'",
@@ -36,8 +40,8 @@ INSTALL_COMMANDS = {  # by package
     'supervision': 'pip install supervision',
 }
 
-# OpenVINO and NNCF send usage data, from processes that they fork in threads and that can keep the
-# program from ending; without this module they send nothing
+# OpenVINO and NNCF send usage data from forked processes that can keep the program from ending;
+# without this module they send nothing
 TELEMETRY = {'openvino': 'openvino_telemetry', 'nncf': 'openvino_telemetry'}
 
 
@@ -47,12 +51,12 @@ def require(name: str, purpose: str = '') -> ModuleType:
     Args:
         name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. For mmcv use
             'mmcv.ops', which fails if its operators do not match the installed torch.
-        purpose: What needs it, as the beginning of the message; if given, output of the package
-            during its import is suppressed.
+        purpose: What needs it, the beginning of the message; if given, output during the import is
+            suppressed.
 
     Raises:
-        UserError: If it is not installed or cannot be imported; the message has the command to
-            install it.
+        UserError: If it is not installed or cannot be imported; the message has the command that
+            installs it.
     """
     package = name.partition('.')[0]
     if package in TELEMETRY:
@@ -65,6 +69,16 @@ def require(name: str, purpose: str = '') -> ModuleType:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         state = 'is not installed' if absent else f'does not work in this environment ({reason})'
         what = f'{purpose} needs {package}, which' if purpose else package
-        raise UserError(
-            f'{what} {state}: `{install_command(INSTALL_COMMANDS[package])}`'
-        ) from error
+        raise UserError(f'{what} {state}: `{install_command(package)}`') from error
+
+
+def install_command(package: str) -> str:
+    """The command that installs a package, with the path of the checkout if this is one."""
+    command = INSTALL_COMMANDS[package]
+    if not (PACKAGE.parent / 'setup.py').is_file():
+        return command
+
+    def local(match: re.Match) -> str:
+        return f'-e {shlex.quote(f"{PACKAGE.parent}[{match[1]}]")}'
+
+    return re.sub(r"'mmeffvit\[([\w,]+)\]'", local, command)

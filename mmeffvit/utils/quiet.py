@@ -1,4 +1,4 @@
-"""Suppressing the output of other packages."""
+"""Suppress or redirect the output of other packages."""
 
 import io
 import logging
@@ -30,10 +30,7 @@ def quiet() -> Iterator[None]:
 
 
 def disable_logging(level: int) -> None:
-    """As ``logging.disable``, also for mmengine's loggers.
-
-    They remember what is disabled until a level is set.
-    """
+    """As ``logging.disable``, also for mmengine's loggers, which cache it until a level is set."""
     logging.disable(level)
     mmengine = sys.modules.get('mmengine.logging')
     if mmengine and mmengine.MMLogger.check_instance_created('mmengine'):
@@ -45,8 +42,8 @@ def disable_logging(level: int) -> None:
 def output_to(path: Path) -> Iterator[None]:
     """Append what is printed, logged to the console and warned about to a file.
 
-    For mmengine's runner and the libraries that it calls, which print hundreds of lines. Loggers
-    that are created meanwhile keep the file, so it stays open.
+    For mmengine's runner and the libraries that it calls, which print hundreds of lines. The file
+    stays open for loggers that are created in the meantime.
 
     Args:
         path: The file; its folder is created.

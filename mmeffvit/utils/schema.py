@@ -1,4 +1,4 @@
-"""Schemas of files from anybody: a table of keys, types and ranges per kind of file."""
+"""Schemas of untrusted files: a table of keys, types and ranges per kind of file."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,19 +15,12 @@ MAX_NAMES = 100_000
 
 @dataclass(frozen=True)
 class Field:
-    """A value of a file; the keys above it are dicts.
-
-    Args:
-        key: Dotted keys that lead to it.
-        is_valid: Returns whether a value other than None is valid.
-        requirement: What it must be, in words.
-        required: It must be there and not be None.
-    """
+    """A value of a file, by its dotted key."""
 
     key: str
-    is_valid: Callable[[Any], bool]
-    requirement: str
-    required: bool = False
+    is_valid: Callable[[Any], bool]  # not called with None
+    requirement: str  # in words
+    required: bool = False  # must be present and not None
 
 
 def check_fields(
@@ -85,7 +78,7 @@ def is_palette(value: Any) -> bool:
 
 
 def _is_color(value: Any) -> bool:
-    # of NumPy too, as checkpoints have them
+    # also integers of NumPy, as in checkpoints
     return (
         is_list(value)
         and len(value) == 3

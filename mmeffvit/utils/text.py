@@ -1,4 +1,4 @@
-"""Formatting of messages."""
+"""Format messages, and check names of classes."""
 
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from mmeffvit.errors import UserError
 
 MAX_NAME = 200  # characters of the name of a class
 UNPRINTABLE = ('Cc', 'Cs', 'Zl', 'Zp')  # control characters, surrogates, line separators
-MIN_PART = 3  # characters of a part of a name that suggests the whole
+MIN_PART = 3  # characters of a part of a name that suggests the name
 NEAREST = 5  # similar names that a message suggests
 MAX_REASON = 300  # characters of an error message of another package
 MAX_CLASSES, SHOWN_CLASSES = 20, 12  # rows of a table, and of one that would have more
@@ -45,7 +45,7 @@ def reason(error: Exception) -> str:
 def name_fault(name: object) -> str | None:
     """Why something cannot be the name of a class; None if it can.
 
-    Names are drawn into pictures, printed, and stored in checkpoints and exported files.
+    Names are drawn into images, printed, and stored in checkpoints and exported files.
     """
     if not isinstance(name, str):
         return f'is {name!r:.40}, not text'
@@ -59,7 +59,7 @@ def name_fault(name: object) -> str | None:
 
 @contextmanager
 def without_formulas() -> Iterator[None]:
-    """Have matplotlib draw names of classes as they are: two dollars would make a formula."""
+    """Have matplotlib draw names of classes unchanged: two dollars would make a formula."""
     from matplotlib import rc_context  # slow to import
 
     with rc_context({'text.parse_math': False}):
@@ -67,7 +67,7 @@ def without_formulas() -> Iterator[None]:
 
 
 def escape(text: str) -> str:
-    """The text for a terminal: control characters, which names of files may have, are spelled."""
+    """The text for a terminal, with escaped control characters, which file names may have."""
     return ''.join(c if c.isprintable() or c == '\n' else repr(c)[1:-1] for c in text)
 
 
@@ -111,7 +111,7 @@ def most_frequent(rows: Sequence[Sequence[str]]) -> tuple[list[Sequence[str]], l
         rows: Name and counts of every class; a row without a first count is kept.
 
     Returns:
-        The rows with the largest first counts, in their order; a line on the others, if any.
+        The rows with the largest first counts, in their order, and a line on the others, if any.
     """
     if len(rows) <= MAX_CLASSES:
         return list(rows), []

@@ -27,7 +27,7 @@ from mmeffvit.engine.hooks import seed_all
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.normalization import normalization
+from mmeffvit.utils.modules import normalization
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import without_formulas
 

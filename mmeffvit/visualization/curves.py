@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import check_output
-from mmeffvit.utils.reading import read_file
+from mmeffvit.utils.files import check_output, read_file
 
 from .figures import save_figure
 

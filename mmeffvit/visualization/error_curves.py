@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from mmeffvit.evaluation.coco_errors import AREAS, CURVES, SIZES, ErrorAnalysis, analyze_errors
 from mmeffvit.evaluation.coco_results import read_detections, read_ground_truth
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress
 
 from .figures import save_figure
 

@@ -39,14 +39,10 @@ def model_card(
     license: str | None,
     picture: str | None,
 ) -> str:
-    """The card of a model, with its own metrics and those that its authors published.
+    """The card of a model, with its own metrics in percent and those that its authors published.
 
-    Args:
-        model: What the metafile has on it.
-        classes: That it finds; empty of a backbone.
-        metrics: Its own, in percent.
-        license: License of the weights; None for that of the released ones.
-        picture: Its file name next to the card.
+    ``license`` is that of the weights, None for that of the released ones; ``picture`` is the file
+    name of an image next to the card.
     """
     source, published = model.published(of_weights=True)
     rows = [

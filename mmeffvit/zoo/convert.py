@@ -1,4 +1,4 @@
-"""A released checkpoint as a clean file of our own layout."""
+"""Convert a released checkpoint to a file with our keys."""
 
 import io
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmeffvit.backbones import Backbone, families
 from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
@@ -26,34 +26,25 @@ SUFFIXES = ('.safetensors', '.pth')
 
 @dataclass(frozen=True)
 class Conversion:
-    """The content of a file, and what happens to every tensor."""
+    """The content of a file, and what happens to every tensor of its source."""
 
-    source: str
     family: str  # of a backbone; of a full model the name of its config
     arch: str | None  # of a backbone
-    layout: str
     tensors: dict[str, Tensor]  # by our keys
-    renamed: dict[str, str]  # our key of every kept one
-    dropped: tuple[str, ...]
-    reordered: tuple[str, ...] = ()
-    report: LoadReport | None = None  # into a given backbone
-
-    @property
-    def name(self) -> str:
-        return f'{self.family} {self.arch!r}' if self.arch else self.family
+    report: LoadReport
 
     def __str__(self) -> str:
-        if self.report is not None:
-            return f'{self.report.by_tensor()}\n{self.report}'
-        parts = sorted({key.rsplit('.', 1)[0] for key in self.dropped})
+        report = self.report
+        name = f'{self.family} {self.arch!r}' if self.arch else self.family
+        parts = sorted({key.rsplit('.', 1)[0] for key in report.dropped})
         dropped = f': {listed(parts)}' if parts else ''
         parameters = sum(value.numel() for value in self.tensors.values())
         return (
-            f'{self.source}\n'
-            f'  is {self.name} in the {self.layout} layout\n'
+            f'{report.checkpoint}\n'
+            f'  is {name} in the {report.layout} layout\n'
             f'  kept: {counted(len(self.tensors), "tensor")} with {parameters:,} values, '
-            f'{len(self.reordered)} of them reordered\n'
-            f'  ignored: {counted(len(self.dropped), "tensor")}{dropped}'
+            f'{len(report.reordered)} of them reordered\n'
+            f'  ignored: {counted(len(report.dropped), "tensor")}{dropped}'
         )
 
 
@@ -68,9 +59,9 @@ def convert(
     """Read a released model or backbone in any layout, and remap its keys to ours.
 
     Args:
-        source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        averaged: Take the EMA weights that a training checkpoint holds.
-        prefix: Read only the keys that start so, and cut this off.
+        source: A path, an http(s) URL or ``hf://OWNER/REPOSITORY``.
+        averaged: Use the EMA weights of a training checkpoint.
+        prefix: Use only keys with this prefix, which is removed.
         backbone_only: Convert only the backbone of a full model.
         classifier: Convert the head of a classifier as well, which needs mmpretrain.
 
@@ -96,15 +87,11 @@ def convert(
         )
     with torch.device('meta'):
         backbone = families()[found.family](found.arch)
-    return conversion_of(checkpoint, backbone, found.family, found.arch, prefix)
+    return Conversion(found.family, found.arch, *fit(backbone, checkpoint, prefix=prefix))
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
-    """A full model, compared with that of its config.
-
-    Raises:
-        CheckpointError: If no config has a model of its kind, or it does not fit.
-    """
+    """A full model, fitted into that of its config."""
     known = read_models().get(checkpoint.model)
     if known is None:
         raise CheckpointError(
@@ -114,42 +101,17 @@ def convert_model(checkpoint: Checkpoint) -> Conversion:
     config = find_source(known.name, scopes=ALL).config
     with isolated(config.default_scope), torch.device('meta'):
         model = build_model(own_model_config(config))
-    return conversion_of(checkpoint, model, known.name, None)
-
-
-def conversion_of(
-    checkpoint: Checkpoint,
-    module: nn.Module,
-    family: str,
-    arch: str | None,
-    prefix: str | None = None,
-) -> Conversion:
-    """The tensors of a checkpoint by the keys of a module, which has no values.
-
-    Raises:
-        CheckpointError: If it does not fit.
-    """
-    state, report = fit(module, checkpoint, prefix=prefix)
-    return Conversion(
-        source=str(checkpoint),
-        family=family,
-        arch=arch,
-        layout=report.layout,
-        tensors=state,
-        renamed=report.renamed,
-        dropped=report.dropped,
-        reordered=report.reordered,
-    )
+    return Conversion(known.name, None, *fit(model, checkpoint))
 
 
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
-    """Load weights into a backbone, perhaps of another form, and report every tensor.
+    """Load weights into a backbone, perhaps of another variant, and report every tensor.
 
     Args:
-        source: A path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        backbone: As 'EfficientFormerV2MobiAtt:s0', see
+        source: See :func:`convert`.
+        backbone: Such as 'EfficientFormerV2MobiAtt:s0', see
             :func:`mmeffvit.config.backbones.parse_backbone`.
-        prefix: Read only the keys that start so, and cut this off.
+        prefix: See :func:`convert`.
 
     Returns:
         The tensors that were loaded, by the keys of the backbone.
@@ -165,20 +127,12 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
         )
     report = load_into(module, open_checkpoint(source), prefix=prefix)
     state = module.state_dict()
-    return Conversion(
-        source=str(source),
-        family=type(module).__name__,
-        arch=None,
-        layout=report.layout,
-        tensors={key: state[key] for key in report.loaded},
-        renamed={},
-        dropped=report.dropped,
-        report=report,
-    )
+    tensors = {key: state[key] for key in report.loaded}
+    return Conversion(type(module).__name__, None, tensors, report)
 
 
 def write(conversion: Conversion, out: Path) -> None:
-    """Write the tensors; atomically.
+    """Write the tensors, atomically.
 
     Raises:
         UserError: If the suffix is not one of ``SUFFIXES``, or the file exists.

@@ -1,7 +1,7 @@
 """Models as folders, as on the Hugging Face Hub: weights, config and model card.
 
-A folder names a model of this package and the numbers that differ from its config. It holds no
-config of its own: one of mmengine can name any function of any installed package, to be called.
+A folder names a model of this package and the numbers that differ from its config. It has no config
+of its own, since one of mmengine can call any function of any installed package.
 """
 
 import json
@@ -21,9 +21,8 @@ from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import check_output, read_json, write_file
 from mmeffvit.utils.optional import require
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.schema import (
     Field,
     are_names,
@@ -61,7 +60,7 @@ def are_numbers(value: Any) -> bool:
 
 
 def are_arguments(value: Any) -> bool:
-    """Whether these are arguments of a backbone that name no other weights."""
+    """Whether these are arguments of a backbone, without weights."""
     return is_dict(value) and 'init_cfg' not in value and is_shallow(value)
 
 
@@ -86,7 +85,7 @@ SAVED = (  # `config.json` of a saved model
 
 
 def holds_model(name: str) -> bool:
-    """Whether a saved model lies in a folder; of a repository of the hub it is assumed."""
+    """Whether a folder has a saved model, as every repository of the hub is assumed to have."""
     folder = Path(name)
     is_saved = (folder / CONFIG).is_file() and any((folder / f).is_file() for f in HUB_FILES)
     return name.startswith(HUB) or is_saved
@@ -103,12 +102,12 @@ def save_pretrained(
     """Write weights, config and a model card, which :func:`mmeffvit.get_model` reads back.
 
     Args:
-        model: A model from :func:`mmeffvit.get_model`, trained or not, or a model of mmdet or mmseg
-            that carries as ``cfg`` the config of one of ours with other numbers, such as classes.
-        folder: Is created; the three files in it are replaced.
-        metrics: What it reached, in percent, by name: ``{'box AP': 21.2}``.
+        model: A model from :func:`mmeffvit.get_model`, or a model of mmdet or mmseg whose ``cfg``
+            differs from one of our configs only in numbers, such as that of classes.
+        folder: Output folder, created if missing; the three files in it are replaced.
+        metrics: Metrics of the model, in percent, by name: ``{'box AP': 21.2}``.
         license: License of the weights; by default that of the released ones.
-        picture: An example for the card, such as one that a predictor drew.
+        picture: Image for the card, such as a visualization of a prediction.
 
     Returns:
         The folder.
@@ -119,7 +118,10 @@ def save_pretrained(
     save = require('safetensors.torch', 'a saved model').save
     content = describe_model(model)
     folder = check_output(folder, folder=True)
-    picture = None if picture is None else check_picture(Path(picture))
+    if picture is not None:
+        picture = Path(picture)
+        if not picture.is_file() or picture.name in (WEIGHTS, CONFIG, CARD):
+            raise UserError(f'picture {str(picture)!r} is not a file that a card can show')
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
@@ -127,21 +129,14 @@ def save_pretrained(
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         WEIGHTS: save(tensors, metadata={'format': 'pt', 'model': known.name}),
-        CONFIG: json.dumps(content, indent=1).encode(),
-        CARD: card.encode(),
+        CONFIG: json.dumps(content, indent=1),
+        CARD: card,
     }
     for name, data in files.items():
-        with atomic_output(folder / name) as place:
-            place.write_bytes(data)
+        write_file(folder / name, data)
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():
         shutil.copyfile(picture, folder / picture.name)
     return folder
-
-
-def check_picture(path: Path) -> Path:
-    if not path.is_file() or path.name in (WEIGHTS, CONFIG, CARD):
-        raise UserError(f'picture {str(path)!r} is not a file that a card can show')
-    return path
 
 
 def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
@@ -149,12 +144,12 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
 
     Args:
         model: See :func:`save_pretrained`.
-        repository: OWNER/NAME; created if it is not there. Access is granted by
-            ``hf auth login`` or ``HF_TOKEN``.
+        repository: OWNER/NAME; created if missing. Access is granted by ``hf auth login`` or
+            ``HF_TOKEN``.
         options: Those of :func:`save_pretrained`, and ``private``.
 
     Returns:
-        The address of the commit.
+        The URL of the commit.
 
     Raises:
         UserError: If the model cannot be saved, or the hub rejects it or cannot be reached.
@@ -175,11 +170,7 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
 
 
 def describe_model(model: nn.Module) -> dict[str, Any]:
-    """The content of ``config.json`` for a model.
-
-    Raises:
-        UserError: If it is not a mmeffvit model.
-    """
+    """The content of ``config.json`` for a model, which must be one of ours."""
     if isinstance(model, Backbone):
         recipe = getattr(model, 'recipe', None)
         if recipe is None:
@@ -210,13 +201,10 @@ def as_colors(palette: Any) -> Any:
 
 
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
-    """The one of our configs whose model differs from another's in numbers alone.
+    """The one of our configs whose model differs from that of ``config`` only in numbers.
 
     Returns:
         Its name, and the numbers by dotted keys.
-
-    Raises:
-        UserError: If there is none.
     """
     wanted = dict(values_in(own_model_config(config), 'model'))
     own = own_configs()
@@ -240,7 +228,7 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
 
 
 def values_in(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Every value of a config by its dotted key; a list of numbers is one value."""
+    """The values of a config by dotted keys; a list of numbers is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from values_in(item, f'{place}.{key}')
@@ -252,7 +240,7 @@ def values_in(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The numbers of ``wanted`` that ``known`` has otherwise; None if more than numbers differ."""
+    """The numbers of ``wanted`` that differ in ``known``; None if more than numbers differ."""
     if known.keys() != wanted.keys():
         return None
     changed = {key: value for key, value in wanted.items() if value != known[key]}
@@ -266,17 +254,7 @@ def config_of_saved(
     options: Mapping[str, Any] | None = None,
     scopes: Collection[str] = DENSE,
 ) -> Config:
-    """The config that a saved model describes, with the model's classes in its data sets.
-
-    Args:
-        name: Name of the saved model.
-        content: See :func:`read_folder`.
-        options: Dotted keys and values that override the config's.
-        scopes: Packages that it may be written for.
-
-    Raises:
-        UserError: If it is a backbone, or an option does not fit.
-    """
+    """The config of a saved model, see :func:`read_folder`, with its classes in the datasets."""
     path = find_model(content['name']).config
     if path is None:
         raise UserError(f'{name} is a backbone, {content["name"]}: load it with get_model')
@@ -289,11 +267,7 @@ def config_of_saved(
 
 
 def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Check numbers of a saved model: they are of the kind and the sign of those of its config.
-
-    Raises:
-        UserError: If one is not.
-    """
+    """Check that numbers of a saved model have the type and the sign of those of its config."""
     for key, value in numbers.items():
         own = known.get(key)
         floor = min(own, 0) if is_number(own) else 0
@@ -310,7 +284,7 @@ def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any
 def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
     """The validated content of ``config.json`` of a saved model, and its weights.
 
-    A repository with weights alone, in a layout that is recognized, is described by these.
+    A repository that only has weights, in a known layout, is described by these.
 
     Args:
         name: A folder, or ``hf://OWNER/NAME[@REVISION]``.
@@ -330,23 +304,19 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
             )
         found = (folder / file for file in HUB_FILES if (folder / file).is_file())
         weights = next(found, folder / WEIGHTS)
-    said = read_json(path)
-    content = said.get(KIND) if isinstance(said, Mapping) else None
+    saved = read_json(path)
+    content = saved.get(KIND) if isinstance(saved, Mapping) else None
     if content is None:
         checkpoint = open_checkpoint(weights)
         return described_by_weights(name, checkpoint), checkpoint
-    check_fields(said, SAVED, path)
+    check_fields(saved, SAVED, path)
     if content['name'] not in read_models():
         raise UserError(f'{path} names no model of this version: {content["name"]!r:.80}')
     return dict(content), weights
 
 
 def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The model of a third-party repository, such as transformers'.
-
-    Raises:
-        CheckpointError: If its layout is not known, or there is no config of its model.
-    """
+    """The model of a third-party repository, such as one of transformers, by its layout."""
     if not checkpoint.release or checkpoint.model not in read_models():
         raise CheckpointError(
             f'{name} is not a model saved by mmeffvit, and its weights are not those of a known '

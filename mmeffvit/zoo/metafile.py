@@ -1,19 +1,23 @@
 """The model zoo, ``model-index.yml`` and ``configs/metafile/``, in OpenMMLab's format."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.resources import resource_dir
-from mmeffvit.utils.text import did_you_mean
+from mmeffvit.utils.files import resource_dir
+from mmeffvit.utils.text import did_you_mean, listed
 
-OURS = 'ours'  # the source of what was measured with this code
+if TYPE_CHECKING:
+    from mmeffvit.checkpoints.sources import Origin
+
+OURS = 'ours'  # the source of numbers measured with this code
 ZOO = "authors' model zoo"
 # OpenMMLab's names of tasks, and ours
 TASKS = {
@@ -26,7 +30,7 @@ TASKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """Metrics of a task on the validation set of a data set.
+    """Metrics of a task on the validation set of a dataset.
 
     Args:
         task: One of the values of ``TASKS``.
@@ -48,17 +52,17 @@ class Model:
     Args:
         name: Name of the config without its suffix, or of the backbone: 'swiftformer_l1'.
         family: The collection that it belongs to, such as 'SwiftFormer'.
-        config: Its file; None for a backbone.
+        config: Path of the config; None for a backbone.
         architecture: Head and backbone, or the backbone alone.
         parameters: Parameters of the full model; for a backbone without its classifier.
         macs: MACs of one image of ``input_size``.
         input_size: Height and width in pixels.
-        results: At least one, which names task and data set.
-        weights: Address of released weights.
-        weights_layout: Whose keys these have: 'cvnets', 'mmdet 2' or 'timm'.
-        license: Name and address of the license of released weights, by 'Name' and 'URL'.
-        metadata: All that the metafile has on it, the recipe included.
-        weights_sha256: Hexadecimal digest of the file of the weights; empty if it is not known.
+        results: At least one, which names task and dataset.
+        weights: URL of released weights.
+        weights_layout: Key layout of these: 'cvnets', 'mmdet 2' or 'timm'.
+        license: 'Name' and 'URL' of the license of released weights.
+        metadata: Everything that the metafile says of it, the recipe included.
+        weights_sha256: Hexadecimal digest of the file of the weights; empty if unknown.
     """
 
     name: str
@@ -84,7 +88,7 @@ class Model:
         return self.results[0].dataset
 
     def metrics_by_source(self) -> dict[str, dict[str, float]]:
-        """Metrics of all tasks together, under who measured them, in the order of the metafile."""
+        """Metrics of all tasks by their source, in the order of the metafile."""
         found: dict[str, dict[str, float]] = {}
         for result in self.results:
             if result.metrics:
@@ -95,7 +99,7 @@ class Model:
         """The first source other than our own runs, and its metrics; empty if there is none.
 
         Args:
-            of_weights: Rather the authors' model zoo, whose numbers are those of the weights.
+            of_weights: Prefer the authors' model zoo, whose numbers are those of the weights.
         """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
         if of_weights:
@@ -153,18 +157,18 @@ def list_models(
         pattern: As in a shell, such as '*swiftformer*'.
         task: 'classification' (the backbones), 'detection', 'instance segmentation' or
             'segmentation'.
-        dataset: That the model is evaluated on: 'ImageNet-1k', 'COCO', 'ADE20K'..., in any case.
+        dataset: The dataset of the evaluation: 'ImageNet-1k', 'COCO', 'ADE20K'..., in any case.
         pretrained: Only models with released weights, or only those without.
 
     Raises:
-        UserError: If there is no such task or data set.
+        UserError: If there is no such task or dataset.
     """
     models = read_models().values()
     if task is not None:
         check_choice('task', task, set(TASKS.values()))
         models = [model for model in models if task.lower() in model.tasks]
     if dataset is not None:
-        check_choice('data set', dataset, {model.dataset for model in read_models().values()})
+        check_choice('dataset', dataset, {model.dataset for model in read_models().values()})
         models = [model for model in models if dataset.lower() == model.dataset.lower()]
     if pretrained is not None:
         models = [model for model in models if (model.weights is not None) == pretrained]
@@ -187,3 +191,47 @@ def find_model(name: str) -> Model:
         hint = did_you_mean(name, models) or '`mmeffvit models` lists all'
         raise UserError(f'no model {name!r}; {hint}')
     return models[name]
+
+
+def weights_of(config: str | Path) -> str:
+    """The URL of the released weights for one of our configs, given by name or path.
+
+    Raises:
+        UserError: If there are none.
+    """
+    model = read_models().get(Path(config).stem)
+    is_ours = model is not None and model.config is not None
+    if is_ours and Path(config).is_file():
+        is_ours = Path(config).resolve() == model.config.resolve()
+    if not is_ours or model.weights is None:
+        task = model.tasks[0] if is_ours else None
+        names = listed(list_models(task=task, pretrained=True), 6) if task else ''
+        hint = f'; models that have: {names}' if names else ''
+        if not is_ours:
+            hint = ', or the work dir of its run in place of the config'
+        raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
+    return model.weights
+
+
+def find_origin(address: str) -> 'Origin | None':
+    """What the metafile knows of the weights at an address; None if they are of no model."""
+    from mmeffvit.checkpoints.sources import Origin  # imports torch
+
+    place = repository_of(address)
+    model = next((m for m in read_models().values() if repository_of(m.weights) == place), None)
+    return model and Origin(license_notice(model), model.weights_sha256)
+
+
+def repository_of(address: str | None) -> str | None:
+    """An address of the hub without revision and file; any other is returned unchanged."""
+    match = re.match(r'hf://[^/@]+/[^/@]+', address or '')
+    return match[0] if match else address
+
+
+def license_notice(model: Model) -> str:
+    """Authors and license of released weights."""
+    copied = "timm's copy of the " if model.weights_layout == 'timm' else ''
+    return (
+        f'{model.name}: {copied}weights of the authors of {model.family} from {model.weights}, '
+        f'license: {model.license["Name"]}, {model.license["URL"]}'
+    )

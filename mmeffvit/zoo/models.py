@@ -28,20 +28,19 @@ def get_model(
     Args:
         name: A config ('ssdlite_mobilevitv2_100') or a backbone ('swiftformer_l1'); or a
             model that was saved, as a folder or as ``hf://OWNER/NAME``, with its weights.
-        pretrained: True for the released weights; a path or an address for others, in any layout
-            that can be read; False for none, not even a backbone's.
+        pretrained: True for the released weights; the path or URL of others, in any layout that can
+            be read; False for random weights, also in the backbone.
         cfg_options: For a config: dotted keys and values that override its own, such as
             ``{'model.bbox_head.num_classes': 3}``. Layers for another number of classes than the
-            weights have start fresh, and a line of the log counts them.
+            weights have are randomly initialized; the log counts them.
         options: For a backbone: its arguments, such as ``out_indices=(1, 2, 3)``.
 
     Returns:
-        A model of mmdet, mmseg or mmpretrain, which carries its config as ``cfg`` and its classes
-        and palette as ``dataset_meta``, or a backbone. It is in training mode, as torch's modules
-        are: call ``eval()`` before a test.
+        A backbone, or a model of mmdet, mmseg or mmpretrain with its config as ``cfg`` and its
+        classes and palette as ``dataset_meta``; in training mode: call ``eval()`` for inference.
 
     Raises:
-        UserError: If there is no such model (the message has the nearest names), it has no released
+        UserError: If there is no such model (the message suggests names), it has no released
             weights, or an option does not fit.
         mmeffvit.checkpoints.CheckpointError: If the weights cannot be found or read, or do not fit.
     """
@@ -68,11 +67,7 @@ def get_model(
 def get_backbone(
     model: Model, pretrained: bool | str | Path | Checkpoint, options: Mapping[str, Any]
 ) -> nn.Module:
-    """A backbone of the metafile.
-
-    Raises:
-        UserError: If an option is unknown or not one of its choices, or no weights are released.
-    """
+    """A backbone of the metafile, perhaps with weights."""
     family, arch = model.name.split('_', 1)
     cls = next(cls for name, cls in families().items() if name.lower() == family)
     try:
@@ -88,13 +83,7 @@ def get_backbone(
 
 
 def get_saved(name: str) -> nn.Module:
-    """A model that :func:`mmeffvit.save_pretrained` wrote, transformers' of a known layout, or the
-    best one of a run.
-
-    Raises:
-        UserError: If there is none, or it asks for more than names and numbers.
-        mmeffvit.checkpoints.CheckpointError: If a file cannot be read, or does not fit.
-    """
+    """The model of a folder of :func:`mmeffvit.save_pretrained`, of transformers, or of a run."""
     content, weights = read_folder(name) if holds_model(name) else ({}, None)
     known = find_model(content['name']) if content else None
     if known is not None and known.config is None:

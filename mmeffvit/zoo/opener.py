@@ -1,4 +1,4 @@
-"""From a config, a saved model or a run, and a checkpoint, to a model."""
+"""Build a model from a config, a saved model or a run, and a checkpoint."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -31,9 +31,8 @@ from .hub import (
     read_folder,
     values_in,
 )
-from .metafile import read_models
+from .metafile import read_models, weights_of
 from .runs import best_checkpoint, config_of, find_run, is_run, values_of_config
-from .weights import weights_of
 
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
@@ -50,19 +49,12 @@ PIPELINE = 'test_dataloader.dataset.pipeline'
 
 @dataclass(frozen=True)
 class Source:
-    """A config, and the weights that lie with it.
+    """A config, and the weights that come with it."""
 
-    Args:
-        target: As it was given.
-        config: The config.
-        saved: The weights of a saved model.
-        run: The work dir of a run.
-    """
-
-    target: str
+    target: str  # as the user gave it
     config: Config
-    saved: Path | Checkpoint | None = None
-    run: Path | None = None
+    saved: Path | Checkpoint | None = None  # weights of a saved model
+    run: Path | None = None  # the work dir
 
     @cached_property
     def own(self) -> Checkpoint | None:
@@ -72,19 +64,14 @@ class Source:
         return best_checkpoint(self.run) if self.run is not None else None
 
     def open_weights(self, given: str | Path | Checkpoint | None = None) -> Checkpoint:
-        """The given checkpoint, else the own one, else the one that is released.
-
-        Raises:
-            UserError: If there is none.
-            CheckpointError: If it cannot be read.
-        """
+        """The given checkpoint, else the own one, else the released one."""
         return open_checkpoint(given or self.own or weights_of(self.target))
 
 
 def find_source(
     target: str, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
 ) -> Source:
-    """Find a config by its path or name, or that of a saved model, a run or a checkpoint.
+    """Find a config by path or name, or the config of a saved model, a run or a checkpoint.
 
     Args:
         target: A config, the name of one of ours, a saved model as a folder or as
@@ -94,7 +81,7 @@ def find_source(
         scopes: Packages that it may be written for.
 
     Raises:
-        UserError: If there is none, it is for another package, or the package does not work here.
+        UserError: If there is none, it is for another package, or the package does not work.
         CheckpointError: If a file of a saved model cannot be found or downloaded.
     """
     check_kind(target)
@@ -110,11 +97,7 @@ def find_source(
 
 
 def check_kind(target: str) -> None:
-    """Name a file that is of another kind than a config, a model or a checkpoint.
-
-    Raises:
-        UserError: If it is one, or does not exist.
-    """
+    """Reject a file of another kind than a config, a model or a checkpoint."""
     path = Path(target)
     suffix = path.suffix.lower()
     if '://' in target or suffix not in (*KINDS, *CHECKPOINTS):
@@ -133,13 +116,10 @@ def holds_weights(target: str) -> bool:
 def source_of_checkpoint(
     target: str, options: Mapping[str, Any], scopes: Collection[str]
 ) -> Source:
-    """The config beside a checkpoint of a run, else that inside it, else that of its weights.
+    """The config next to a checkpoint of a run, else the one inside it, else that of its weights.
 
-    The config inside is not run, as it could be a program: it must differ in numbers alone from one
-    of ours.
-
-    Raises:
-        UserError: If there is none.
+    The config inside is not executed, as it could be any program: it may only differ in numbers
+    from one of ours.
     """
     folder = Path(target).parent
     if '://' not in target and is_run(folder):
@@ -181,25 +161,18 @@ def is_folder(name: str) -> bool:
 
 
 def is_model(name: str) -> bool:
-    """Whether weights lie with a config in a folder: that of a saved model, or of a run."""
+    """Whether a folder has a config and weights: that of a saved model, or of a run."""
     return holds_model(name) or find_run(Path(name)) is not None
 
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model of mmdet, mmseg or mmpretrain with its weights.
+    """A model of mmdet, mmseg or mmpretrain with its weights."""
 
-    Args:
-        model: The model, in training mode.
-        config: Its config.
-        checkpoint: What its weights come from; None for initial ones.
-        dataset: The config's test data set, not loaded; None if it has none.
-    """
-
-    model: nn.Module
+    model: nn.Module  # in training mode
     config: Config
-    checkpoint: Checkpoint | None
-    dataset: BaseDataset | None
+    checkpoint: Checkpoint | None  # None for initial weights
+    dataset: BaseDataset | None  # of the test, not loaded
 
     @property
     def dataset_meta(self) -> dict[str, Any]:
@@ -209,11 +182,7 @@ class OpenModel:
 
 
 def open_model(
-    source: Source,
-    checkpoint: Checkpoint | None,
-    *,
-    check: bool = True,
-    new_classes: bool = False,
+    source: Source, checkpoint: Checkpoint | None, *, check: bool = True, new_classes: bool = False
 ) -> OpenModel:
     """Build the model of a source and load a checkpoint; the default scope is unchanged.
 
@@ -221,7 +190,7 @@ def open_model(
         source: See :func:`find_source`.
         checkpoint: See :meth:`Source.open_weights`; None leaves the initial weights.
         check: Reject data and a checkpoint of other classes than the model's.
-        new_classes: Layers for another number of classes than in the checkpoint start fresh.
+        new_classes: Randomly initialize layers for another number of classes.
 
     Raises:
         UserError: If the model cannot be built, or classes differ.
@@ -247,11 +216,7 @@ def open_model(
 
 
 def unread(settings: Mapping[str, Any]) -> BaseDataset:
-    """The test data set of a config, not loaded.
-
-    Raises:
-        UserError: If an argument is invalid, such as classes that the data set does not have.
-    """
+    """The test dataset of a config, not loaded; invalid arguments are user errors."""
     try:
         return build_unread(settings)
     except (TypeError, ValueError) as error:

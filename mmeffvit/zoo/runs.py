@@ -46,11 +46,7 @@ def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Checkpoint |
 
 
 def best_checkpoint(work_dir: Path) -> Checkpoint:
-    """The checkpoint with the best metric, else the latest.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """The checkpoint with the best metric, else the latest."""
     best = sorted(work_dir.glob('best_*.pth'), key=lambda path: path.stat().st_mtime)
     found = open_checkpoint(best[-1]) if best else latest_checkpoint(work_dir, to_resume=False)
     if found is None:
@@ -69,11 +65,7 @@ def find_run(folder: Path) -> Path | None:
 
 
 def config_of(work_dir: Path) -> Path:
-    """The config that a run has saved in its work dir.
-
-    Raises:
-        UserError: If there are several.
-    """
+    """The config that a run has saved in its work dir."""
     found = sorted(work_dir.glob('*.py'))
     if len(found) > 1:
         names = ', '.join(path.name for path in found)
@@ -82,7 +74,7 @@ def config_of(work_dir: Path) -> Path:
 
 
 def values_of_config(text: Any) -> dict[str, Any] | None:
-    """The values of a config that assigns literals alone; None for any other, which is not run."""
+    """The values of a config that only assigns literals; None for others: they are not executed."""
     try:
         lines = ast.parse(text).body
         return {line.targets[0].id: literal_value(line.value) for line in lines}

@@ -1,4 +1,4 @@
-"""Released files of every kind into a backbone: what loads, what is rejected, what is said."""
+"""Released files of every kind into a backbone: what loads, what is rejected, what is reported."""
 
 import pickle
 import threading
@@ -85,7 +85,7 @@ def test_a_safetensors_file_loads(tmp_path):
     assert_same(ours, source)
 
 
-def test_the_backbone_of_a_whole_detector_loads(tmp_path):
+def test_the_backbone_of_a_full_detector_loads(tmp_path):
     source = randomised()
     state = {f'backbone.{key}': value for key, value in source.state_dict().items()}
     state['neck.lateral_convs.0.conv.weight'] = torch.zeros(1)
@@ -265,7 +265,7 @@ ABSENT = 'hf://timm/swiftformer_l1.dist_in1k'
 
 
 @pytest.fixture(scope='module')
-def said_offline(tmp_path_factory) -> dict[str, str]:
+def printed_offline(tmp_path_factory) -> dict[str, str]:
     """What loading says of every address where there is no network and a cache of one file.
 
     In a process of its own: the library of the hub reads its settings when it is imported.
@@ -285,16 +285,16 @@ def said_offline(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize('address', CACHED)
-def test_a_hub_address_is_read_from_the_hub_cache_offline(said_offline, address):
-    assert 'tensors loaded' in said_offline[address]
-    assert 'rejected:' not in said_offline[address]
+def test_a_hub_address_is_read_from_the_hub_cache_offline(printed_offline, address):
+    assert 'tensors loaded' in printed_offline[address]
+    assert 'rejected:' not in printed_offline[address]
 
 
-def test_without_network_the_file_to_download_is_named(said_offline):
-    said = said_offline[ABSENT]
-    assert 'rejected:' in said
-    assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in said
-    assert 'give the path of your copy' in said
+def test_without_network_the_file_to_download_is_named(printed_offline):
+    printed = printed_offline[ABSENT]
+    assert 'rejected:' in printed
+    assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in printed
+    assert 'give the path of your copy' in printed
 
 
 def test_a_malformed_hub_address_is_named():

@@ -83,8 +83,8 @@ def test_a_converted_classifier_is_a_model_and_a_backbone(timm, tmp_path):
     theirs = randomized(timm.create_model('mobilevitv2_050'))
     torch.save(theirs.state_dict(), tmp_path / 'timm.pth')
     conversion = convert(tmp_path / 'timm.pth', classifier=True)
-    assert (conversion.family, conversion.layout) == ('classifier_mobilevitv2_050', 'timm')
-    assert (len(conversion.tensors), conversion.dropped) == (len(theirs.state_dict()), ())
+    assert (conversion.family, conversion.report.layout) == ('classifier_mobilevitv2_050', 'timm')
+    assert (len(conversion.tensors), conversion.report.dropped) == (len(theirs.state_dict()), ())
     write(conversion, tmp_path / 'ours.safetensors')
     model = mmeffvit.get_model('classifier_mobilevitv2_050', tmp_path / 'ours.safetensors').eval()
     x = torch.randn(1, 3, SIDE, SIDE)
@@ -93,7 +93,7 @@ def test_a_converted_classifier_is_a_model_and_a_backbone(timm, tmp_path):
     assert len(model.dataset_meta['classes']) == 1000
     backbone = convert(tmp_path / 'ours.safetensors')
     assert (backbone.family, backbone.arch) == ('MobileViTv2', '050')
-    assert all(key.startswith('head.') for key in backbone.dropped)
+    assert all(key.startswith('head.') for key in backbone.report.dropped)
 
 
 def test_a_classifier_in_place_of_a_detector_is_a_backbone_alone(timm, tmp_path):

@@ -1,4 +1,4 @@
-"""`mmeffvit check` of data sets, as `mmeffvit train` would be given."""
+"""`mmeffvit check` of datasets, as `mmeffvit train` would be given."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_faults_are_listed_with_file_line_and_fix(bolts):
 def test_options_of_the_other_target_are_rejected(bolts):
     run = run_command_here('check', bolts, '--num-images', 3)
     assert run.returncode == 2
-    assert 'is a data set, for which --num-images does nothing' in run.stdout
+    assert 'is a dataset, for which --num-images does nothing' in run.stdout
     run = run_command_here('check', ROOT / 'configs' / 'retinanet_shvit_s4.py', '--format', 'coco')
     assert run.returncode == 2
     assert 'is a config, for which --format does nothing' in run.stdout

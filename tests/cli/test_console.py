@@ -18,8 +18,7 @@ from torch.utils.data import Dataset
 
 from mmeffvit import get_model
 from mmeffvit.cli.console import RATED, RunConsole, summary, working
-from mmeffvit.utils.messages import step
-from mmeffvit.utils.progress import progress
+from mmeffvit.utils.messages import progress, step
 from mmeffvit.utils.text import duration
 from tests.conftest import run_command_here
 

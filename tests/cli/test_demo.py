@@ -1,4 +1,4 @@
-"""A small version of the demo: every step, and the picture it makes."""
+"""A small version of the demo: every step, and the contact sheet."""
 
 import cv2
 import pytest
@@ -8,7 +8,7 @@ from mmeffvit.datasets.shapes import ShapesSpec
 
 
 @pytest.mark.slow
-def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd, monkeypatch):
+def test_the_demonstration_ends_with_a_contact_sheet_and_a_table(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(demo, 'num_cores', lambda: 1)  # a process less to start
     spec = ShapesSpec(num_train=16, num_val=12, side=64, max_objects=3)
     metrics = demo.run_demo(tmp_path, spec=spec, epochs=1)
@@ -16,8 +16,8 @@ def test_the_demonstration_ends_with_a_picture_and_a_table(tmp_path, capfd, monk
     sheet = cv2.imread(str(tmp_path / 'contact_sheet.png'))
     # six rows and two columns of pairs below captions
     assert sheet.shape == (28 + 6 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)
-    said = capfd.readouterr().out
-    assert 'epoch 1/1' in said
-    for row in ('box AP', 'mask AP', 'pictures', 'log', 'checkpoint', 'on COCO'):
-        assert f'\n  {row} ' in said
-    assert 'mmeffvit train maskrcnn_swiftformer_xs --cfg-options' in said
+    printed = capfd.readouterr().out
+    assert 'epoch 1/1' in printed
+    for row in ('box AP', 'mask AP', 'images', 'log', 'checkpoint', 'on COCO'):
+        assert f'\n  {row} ' in printed
+    assert 'mmeffvit train maskrcnn_swiftformer_xs --cfg-options' in printed

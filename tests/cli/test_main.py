@@ -18,9 +18,9 @@ def test_every_command_has_help_with_an_example_that_it_takes(name, capsys):
     with pytest.raises(SystemExit) as end:
         main([name, '--help'])
     assert not end.value.code
-    said = capsys.readouterr().out
-    assert f'usage: mmeffvit {name}' in said
-    program, command, *arguments = shlex.split(said.split('example:')[1])
+    printed = capsys.readouterr().out
+    assert f'usage: mmeffvit {name}' in printed
+    program, command, *arguments = shlex.split(printed.split('example:')[1])
     assert program == 'mmeffvit'
     import_command(command).make_parser().parse_args(arguments)
 
@@ -32,7 +32,6 @@ def test_every_module_of_the_room_is_a_command():
         '--init--',
         'main',
         'arguments',
-        'exits',
         'console',
         'output',
         'spellings',
@@ -66,7 +65,7 @@ def test_the_scripts_of_openmmlab_are_the_commands_of_their_names(name):
         (['predict', 'a.onnx', 'b.jpg', '--conf=0.5'], '--score-thr SCORE'),
     ],
 )
-def test_mistakes_end_in_one_message(arguments, words, capsys):
+def test_invalid_calls_end_in_one_message(arguments, words, capsys):
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
@@ -125,8 +124,8 @@ def test_a_command_without_torch_says_what_to_install():
 @pytest.mark.parametrize(
     ('command', 'former', 'name'),
     [
-        ('quantize', '--size 64 96 --samples 3', dict(size=[64, 96], samples=3)),
-        ('attention', '--size 64 96 --out o', dict(size=[64, 96], out=Path('o'))),
+        ('quantize', '--size 64 96 --samples 3', dict(size=(64, 96), samples=3)),
+        ('attention', '--size 64 96 --out o', dict(size=(64, 96), out=Path('o'))),
         ('browse', '--number 3', dict(number=3)),
         ('predict', '--batch-size 3', dict(batch_size=3)),
         ('demo', '--out o', dict(out=Path('o'))),

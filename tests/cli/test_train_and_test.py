@@ -1,4 +1,4 @@
-"""The tools as a user runs them: a whole job, and mistakes that end in one message."""
+"""The tools as a user runs them: a complete job, and user errors that end in one message."""
 
 import json
 import pickle

@@ -14,7 +14,7 @@ from mmeffvit.data.write import Split
 from mmeffvit.finetuning.base import Base, Start
 from mmeffvit.finetuning.recipe import Overrides, make_recipe
 from mmeffvit.finetuning.write_config import write_config
-from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.files import resource_dir
 from tests.data.sets import drawn, write_yolo
 from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
 

@@ -263,7 +263,7 @@ def test_a_file_is_compared_with_the_hash_in_its_name(served):
     'name', ['http://a b/c.pth', 'http://[::1/c.pth', 'http://host/', 'http://host/a/..']
 )
 def test_addresses_of_no_file_are_named(name):
-    with pytest.raises(CheckpointError, match=r'is not (an|the) address'):
+    with pytest.raises(CheckpointError, match=r'is not (a|the) URL'):
         load_guarded(name)
 
 

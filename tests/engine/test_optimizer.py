@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mmeffvit.config.load import own_configs
 from mmeffvit.engine.optimizer import merged
-from mmeffvit.utils.resources import resource_dir
+from mmeffvit.utils.files import resource_dir
 
 MERGED = 'mmeffvit.MergedOptimWrapperConstructor'
 STEPS = 20

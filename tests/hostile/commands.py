@@ -14,9 +14,9 @@ def command(name: str, *arguments: object) -> Callable[[Path], None]:
     """``mmeffvit NAME ARGUMENTS``."""
 
     def job(folder: Path) -> None:
-        from mmeffvit.cli.main import import_command
+        from mmeffvit.cli.main import main
 
-        import_command(name).main([str(argument) for argument in arguments])
+        main([name, *map(str, arguments)])
 
     return job
 

@@ -99,7 +99,7 @@ XML = """<annotation><folder>VOC</folder><filename>{name}.jpg</filename>
 
 def build(folder: Path) -> None:
     """Fill ``folder``; in a process of its own, as training starts threads."""
-    from mmeffvit.cli import predict, test, train
+    from mmeffvit.cli.main import main
 
     os.chdir(folder)
     generate(folder / 'shapes', ShapesSpec(num_train=4, num_val=2, side=SIDE, max_objects=3))
@@ -116,14 +116,15 @@ def build(folder: Path) -> None:
     )
     for name, (text, base) in bases.items():
         (folder / f'{name}.py').write_text(text.format(base=str(base)))
-    train.main(['detector.py', '--work-dir', 'run', '--no-check'])
-    train.main(['segmentor.py', '--work-dir', 'run_of_segmentor', '--no-check'])
+    main(['train', 'detector.py', '--work-dir', 'run', '--no-check'])
+    main(['train', 'segmentor.py', '--work-dir', 'run_of_segmentor', '--no-check'])
     low = ['--cfg-options', 'model.test_cfg.rcnn.score_thr=0.0']
-    test.main(
-        ['detector.py', 'run/epoch_2.pth', '--work-dir', 'tested', '--out', 'found.pkl', *low]
-    )
-    predict.main(
-        ['detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
+    main(
+        ['test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'tested', '--out', 'found.pkl',
+         *low]
+    )  # fmt: skip
+    main(
+        ['predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
          '--no-pictures', *low]
     )  # fmt: skip
     write_backbone(folder)

@@ -165,7 +165,7 @@ def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tm
     run = RunOptions(work_dir=str(tmp_path / 'run'), cfg_options=options)
     runner = train(config, run, check=False)
     (log,) = (tmp_path / 'run').glob('*/*.log')
-    fresh = '340 tensors loaded, 0 ignored, 0 missing, 12 start fresh for other classes'
+    fresh = '340 tensors loaded, 0 ignored, 0 missing, 12 randomly initialized for other classes'
     assert fresh in log.read_text()
     source = torch.load(ssd, weights_only=True)
     model = runner.model

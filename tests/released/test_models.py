@@ -22,7 +22,7 @@ TOLERANCE = 1e-4  # relative to the largest value, in float32
 SHVITS = {'retinanet_shvit_s4': shvit.RetinaNet, 'maskrcnn_shvit_s4': shvit.MaskRCNN}
 RESIZE = 'test_dataloader.dataset.pipeline.1.scale'
 
-# one of every head and data set
+# one of every head and dataset
 FEW = [release for release in cvnets.RELEASES if '_050' in release.config]
 SMALLER = [name for name in efficientformerv2.RELEASES if 's2' in name]
 

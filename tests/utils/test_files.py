@@ -61,18 +61,18 @@ def test_a_full_disk_leaves_the_earlier_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('made', ['file', 'folder'])
 def test_a_folder_is_never_removed_for_an_output(tmp_path, made):
-    photographs = tmp_path / 'photographs'
-    photographs.mkdir()
-    (photographs / 'only_copy.jpg').write_bytes(b'precious')
+    images = tmp_path / 'images'
+    images.mkdir()
+    (images / 'only_copy.jpg').write_bytes(b'precious')
 
     def write():
-        with atomic_output(photographs) as partial:
+        with atomic_output(images) as partial:
             partial.mkdir() if made == 'folder' else partial.write_bytes(b'int8')
 
     with pytest.raises(UserError, match='a folder that exists already'):
         write()
-    assert (photographs / 'only_copy.jpg').read_bytes() == b'precious'
-    assert [path.name for path in tmp_path.iterdir()] == ['photographs']
+    assert (images / 'only_copy.jpg').read_bytes() == b'precious'
+    assert [path.name for path in tmp_path.iterdir()] == ['images']
 
 
 def test_outputs_are_checked_before_the_work(tmp_path):

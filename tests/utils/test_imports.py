@@ -1,11 +1,13 @@
-"""Calling a function once a package has been imported."""
+"""What ``import mmeffvit`` sets up: a callback of another import, and a missing function."""
 
 import importlib
+import pkgutil
 import sys
 
 import pytest
+from mmengine.utils.dl_utils.misc import mmcv_full_available
 
-from mmeffvit.utils.imports import when_imported
+from mmeffvit.utils.imports import restore_find_loader, when_imported
 
 
 @pytest.fixture
@@ -51,3 +53,18 @@ def test_a_package_that_is_not_installed_is_still_not_found():
     with pytest.raises(ModuleNotFoundError, match='not_installed_at_all'):
         importlib.import_module('not_installed_at_all')
     sys.meta_path[:] = before
+
+
+def test_mmengine_finds_operators_of_mmcv_without_find_loader(monkeypatch):
+    monkeypatch.delattr(pkgutil, 'find_loader', raising=False)
+    restore_find_loader()
+    assert mmcv_full_available()
+    assert pkgutil.find_loader('mmcv._no_such_module') is None
+    monkeypatch.undo()
+
+
+def test_find_loader_of_python_is_kept(monkeypatch):
+    own = object()
+    monkeypatch.setattr(pkgutil, 'find_loader', own, raising=False)
+    restore_find_loader()
+    assert pkgutil.find_loader is own

@@ -19,7 +19,7 @@ def test_a_logger_of_mmengine_is_silent_in_the_block_and_not_after_it(capfd):
             with quiet():
                 mmengine_logging.print_log('inside', 'current')
                 mmengine_logging.print_log('failure', 'current', logging.ERROR)
-    said = ''.join(capfd.readouterr())
-    assert 'inside' not in said
-    assert said.count('before') == said.count('after') == 1
-    assert said.count('failure') == 2
+    printed = ''.join(capfd.readouterr())
+    assert 'inside' not in printed
+    assert printed.count('before') == printed.count('after') == 1
+    assert printed.count('failure') == 2

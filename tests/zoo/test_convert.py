@@ -39,17 +39,18 @@ def test_family_variant_and_layout_are_found_and_the_file_loads(
     keys = official_keys(family, state) if layout == 'official' else {key: key for key in state}
     torch.save({'model': {keys[key]: value for key, value in state.items()}}, tmp_path / 'in.pth')
     conversion = convert(tmp_path / 'in.pth')
-    assert (conversion.family, conversion.arch, conversion.layout) == (name, arch, layout)
+    assert (conversion.family, conversion.arch, conversion.report.layout) == (name, arch, layout)
     write(conversion, tmp_path / 'out.safetensors')
     again = convert(tmp_path / 'out.safetensors')
-    assert (again.family, again.arch, again.layout, again.dropped) == (name, arch, 'mmeffvit', ())
+    assert (again.family, again.arch) == (name, arch)
+    assert (again.report.layout, again.report.dropped) == ('mmeffvit', ())
     assert again.tensors.keys() == conversion.tensors.keys()
     assert all(torch.equal(value, again.tensors[key]) for key, value in conversion.tensors.items())
     # nothing is lost: every value is one of the source, in its place
-    for old, new in conversion.renamed.items():
+    for old, new in conversion.report.renamed.items():
         source = {keys[key]: value for key, value in state.items()}[old]
         assert torch.equal(again.tensors[new].flatten(), source.flatten())
-    assert len(conversion.renamed) + len(conversion.dropped) == len(state)
+    assert len(conversion.report.renamed) + len(conversion.report.dropped) == len(state)
 
 
 @pytest.mark.parametrize(('family', 'arch', 'name'), CASES)
@@ -79,18 +80,18 @@ def test_the_encoder_of_a_detector_of_cvnets_loads(states, tmp_path, log):
     assert torch.equal(backbone.stages[4].blocks[0].project.conv.weight, weight)
     assert '1 ignored, 0 missing' in log.text
     conversion = convert(tmp_path / 'ssd.pt', backbone_only=True)
-    assert conversion.dropped == ('ssd_heads.0.proj_layer.block.conv.weight',)
-    assert (conversion.arch, conversion.layout) == ('050', 'cvnets')
+    assert conversion.report.dropped == ('ssd_heads.0.proj_layer.block.conv.weight',)
+    assert (conversion.arch, conversion.report.layout) == ('050', 'cvnets')
 
 
-@pytest.mark.parametrize('ending', ['.safetensors', '.pth'])
-def test_a_whole_model_of_cvnets_is_written_whole_under_our_keys(tmp_path, ending):
+@pytest.mark.parametrize('suffix', ['.safetensors', '.pth'])
+def test_a_full_model_of_cvnets_is_written_with_our_keys(tmp_path, suffix):
     from tests.released import cvnets, files
 
     release = next(r for r in cvnets.RELEASES if r.config == 'ssdlite_mobilevitv2_050')
     network = files.with_random_weights(release.network())
     source = files.save_cvnets(network, tmp_path / 'ssd.pt')
-    out = tmp_path / f'out{ending}'
+    out = tmp_path / f'out{suffix}'
     done = run_command_here('convert', source, out)
     assert done.returncode == 0, done.stdout
     assert 'is ssdlite_mobilevitv2_050 in the cvnets layout' in done.stdout
@@ -109,7 +110,7 @@ def test_a_whole_model_of_cvnets_is_written_whole_under_our_keys(tmp_path, endin
 def test_a_pth_file_is_written_too(states, tmp_path):
     torch.save(states['shvit'], tmp_path / 'in.pth')
     write(convert(tmp_path / 'in.pth'), tmp_path / 'out.pth')
-    assert convert(tmp_path / 'out.pth').layout == 'mmeffvit'
+    assert convert(tmp_path / 'out.pth').report.layout == 'mmeffvit'
 
 
 def test_a_file_that_fits_no_variant_is_rejected_with_the_nearest(states, tmp_path):

@@ -62,9 +62,9 @@ def test_a_detector_with_classes_of_its_own_comes_back_bit_for_bit(detector, sav
 def test_the_folder_holds_weights_names_and_numbers_and_a_card(saved):
     names = sorted(path.name for path in saved.iterdir())
     assert names == ['README.md', 'config.json', 'model.safetensors', 'p.png']
-    said = json.loads((saved / 'config.json').read_text())['mmeffvit']
-    assert said['name'] == SSD
-    assert said['cfg_options'] == {'model.bbox_head.num_classes': 3}
+    content = json.loads((saved / 'config.json').read_text())['mmeffvit']
+    assert content['name'] == SSD
+    assert content['cfg_options'] == {'model.bbox_head.num_classes': 3}
     _, facts, card = (saved / 'README.md').read_text().split('---\n', 2)
     facts = yaml.safe_load(facts)
     assert facts['pipeline_tag'] == 'object-detection'
@@ -309,19 +309,19 @@ def test_models_are_pushed_to_a_hub_and_downloaded_under_their_license(saved, tm
     with serve(tmp_path / 'hub') as (address, hub):
         env = {'HF_HOME': str(tmp_path / 'home'), 'HF_ENDPOINT': address, 'HF_TOKEN': 'hf_local',
                'HF_HUB_DISABLE_XET': '1', 'HF_HUB_OFFLINE': '0'}  # fmt: skip
-        said = run_python('-c', ONLINE, saved, picture, env=env).stdout
-    assert f'commit {address}/me/bolts/commit/{COMMIT}' in said, said
+        printed = run_python('-c', ONLINE, saved, picture, env=env).stdout
+    assert f'commit {address}/me/bolts/commit/{COMMIT}' in printed, printed
     assert [(made['name'], made['private']) for made in hub.created] == [('bolts', True)]
     assert sorted(path.name for path in (tmp_path / 'hub/me/bolts').iterdir()) == [
         'README.md', 'config.json', 'model.safetensors',
     ]  # fmt: skip
-    assert 'same True' in said
-    assert 'bolt' in said.partition('found ')[2].partition('\n')[0]
+    assert 'same True' in printed
+    assert 'bolt' in printed.partition('found ')[2].partition('\n')[0]
     notice = "swiftformer_xs: timm's copy of the weights of the authors of SwiftFormer from hf://"
-    assert said.count(notice) == 1
-    assert 'license: Apache-2.0' in said.partition('load 0')[2].partition('load 1')[0]
-    assert 'me/gone from the Hugging Face hub' in said
-    assert "rejected: 'hf://m e/gone' is not a hub address" in said
+    assert printed.count(notice) == 1
+    assert 'license: Apache-2.0' in printed.partition('load 0')[2].partition('load 1')[0]
+    assert 'me/gone from the Hugging Face hub' in printed
+    assert "rejected: 'hf://m e/gone' is not a hub address" in printed
 
 
 def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(tmp_path):
@@ -331,9 +331,9 @@ def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(tmp_path):
         "except mmeffvit.zoo.models.UserError as error:\n    print('rejected:', error)\n"
     )
     env = {'HF_HOME': str(tmp_path), 'HF_ENDPOINT': 'http://127.0.0.1:9', 'HF_TOKEN': 'hf_none'}
-    said = run_python('-c', code, env=env).stdout
-    assert "rejected: 'me/shvit' cannot be pushed" in said
-    assert 'save_pretrained(model, FOLDER)' in said
+    printed = run_python('-c', code, env=env).stdout
+    assert "rejected: 'me/shvit' cannot be pushed" in printed
+    assert 'save_pretrained(model, FOLDER)' in printed
 
 
 def test_a_model_of_a_config_with_another_name_is_told_by_its_structure(monkeypatch, tmp_path):

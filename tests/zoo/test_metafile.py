@@ -30,7 +30,7 @@ def test_models_are_listed_by_pattern_task_data_and_weights():
     ('options', 'message'),
     [
         (dict(task='detect'), r"no task 'detect'; choose from classification, detection, "),
-        (dict(dataset='coco2017'), r"no data set 'coco2017'; choose from ADE20K, COCO, "),
+        (dict(dataset='coco2017'), r"no dataset 'coco2017'; choose from ADE20K, COCO, "),
     ],
 )
 def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message):

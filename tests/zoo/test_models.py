@@ -17,14 +17,14 @@ import torch
 import mmeffvit
 from mmeffvit.backbones import SwiftFormer
 from mmeffvit.checkpoints.read import read_content
-from mmeffvit.cli import download
 from mmeffvit.cli.export import make_parser as export_parser
+from mmeffvit.cli.main import main
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning import weights as start
 from mmeffvit.inference.model import load_predictor
 from mmeffvit.visualization.attention.run import visualize_attention
-from mmeffvit.zoo import metafile, read_models, weights
+from mmeffvit.zoo import metafile, read_models
 from tests.conftest import ROOT, run_command_here, run_python
 from tests.data.sets import write_yolo
 from tests.released import cvnets, files
@@ -73,7 +73,7 @@ def released(server, tmp_path, monkeypatch):
 def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None:
     models = dict(metafile.read_models())
     models[name] = dataclasses.replace(models[name], **fields)
-    for module in (metafile, weights, start):
+    for module in (metafile, start):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
 
 
@@ -97,9 +97,9 @@ def test_importing_and_building_models_prints_nothing():
 
 def test_a_released_detector_comes_by_its_name_under_its_license(released, capsys, log):
     model = mmeffvit.get_model(NAME, pretrained=True)
-    said = capsys.readouterr().err
-    assert said.count('license: Apple sample code license') == 1
-    assert released in said
+    printed = capsys.readouterr().err
+    assert printed.count('license: Apple sample code license') == 1
+    assert released in printed
     assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in log.text
     assert model.training
     assert len(model.dataset_meta['classes']) == 80
@@ -133,7 +133,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
     with serving(server_folder) as address:
         change(monkeypatch, NAME, weights=address)
-        download.main([NAME, '--to', str(tmp_path / 'weights')])
+        main(['download', NAME, '--to', str(tmp_path / 'weights')])
     (copy,) = (path for path in (tmp_path / 'weights').rglob('*') if path.is_file())
     assert copy.suffix == '.pt'
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'empty'))
@@ -142,7 +142,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path / 'weights'))
     assert mmeffvit.get_model(NAME, pretrained=True) is not None
     with pytest.raises(SystemExit):
-        download.main(['ssdlite_mobilevitv2_5', '--to', str(tmp_path / 'weights')])
+        main(['download', 'ssdlite_mobilevitv2_5', '--to', str(tmp_path / 'weights')])
 
 
 def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, tmp_path):
@@ -169,7 +169,7 @@ def test_a_folder_is_trained_from_released_weights(released, tmp_path):
     assert f'{NAME} from the released {NAME}' in run.stdout
     assert 'from scratch' not in run.stdout
     assert '340 tensors loaded' in run.stdout
-    assert '12 start fresh for other classes' in run.stdout
+    assert '12 randomly initialized for other classes' in run.stdout
     trained = read_content(tmp_path / 'work' / 'run' / 'epoch_1.pth')['state_dict']
     start = mmeffvit.get_model(NAME, pretrained=True).state_dict()
     moved = {key for key in start if key in trained and not torch.equal(start[key], trained[key])}
@@ -182,7 +182,7 @@ def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):
     options = {'model.bbox_head.num_classes': 3}
     model = mmeffvit.get_model(NAME, server, cfg_options=options)
     assert '340 tensors loaded' in log.text
-    assert '12 start fresh for other classes' in log.text
+    assert '12 randomly initialized for other classes' in log.text
     assert model.bbox_head.num_classes == 3
 
 
@@ -212,8 +212,8 @@ def test_backbones_come_under_their_license_too(by_name, released, monkeypatch, 
             mmeffvit.get_model('swiftformer_xs', pretrained=True)
         else:
             SwiftFormer('xs', init_cfg=dict(type='Pretrained', checkpoint=address)).init_weights()
-    said = capsys.readouterr().err
-    assert said.count('license: Apache-2.0') == said.count(address) == 1
+    printed = capsys.readouterr().err
+    assert printed.count('license: Apache-2.0') == printed.count(address) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_attention_is_drawn_with_released_weights(released, tmp_path, capsys):
     photo = tmp_path / 'photo.png'
     cv2.imwrite(str(photo), np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
     written = visualize_attention(NAME, [str(photo)], tmp_path / 'out', layers=['*stages.4*'])
-    said = ''.join(capsys.readouterr())
-    assert 'license' in said
-    assert 'random' not in said
+    printed = ''.join(capsys.readouterr())
+    assert 'license' in printed
+    assert 'random' not in printed
     assert {path.suffix for path in written} == {'.png', '.npz'}

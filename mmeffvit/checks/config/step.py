@@ -14,7 +14,7 @@ from torch import nn
 from mmeffvit.checks.classes import class_counts
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.values import dicts_in
-from mmeffvit.utils.replaced import forwards
+from mmeffvit.utils.modules import forwards
 
 from .sample import maps_in, own_batches
 

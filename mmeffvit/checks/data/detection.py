@@ -15,7 +15,7 @@ from mmeffvit.data.records import in_words
 from mmeffvit.data.voc import check_files, read_names
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
-from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import counted
 

@@ -14,7 +14,7 @@ from mmeffvit.data.faults import Fault, Report
 from mmeffvit.data.files import Sample, make_lookup
 from mmeffvit.data.records import in_words
 from mmeffvit.utils.images import Unreadable, read_labels, read_size
-from mmeffvit.utils.progress import in_threads
+from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
 
 from .detection import check_loading

@@ -8,7 +8,7 @@ import numpy as np
 from mmcv.transforms import BaseTransform, LoadImageFromFile
 
 from mmeffvit.registry import TRANSFORMS
-from mmeffvit.utils.images import jpeg_size
+from mmeffvit.utils.images import JPEG, header_size
 
 FLAGS = {
     1: cv2.IMREAD_COLOR,
@@ -45,7 +45,7 @@ class LoadReduced(BaseTransform):
         self.annotations = TRANSFORMS.build(dict(annotations))
 
     def transform(self, results: dict) -> dict:
-        size = jpeg_size(results['img_path']) if can_shrink(results) else None
+        size = header_size(results['img_path'], JPEG) if can_shrink(results) else None
         reduction = 1 if size is None else self.reduction(size)
         results = LoadImageFromFile(color_type=FLAGS[reduction]).transform(results)
         if reduction == 1:

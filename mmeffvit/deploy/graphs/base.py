@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.fuse import fuse
-from mmeffvit.utils.normalization import normalization
+from mmeffvit.utils.modules import normalization
 
 from .any_size import any_size
 

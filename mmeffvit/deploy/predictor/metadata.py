@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.reading import parse_json
+from mmeffvit.utils.files import parse_json
 from mmeffvit.utils.schema import (
     Field,
     are_names,

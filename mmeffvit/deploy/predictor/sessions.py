@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mmeffvit.deploy.runtimes.openvino import METADATA, compile_openvino, read_openvino
 from mmeffvit.deploy.runtimes.phone_files import ExecuTorch, LiteRT, Ncnn, read_metadata
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
 from mmeffvit.utils.onnx import open_session, run_session
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import reason
 
 from .resizing import check_size, fixed_size

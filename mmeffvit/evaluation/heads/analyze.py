@@ -24,10 +24,9 @@ from mmeffvit.engine.options import RunOptions
 from mmeffvit.engine.user_errors import run
 from mmeffvit.errors import UserError
 from mmeffvit.layers.head_outputs import Visit, only, without
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.utils.reading import read_json
 from mmeffvit.utils.text import align
 
 from .layers import Heads, layers_with_heads
@@ -141,7 +140,7 @@ def analyze_heads(
         checkpoint: See :func:`mmeffvit.engine.evaluate.evaluate`.
         out: Folder for the tables and the log.
         cfg_options: Dotted keys and values that override the config's.
-        layers: Names or patterns of layers, see :func:`mmeffvit.utils.patterns.select`.
+        layers: Names or patterns of layers, see :func:`mmeffvit.utils.modules.select`.
         max_images: Number of test images; None for all.
         ablate: Whether to test without each head.
         keep_one: Whether to also test with each head alone in its layer.

@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from mmeffvit.errors import UserError
 from mmeffvit.layers.head_outputs import HeadOutputs, Visit
-from mmeffvit.utils.patterns import outermost, select
+from mmeffvit.utils.modules import outermost, select
 
 
 class Heads(Protocol):
@@ -55,7 +55,7 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
 
     Args:
         model: Any model.
-        patterns: See :func:`mmeffvit.utils.patterns.select`; all layers if empty.
+        patterns: See :func:`mmeffvit.utils.modules.select`; all layers if empty.
 
     Raises:
         UserError: If no layer has heads, or a pattern matches none.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.layers.attention.reading import Reading
-from mmeffvit.utils.patterns import outermost, select
+from mmeffvit.utils.modules import outermost, select
 
 STRIDES = (1, 2, 4, 8, 16, 32, 64, 128)  # pixels
 
@@ -96,7 +96,7 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
 
     Args:
         model: A backbone, or any model around one.
-        patterns: Select layers, see :func:`mmeffvit.utils.patterns.select`; all if empty.
+        patterns: Select layers, see :func:`mmeffvit.utils.modules.select`; all if empty.
 
     Raises:
         ValueError: If the model has no attention layer of this package, or a pattern matches none.
