@@ -4,7 +4,6 @@ Exported files in ONNX Runtime, one thread, batch 1, each at its own test size. 
 outputs of their head: NMS, argmax and resizing of logits are not part of the files.
 """
 
-import io
 import statistics
 import tempfile
 from collections.abc import Mapping
@@ -13,27 +12,23 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use('Agg')
 import torch
 import yaml
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FormatStrFormatter
+from matplotlib.figure import Figure
 from mmengine.config import Config
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.graphs.any_size import any_size
-from mmeffvit.utils.files import write_file
+from mmeffvit.visualization.figures import save_figure
 from mmeffvit.zoo import find_model
 
 from . import ort
-from .machine import ROOT
+from .detectors import untrained
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
+from .plot import DPI, over_milliseconds
 from .store import Row, rounded
 
 TITLE = 'What users would pick instead'
@@ -139,15 +134,11 @@ class Head(nn.Module):
 
 def head_of(entry: Entry) -> Head:
     """The network of an entry with its initial weights."""
-    config = config_of(entry)
-    with isolated(config.get('default_scope', 'mmdet')):
-        return Head(build_model(own_model_config(config)).eval()).eval()
-
-
-def config_of(entry: Entry) -> Config:
     if entry.is_ours:
-        return load_config(ROOT / 'configs' / f'{entry.name}.py')
-    return Config.fromfile(folder_of(entry) / f'{entry.name}.py')
+        config = load_config(entry.name)
+    else:
+        config = Config.fromfile(folder_of(entry) / f'{entry.name}.py')
+    return Head(untrained(config)).eval()
 
 
 def folder_of(entry: Entry) -> Path:
@@ -262,7 +253,8 @@ def draw(rows: Rows, folder: Path) -> None:
     for task, row in measured(rows).items():
         points = points_of(task, row)
         ours = set(ours_in(task, row))
-        figure, axes = plt.subplots(figsize=(8, 5), dpi=120)
+        figure = Figure((8, 5), layout='tight')
+        axes = figure.subplots()
         for name, (latency, accuracy) in points.items():
             color = 'tab:blue' if name in ours else 'tab:gray'
             axes.plot(latency, accuracy, 'o' if name in ours else 's', color=color)
@@ -273,18 +265,11 @@ def draw(rows: Rows, folder: Path) -> None:
         front = [points[name] for name in pareto(points)]
         axes.plot(*zip(*front, strict=True), ':', color='black', alpha=0.5, label='Pareto front')
         metric, dataset = METRICS[task]
-        axes.set_xscale('log')
-        axes.xaxis.set_major_formatter(FormatStrFormatter('%g'))
-        axes.xaxis.set_minor_formatter(FormatStrFormatter('%g'))
-        axes.tick_params(axis='x', which='minor', labelsize=7)
+        over_milliseconds(
+            axes, 'milliseconds per image, one thread, batch 1, without post-processing'
+        )
         axes.set_xlim(right=2 * max(latency for latency, _ in points.values()))  # for its name
         axes.margins(y=0.15)
-        axes.set_xlabel('milliseconds per image, one thread, batch 1, without post-processing')
         axes.set_ylabel(f'published {metric} on {dataset}, %')
-        axes.grid(alpha=0.3, which='both')
         axes.legend(fontsize=8, loc='lower right')
-        figure.tight_layout()
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format='png')
-        plt.close(figure)
-        write_file(folder / picture_name(task), buffer.getvalue())
+        save_figure(figure, folder / picture_name(task), DPI)

@@ -21,11 +21,11 @@ from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
 from mmeffvit.deploy.profiling.worker import Job
 
 from .backbones import key
-from .files import time_files
 from .int8 import QUANTILE, with_statistics, write_images
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
+from .timing import time_files
 
 TITLE = 'Choice of the profiler'
 DEVICES = ('cpu',)

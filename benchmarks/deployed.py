@@ -18,7 +18,6 @@ from .backbones import LARGER, key
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
 from .peers import QUICK, VARIANTS, Variant, assert_same_maps, build_pair
 from .store import Row, rounded
-from .timing import geometric_mean
 
 TITLE = 'Deployed backbones'
 DEVICES = ('cpu',)
@@ -86,7 +85,7 @@ def means(rows: Rows) -> list[str]:
         peer: [ratio(r, 'ours ONNX', peer).median for r in rows.values()]
         for peer in ('timm eager', 'timm ONNX')
     }
-    shown = [f'{geometric_mean(v):.2f} : {peer}' for peer, v in against.items() if v]
+    shown = [f'{statistics.geometric_mean(v):.2f} : {peer}' for peer, v in against.items() if v]
     return [f'Geometric means of ours ONNX: {", ".join(shown)}.'] if shown else []
 
 

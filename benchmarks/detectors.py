@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmeffvit.complexity.count import DEFAULT_SHAPES
@@ -22,7 +23,6 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 
 from . import ort
-from .machine import ROOT
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
 from .store import Row, rounded
 
@@ -45,14 +45,10 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, settings: Settings) -> Row:
-    config = load_config(ROOT / 'configs' / f'{name}.py')
-    scope = config.default_scope
-    size = tuple(eval_shape(config) or DEFAULT_SHAPES[scope])
+    config = load_config(name)
+    size, scope = test_size(config), config.default_scope
     with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        model = build_model(own_model_config(config))
-        model.init_weights()
-        suppress_untrained_scores(model)
-        model.eval()
+        model = untrained(config)
         image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
         path = export_graph(make_graph(model), Path(folder, 'model.onnx'), ExportOptions(size, 1))
         # mmdet and mmseg read images as BGR; the exported graph takes RGB
@@ -68,14 +64,23 @@ def measure(name: str, settings: Settings) -> Row:
     return dict(size=size, objects=objects, seconds=rounded(samples))
 
 
-def suppress_untrained_scores(model: nn.Module) -> None:
-    """Let an untrained head with a softmax over many classes and background keep few boxes."""
+def test_size(config: Config) -> tuple[int, ...]:
+    """Height and width of its test images, in pixels."""
+    return tuple(eval_shape(config) or DEFAULT_SHAPES[config.default_scope])
+
+
+def untrained(config: Config) -> nn.Module:
+    """The model of a config in eval mode, with initial weights that find few boxes."""
+    with isolated(config.default_scope):
+        model = build_model(own_model_config(config))
+        model.init_weights()
     head = getattr(model, 'bbox_head', None)
     if type(head).__name__ == 'SSDLiteHead':
         for predictor in head.predictors:
             # every anchor has 4 numbers of its box, then a logit per class; background is the last
             bias = predictor[-1].bias
             nn.init.constant_(bias.view(-1, 4 + head.cls_out_channels)[:, -1], BACKGROUND)
+    return model.eval()
 
 
 def predict(model: nn.Module, image: Tensor) -> Any:

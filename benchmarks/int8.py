@@ -24,10 +24,10 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
 
 from .backbones import key
-from .files import time_files
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
+from .timing import time_files
 
 TITLE = 'int8 files'
 DEVICES = ('cpu',)

@@ -9,9 +9,7 @@ import torch
 from mmengine.optim import OptimWrapper
 from torch import Tensor, nn
 
-from mmeffvit.complexity.count import DEFAULT_SHAPES
-from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import eval_shape
+from mmeffvit.config.build import isolated
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.dense import DenseGraph
@@ -21,8 +19,7 @@ from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
 from mmeffvit.deploy.profiling.layers import time_layers
 
 from . import ort
-from .detectors import suppress_untrained_scores
-from .machine import ROOT
+from .detectors import test_size, untrained
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded
 from .timing import speed_up
@@ -65,13 +62,11 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, settings: Settings) -> Row:
-    config = load_config(ROOT / 'configs' / f'{name}.py')
+    config = load_config(name)
     scope = config.default_scope
-    size = tuple(min(side, LARGEST) for side in eval_shape(config) or DEFAULT_SHAPES[scope])
+    size = tuple(min(side, LARGEST) for side in test_size(config))
     with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        model = build_model(own_model_config(config))
-        model.init_weights()
-        suppress_untrained_scores(model)
+        model = untrained(config)
         image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
         trained = {}
         if scope == 'mmseg':

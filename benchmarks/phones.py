@@ -8,7 +8,6 @@ ncnn end with the boxes and scores of all points. Files in int8 are those of ``m
 before it keeps any layer in float: random weights say nothing about accuracy.
 """
 
-import io
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,19 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
-import matplotlib
-
-matplotlib.use('Agg')
 import numpy as np
 import torch
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FormatStrFormatter
+from matplotlib.figure import Figure
 from mmdet.models.data_preprocessors import DetDataPreprocessor
 from mmdet.models.task_modules import DistancePointBBoxCoder, MlvlPointGenerator
 from mmengine.config import Config
 from torch import Tensor, nn
 
-from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.graphs import make_graph
@@ -43,15 +37,15 @@ from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.detection import LightHead
-from mmeffvit.utils.files import write_file
 from mmeffvit.utils.optional import require
+from mmeffvit.visualization.figures import save_figure
 
 from . import ort
-from .detectors import suppress_untrained_scores
-from .files import time_files
-from .machine import ROOT
+from .detectors import untrained
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
+from .plot import over_milliseconds
 from .store import Row, rounded
+from .timing import time_files
 
 TITLE = 'Detectors for phones'
 DEVICES = ('cpu',)
@@ -146,27 +140,22 @@ class DFINEGraph(Graph):
         return boxes * scale, best, pairs % scores.shape[2]
 
 
-def of_config(path: Path, graph: Callable[[nn.Module], Graph] = make_graph) -> Graph:
-    """The graph of a config of ours or of mmdet, with initial weights."""
-    is_ours = path.is_relative_to(ROOT)
-    config = load_config(path) if is_ours else Config.fromfile(path)
-    with isolated('mmdet'):
-        model = build_model(own_model_config(config))
-        model.init_weights()
-    suppress_untrained_scores(model)
-    if not path.stem.startswith('ssdlite_mobilevit'):  # it selects by class, over all levels
+def of_config(config: Config, graph: Callable[[nn.Module], Graph]) -> Graph:
+    """The graph of a detector with initial weights."""
+    model = untrained(config)
+    if type(model.bbox_head).__name__ != 'SSDLiteHead':  # it selects by class, over all levels
         for owner in (model, model.bbox_head):
             owner.test_cfg = Config(TEST_CFG)._cfg_dict
-    return graph(model.eval()).eval()
+    return graph(model).eval()
 
 
 def ours(name: str) -> Callable[[int], Graph]:
-    return lambda side: of_config(ROOT / 'configs' / f'{name}.py')
+    return lambda side: of_config(load_config(name), make_graph)
 
 
 def theirs(name: str, graph: Callable[[nn.Module], Graph] = DenseGraph) -> Callable[[int], Graph]:
-    folder = Path(find_spec('mmdet').origin).parent / '.mim' / 'configs'
-    return lambda side: of_config(folder / f'{name}.py', graph)
+    path = Path(find_spec('mmdet').origin).parent / '.mim' / 'configs' / f'{name}.py'
+    return lambda side: of_config(Config.fromfile(path), graph)
 
 
 def picodet(side: int) -> Graph:
@@ -336,7 +325,8 @@ def draw(rows: Rows, folder: Path) -> None:
     found = {name: row for name, row in measured(rows).items() if name in RUNTIMES}
     if not found:
         return
-    figure, places = plt.subplots(1, len(found), figsize=(7 * len(found), 5), squeeze=False)
+    figure = Figure((7 * len(found), 5), layout='tight')
+    places = figure.subplots(1, len(found), squeeze=False)
     floor = min(each.box_ap for each in DETECTORS if each.box_ap) - 9
     for axes, (runtime, row) in zip(places[0], found.items(), strict=True):
         for each in DETECTORS:
@@ -348,16 +338,7 @@ def draw(rows: Rows, folder: Path) -> None:
             shift = dict(xytext=(0, 6), textcoords='offset points', fontsize=7, color=color)
             rotation = 0 if each.box_ap else 60
             axes.annotate(each.name, (milli, each.box_ap or floor), rotation=rotation, **shift)
-        axes.set(xscale='log', ylabel='published box AP on COCO, %')
-        axes.set_ylim(floor - 1, 46)
-        axes.set_xlabel(f'{runtime}: milliseconds per image, one thread, NMS included')
+        axes.set(ylim=(floor - 1, 46), ylabel='published box AP on COCO, %')
+        over_milliseconds(axes, f'{runtime}: milliseconds per image, one thread, NMS included')
         axes.set_title('triangles: not trained on COCO', fontsize=8)
-        for axis_format in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
-            axis_format(FormatStrFormatter('%g'))
-        axes.tick_params(axis='x', which='minor', labelsize=7)
-        axes.grid(alpha=0.3, which='both')
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format='png', dpi=100)
-    plt.close(figure)
-    write_file(folder / PICTURE, buffer.getvalue())
+    save_figure(figure, folder / PICTURE, dpi=100)

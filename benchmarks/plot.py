@@ -1,23 +1,20 @@
 """Plot of published accuracy over measured latency."""
 
-import io
 import statistics
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use('Agg')
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter
 
-from mmeffvit.utils.files import write_file
+from mmeffvit.visualization.figures import save_figure
 from mmeffvit.zoo import find_model, list_models
 
 from .part import Rows, measured
 
 NAME = 'accuracy_latency.png'
+DPI = 120
 FAMILIES = {
     'swiftformer': ('SwiftFormer', 'o', 'tab:blue'),
     'shvit': ('SHViT', 's', 'tab:orange'),
@@ -42,31 +39,32 @@ def draw(rows: Rows, folder: Path) -> Path | None:
     points = {name: points_of(rows, name) for name in SERIES}
     if not points['ours ONNX']:
         return None
-    figure, axes = plt.subplots(figsize=(8, 5), dpi=120)
+    figure = Figure((8, 5), layout='tight')
+    axes = figure.subplots()
     for candidate, found in points.items():
         for family in FAMILIES:
             own = sorted((t, TOP1[m], m) for m, t in found.items() if m.startswith(f'{family}_'))
             if own:
                 draw_family(axes, family, candidate, own)
-    axes.set_xscale('log')
-    for axis in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
-        axis(FormatStrFormatter('%g'))
-    axes.tick_params(axis='x', which='minor', labelsize=8)
     axes.margins(x=0.14, y=0.1)
-    axes.set_xlabel('milliseconds per image, one thread, batch 1, backbone only')
+    over_milliseconds(axes, 'milliseconds per image, one thread, batch 1, backbone only')
     axes.set_ylabel('published top-1 on ImageNet-1k, %')
-    axes.grid(alpha=0.3, which='both')
     lines = [
         Line2D([], [], label=title, **STYLES[candidate], color='tab:gray', marker='o')
         for candidate, title in SERIES.items()
     ]
     axes.legend(handles=lines, fontsize=9, loc='lower right')
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format='png')
-    plt.close(figure)
-    write_file(folder / NAME, buffer.getvalue())
+    save_figure(figure, folder / NAME, DPI)
     return folder / NAME
+
+
+def over_milliseconds(axes: Axes, label: str) -> None:
+    """Format a logarithmic axis of times."""
+    axes.set(xscale='log', xlabel=label)
+    axes.xaxis.set_major_formatter(FormatStrFormatter('%g'))
+    axes.xaxis.set_minor_formatter(FormatStrFormatter('%g'))
+    axes.tick_params(axis='x', which='minor', labelsize=7)
+    axes.grid(alpha=0.3, which='both')
 
 
 def draw_family(

@@ -1,6 +1,5 @@
 """A training step of whole recipes, part by part: mmengine's hooks and optimizer step, and ours."""
 
-import io
 import statistics
 import tempfile
 from collections import defaultdict
@@ -10,10 +9,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use('Agg')
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from mmengine.config import Config
 from mmengine.hooks import EMAHook
 from mmengine.registry import DATASETS, LOOPS
@@ -25,10 +21,9 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.engine.hooks import seed_all
 from mmeffvit.engine.launcher import build_runner
-from mmeffvit.utils.files import write_file
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.visualization.figures import save_figure
 
-from .machine import ROOT
 from .part import CLOCKS, Cases, Rows, Settings, Target, digits, measured, table
 from .store import Row, rounded
 from .timing import no_garbage_collection
@@ -72,7 +67,7 @@ class RepeatedBatch(Dataset):
     """The same few images of noise again and again, with the targets of a recipe."""
 
     def __init__(self, recipe: str, side: int) -> None:
-        config = load_config(ROOT / 'configs' / f'{recipe}.py')
+        config = load_config(recipe)
         _, make = own_batches(config)
         batch = make(side, 150 if config.default_scope == 'mmseg' else 80)  # ADE20K, COCO
         self.samples = list(zip(batch['inputs'], batch['data_samples'], strict=True))
@@ -147,7 +142,7 @@ class Run:
 
 def recipe(name: str, side: int, kind: str, work_dir: Path) -> Config:
     """The config with generated data, without validation and checkpoints."""
-    config = load_config(ROOT / 'configs' / f'{name}.py')
+    config = load_config(name)
     hooks = [hook for hook in config.get('custom_hooks', ()) if 'EMAHook' in hook.type]
     defaults = {**config.default_hooks, 'checkpoint': None, 'sampler_seed': None}
     optim_wrapper = dict(config.optim_wrapper)
@@ -182,7 +177,7 @@ def cases(settings: Settings) -> Cases:
 def measure(name: str, side: int, settings: Settings) -> Row:
     """Train both, in turns, from the same weights and with the same random numbers."""
     warm_up, steps = (1, 2) if settings.quick else (WARM_UP, STEPS)
-    scope = load_config(ROOT / 'configs' / f'{name}.py').default_scope
+    scope = load_config(name).default_scope
     parts = {kind: defaultdict(list) for kind in KINDS}
     losses = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder, quiet(), isolated(scope), no_garbage_collection():
@@ -243,7 +238,8 @@ def draw(rows: Rows, folder: Path) -> None:
     rows = measured(rows)
     if not rows:
         return
-    figure, (bars, curves) = plt.subplots(1, 2, figsize=(13, 4.8), dpi=110)
+    figure = Figure((13, 4.8), layout='tight')
+    bars, curves = figure.subplots(1, 2)
     names = [name.partition('_')[0] for name in rows]
     for offset, kind in zip((0.2, -0.2), KINDS, strict=True):
         left = [0.0] * len(rows)
@@ -266,8 +262,4 @@ def draw(rows: Rows, folder: Path) -> None:
     curves.set_xlabel('step')
     curves.set_ylabel('loss relative to the first; wide: stock, dashed: ours')
     curves.legend(fontsize=8, loc='upper left', bbox_to_anchor=(1, 1))
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format='png')
-    plt.close(figure)
-    write_file(folder / PICTURE, buffer.getvalue())
+    save_figure(figure, folder / PICTURE, dpi=110)

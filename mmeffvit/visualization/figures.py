@@ -12,11 +12,11 @@ from mmeffvit.utils.text import without_formulas
 DPI = 80
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path, dpi: int = DPI) -> None:
     """Write a figure as a PNG, atomically; names of classes in it are no formulas."""
     content = BytesIO()
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     with without_formulas():  # in texts that are made when it is drawn
-        figure.savefig(content, format='png', dpi=DPI)
+        figure.savefig(content, format='png', dpi=dpi)
     write_file(path, content.getvalue())
