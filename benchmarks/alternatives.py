@@ -1,4 +1,4 @@
-"""Small detectors and segmentors of ours beside those of mmdet and mmseg that users would pick.
+"""Our small detectors and segmentors compared with popular ones of mmdet and mmseg.
 
 Exported files in ONNX Runtime, one thread, batch 1, each at its own test size. All end with the
 outputs of their head: NMS, argmax and resizing of logits are not part of the files.
@@ -148,7 +148,7 @@ def folder_of(entry: Entry) -> Path:
 
 
 def accuracy_of(entry: Entry, task: str) -> list[object] | None:
-    """Published accuracy in percent, its data set and its source; None where there is none."""
+    """Published accuracy in percent, its dataset and its source; None where there is none."""
     metric, dataset = METRICS[task]
     if entry.is_ours:
         for result in find_model(entry.name).results:
@@ -168,7 +168,7 @@ def titles(task: str) -> dict[str, str]:
 
 
 def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Names of the (latency, accuracy) points that no other beats in both, the fastest first."""
+    """Names of the Pareto-optimal (latency, accuracy) points, the fastest first."""
     front: list[str] = []
     for name in sorted(points, key=lambda name: (points[name][0], -points[name][1])):
         if not front or points[name][1] > points[front[-1]][1]:
@@ -177,7 +177,7 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def points_of(task: str, row: Row) -> dict[str, tuple[float, float]]:
-    """Median milliseconds and percent of the models with an accuracy on the task's data set."""
+    """Median milliseconds and accuracy in percent, of models evaluated on the task's dataset."""
     _, dataset = METRICS[task]
     return {
         name: (1e3 * statistics.median(times), row['accuracy'][name][0])
@@ -215,9 +215,8 @@ def beaten_by(
 
 def render(rows: Rows) -> list[str]:
     lines = [
-        'Files of the networks up to the outputs of their heads, ours and theirs fused, initial '
-        'weights, in turns. Accuracies are published ones; of models for another data set they do '
-        'not compare.'
+        'Exported networks up to the outputs of their heads, all fused, with initial weights, in '
+        'turns. Accuracies are published; those on another dataset cannot be compared.'
     ]
     for task, row in measured(rows).items():
         metric, _ = METRICS[task]
@@ -231,12 +230,11 @@ def render(rows: Rows) -> list[str]:
             size = '{} x {}'.format(*entry.size)
             times = milliseconds(row['seconds'][entry.name])
             mark = 'yes' if entry.name in front else ''
-            owner = 'ours' if entry.is_ours else entry.package
-            cells.append([entry.title, owner, size, times, accuracy, mark])
-        heading = ['model', 'of', 'image', 'ms', metric, 'on the Pareto front']
+            cells.append([entry.title, entry.package, size, times, accuracy, mark])
+        heading = ['model', 'package', 'image', 'ms', metric, 'on the Pareto front']
         lines += ['', *table(heading, cells), '']
         lines += [f'- {verdict(n, task, row)}' for n in ours_in(task, row)]
-        lines += ['', f'![{metric} over latency]({picture_name(task)})']
+        lines += ['', f'![{metric} over latency]({plot_name(task)})']
     return lines
 
 
@@ -244,7 +242,7 @@ def ours_in(task: str, row: Row) -> list[str]:
     return [e.name for e in ENTRIES[task] if e.is_ours and e.name in row['seconds']]
 
 
-def picture_name(task: str) -> str:
+def plot_name(task: str) -> str:
     return f'{task}_accuracy_latency.png'
 
 
@@ -259,7 +257,7 @@ def draw(rows: Rows, folder: Path) -> None:
             color = 'tab:blue' if name in ours else 'tab:gray'
             axes.plot(latency, accuracy, 'o' if name in ours else 's', color=color)
             text = f'{titles(task)[name]}, {digits(latency)} ms'
-            shift = (7, 6) if name in ours else (7, -12)  # models of ours and theirs may be close
+            shift = (7, 6) if name in ours else (7, -12)  # our models and others may be close
             place = dict(xytext=shift, textcoords='offset points', fontsize=8, color=color)
             axes.annotate(text, (latency, accuracy), **place)
         front = [points[name] for name in pareto(points)]
@@ -272,4 +270,4 @@ def draw(rows: Rows, folder: Path) -> None:
         axes.margins(y=0.15)
         axes.set_ylabel(f'published {metric} on {dataset}, %')
         axes.legend(fontsize=8, loc='lower right')
-        save_figure(figure, folder / picture_name(task), DPI)
+        save_figure(figure, folder / plot_name(task), DPI)

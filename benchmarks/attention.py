@@ -1,4 +1,4 @@
-"""Attention layers alone, from a thousand to 64 thousand tokens."""
+"""Single attention layers, from a thousand to 64 thousand tokens."""
 
 import statistics
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from .part import Cases, Rows, Settings, Target, measured, milliseconds, ratio, 
 from .store import Row, rounded
 from .timing import waiting_for
 
-TITLE = 'Attention layers alone'
+TITLE = 'Single attention layers'
 DEVICES = ('cpu', 'cuda')
 CHANNELS = 128
 ATTENDED = 28  # SHViT's ratio of attended channels, 1 / 4.67
@@ -39,7 +39,7 @@ HEAD_CHANNELS = 32  # in the dot product
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention layer, and its cost that is quadratic in the number of tokens.
+    """An attention layer and its quadratic cost.
 
     Args:
         build: Builds the layer for a square map with the given side.

@@ -1,7 +1,7 @@
-"""The choice of ``mmeffvit profile`` beside all files it chose from, one thread, batch 1.
+"""The choice of ``mmeffvit profile`` compared with all candidates, one thread, batch 1.
 
-All of them are timed a second time, as the profiler does. Backbones with random weights, as in the
-part on int8.
+All candidates are timed a second time, as the profiler does. Backbones have random weights, as in
+the part on int8.
 """
 
 import statistics

@@ -1,6 +1,6 @@
-"""Backbones compiled by torch with frozen weights, compared with the exported ones.
+"""Backbones compiled by torch with frozen weights, compared with exported ones.
 
-Compiling takes a minute or more each, so one variant per family is run, at its training size.
+Compiling takes a minute or more, so there is one variant per family, at its training size.
 """
 
 import tempfile

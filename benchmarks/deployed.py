@@ -1,6 +1,6 @@
 """Deployed backbones, batch 1: ours fused and exported, timm's exported, both in ONNX Runtime.
 
-For reference timm's in eager mode, and a matrix product, the peak rate in the same rounds.
+For reference timm's in PyTorch, and a matrix product for the peak rate in the same rounds.
 """
 
 import statistics

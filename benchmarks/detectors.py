@@ -1,7 +1,7 @@
-"""Whole detectors and segmentors on one image, post-processing included.
+"""Full detectors and segmentors on one image, including post-processing.
 
-The eager model of mmdet or mmseg, the same model fused, and the exported file in ONNX Runtime, all
-with their initial weights.
+The PyTorch model of mmdet or mmseg, the same model fused, and the exported file in ONNX Runtime,
+with initial weights.
 """
 
 import tempfile
@@ -26,7 +26,7 @@ from . import ort
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
 from .store import Row, rounded
 
-TITLE = 'Whole detectors and segmentors'
+TITLE = 'Full detectors and segmentors'
 DEVICES = ('cpu',)
 SECONDS = 12.0
 CONFIGS = (
@@ -58,8 +58,7 @@ def measure(name: str, settings: Settings) -> Row:
             'fused': partial(predict, fuse(model), image),
             'ONNX': run_onnx,
         }
-        # warms up, too
-        objects = {name: count_objects(run()) for name, run in runs.items()}
+        objects = {name: count_objects(run()) for name, run in runs.items()}  # warm-up
         samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=0)
     return dict(size=size, objects=objects, seconds=rounded(samples))
 
@@ -115,7 +114,7 @@ def render(rows: Rows) -> list[str]:
         lines.append([*cells, ratio(row, 'ONNX', 'fused'), objects])
     text = (
         'One image of noise, initial weights. Eager: test_step as trained; fused: the same after '
-        'mmeffvit.deploy.fuse; ONNX: the exported file, post-processing included. Objects: the '
-        'number that each of them found.'
+        'mmeffvit.deploy.fuse; ONNX: the exported file, including post-processing. Objects: the '
+        'number of detections of each.'
     )
     return [text, '', *table(heading, lines)]

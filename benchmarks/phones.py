@@ -1,11 +1,11 @@
 """Whole detectors for phones, ours and others, with NMS inside the file.
 
-Every model ends in the same steps: the 300 best pairs of box and class of a level are decoded,
-then NMS keeps 100 objects. With initial weights few boxes pass the threshold, as in an application.
-A process per file, in turns; a run for each runtime. PicoDet and D-FINE are those of ``libreyolo``
-(MIT, ported from the authors' Apache-2.0 code); without it they are left out. Files for LiteRT and
-ncnn end with the boxes and scores of all points. Files in int8 are those of ``mmeffvit quantize``
-before it keeps any layer in float: random weights say nothing about accuracy.
+Every model ends with the same steps: the 300 best pairs of box and class of each level are decoded,
+and NMS keeps 100 objects. With initial weights few boxes pass the threshold, as in an application.
+Each file runs in its own process, in turns, once per runtime. PicoDet and D-FINE are from
+``libreyolo`` (MIT, ported from the authors' Apache-2.0 code) and omitted without it. Files for
+LiteRT and ncnn return the boxes and scores of all points. Files in int8 are those of
+``mmeffvit quantize`` before it keeps any layer in float: random weights have no accuracy.
 """
 
 import statistics
@@ -69,7 +69,7 @@ TEST_CFG = dict(
     nms=dict(type='nms', iou_threshold=0.6),
 )  # fmt: skip
 PICODET_SIZES = (320, 416)
-PICTURE = 'phones.png'
+PLOT = 'phones.png'
 
 
 class YOLOXGraph(DenseGraph):
@@ -94,7 +94,7 @@ class YOLOXGraph(DenseGraph):
 
 
 class PicoDet(nn.Module):
-    """PicoDet of libreyolo in the form of a detector of mmdet; its head has our head's outputs."""
+    """PicoDet of libreyolo with mmdet's interface; its head has the outputs of ours."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class Detector:
         make: Builds its graph for a side.
         box_ap: Published on COCO, in percent; None for ours that are not trained on it.
         source: Of the published value.
-        package: Whose it is.
+        package: The package that has it.
     """
 
     title: str
@@ -281,7 +281,8 @@ def convert(detector: Detector, path: Path) -> None:
 
 def render(rows: Rows) -> list[str]:
     found = measured(rows)
-    heading = ['detector', 'of', *(f'{name}, ms' for name in found), 'box AP on COCO', 'source']
+    heading = ['detector', 'package', *(f'{name}, ms' for name in found)]
+    heading += ['box AP on COCO', 'source']
     lines = []
     for each in DETECTORS:
         times = [row['seconds'].get(each.name) for row in found.values()]
@@ -297,8 +298,8 @@ def render(rows: Rows) -> list[str]:
         'Whole files with NMS inside, without it for LiteRT and ncnn, initial weights, one thread, '
         'batch 1. Side in pixels.'
     )
-    picture = f'![Published box AP over latency]({PICTURE})'
-    return [text, '', *table(heading, lines), '', *notes, picture]
+    plot = f'![Published box AP over latency]({PLOT})'
+    return [text, '', *table(heading, lines), '', *notes, plot]
 
 
 def targets(rows: Rows) -> list[Target]:
@@ -321,7 +322,7 @@ def targets(rows: Rows) -> list[Target]:
 
 
 def draw(rows: Rows, folder: Path) -> None:
-    """Write a plot per runtime to ``folder``; ours without a published AP stand at the bottom."""
+    """Write a plot per runtime to ``folder``; models without a published AP are at the bottom."""
     found = {name: row for name, row in measured(rows).items() if name in RUNTIMES}
     if not found:
         return
@@ -341,4 +342,4 @@ def draw(rows: Rows, folder: Path) -> None:
         axes.set(ylim=(floor - 1, 46), ylabel='published box AP on COCO, %')
         over_milliseconds(axes, f'{runtime}: milliseconds per image, one thread, NMS included')
         axes.set_title('triangles: not trained on COCO', fontsize=8)
-    save_figure(figure, folder / PICTURE, dpi=100)
+    save_figure(figure, folder / PLOT, dpi=100)

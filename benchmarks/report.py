@@ -5,7 +5,6 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
-from . import alternatives, phones, scaling, step
 from .part import Rows, Target, table
 from .parts import PARTS
 from .plot import draw
@@ -33,10 +32,9 @@ def write_report(folder: Path) -> Path:
     machine = next(iter(contents.values()))['machine']
     rows = {name: content['rows'] for name, content in contents.items()}
     plot = draw(rows.get('deployed', {}), folder)
-    alternatives.draw(rows.get('alternatives', {}), folder)
-    phones.draw(rows.get('phones', {}), folder)
-    scaling.draw(rows.get('scaling', {}), folder)
-    step.draw(rows.get('step', {}), folder)
+    for name, measured in rows.items():
+        if hasattr(PARTS[name], 'draw'):
+            PARTS[name].draw(measured, folder)
     path = folder / 'README.md'
     write_file(path, markdown(machine, rows, plot))
     return path

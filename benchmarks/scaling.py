@@ -26,7 +26,7 @@ from .store import Row, rounded
 TITLE = 'Over the resolution and the batch size'
 DEVICES = ('cpu',)
 SECONDS = 10.0
-PICTURE = 'latency_resolution.png'
+PLOT = 'latency_resolution.png'
 # top-1 accuracy on ImageNet-1k between 78.1 and 79.7 %
 VARIANTS = (
     Variant('shvit', 's4', 256),
@@ -62,7 +62,7 @@ def latency(side: int, settings: Settings) -> Row:
 
 
 def memory(batch: int, settings: Settings) -> Row:
-    """Peak of the activations at each variant's training size."""
+    """Peak memory of the activations at each variant's training size."""
     peaks = {}
     with torch.no_grad():
         for variant in VARIANTS:
@@ -87,7 +87,7 @@ def render(rows: Rows) -> list[str]:
         for row in times
     ]
     text = 'Exported backbones in ONNX Runtime, batch 1, one thread. A ratio is the speedup.'
-    found = [text, '', *table(heading, lines), '', f'![latency over the resolution]({PICTURE})', '']
+    found = [text, '', *table(heading, lines), '', f'![latency over the resolution]({PLOT})', '']
     heading = ['batch', *(f'{v}, {v.side} x {v.side}, MiB' for v in VARIANTS)]
     heading += [f'{name} / {REFERENCE}' for name in others]
     lines = []
@@ -96,8 +96,8 @@ def render(rows: Rows) -> list[str]:
         cells = [row['batch'], *(f'{own[name] / MIB:.1f}' for name in names)]
         lines.append([*cells, *(f'{own[name] / own[REFERENCE]:.2f}' for name in others)])
     text = (
-        'Peak memory of the activations in eager mode, without weights and images. Transformers '
-        'with a stride of 16 from the start hold the smallest maps.'
+        'Peak memory of the activations of PyTorch models, without weights and images. SHViT has '
+        'the smallest maps, from stride 16 on.'
     )
     return [*found, text, '', *table(heading, lines)]
 
@@ -122,4 +122,4 @@ def draw(rows: Rows, folder: Path) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.3, which='both')
     axes.legend()
-    save_figure(figure, folder / PICTURE, DPI)
+    save_figure(figure, folder / PLOT, DPI)

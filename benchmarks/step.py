@@ -1,4 +1,4 @@
-"""A training step of whole recipes, part by part: mmengine's hooks and optimizer step, and ours."""
+"""A training step of full recipes by part: with mmengine's hooks and optimizer step, and ours."""
 
 import statistics
 import tempfile
@@ -28,11 +28,11 @@ from .part import CLOCKS, Cases, Rows, Settings, Target, digits, measured, table
 from .store import Row, rounded
 from .timing import no_garbage_collection
 
-TITLE = 'A training step of whole recipes'
+TITLE = 'A training step of full recipes'
 DEVICES = ('cpu',)
 STEPS, WARM_UP = 12, 2
-PICTURE = 'training_step.png'
-MOST = 0.03  # of a step, for all but forward, backward and loading
+PLOT = 'training_step.png'
+MOST = 0.03  # of a step, without forward, backward and loading
 MODEL = ('forward', 'backward', 'data')
 REST = ('optimizer', 'EMA', 'logging', 'other')
 COLORS = ('tab:blue', 'tab:orange', 'tab:green', 'tab:gray')
@@ -53,7 +53,7 @@ KINDS = ('stock', 'ours')
 
 @LOOPS.register_module()
 class StepwiseLoop(EpochBasedTrainLoop):
-    """An epoch whose steps the caller takes: two runs can take turns."""
+    """An epoch whose steps the caller runs, so that two runs alternate."""
 
     def run(self) -> None:
         self.runner.call_hook('before_train')
@@ -64,7 +64,7 @@ class StepwiseLoop(EpochBasedTrainLoop):
 
 @DATASETS.register_module()
 class RepeatedBatch(Dataset):
-    """The same few images of noise again and again, with the targets of a recipe."""
+    """A few images of noise, repeated, with the targets of a recipe."""
 
     def __init__(self, recipe: str, side: int) -> None:
         config = load_config(recipe)
@@ -122,7 +122,7 @@ class Run:
         setattr(owner, method, timed)
 
     def step(self, number: int) -> tuple[dict[str, float], float]:
-        """Take a step: seconds of each part, and the loss."""
+        """Run a step; returns the seconds of each part, and the loss."""
         seed_all(number)
         self.seconds.clear()
         start = self.clock()
@@ -175,7 +175,7 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, side: int, settings: Settings) -> Row:
-    """Train both, in turns, from the same weights and with the same random numbers."""
+    """Train both in turns, with the same initial weights and random numbers."""
     warm_up, steps = (1, 2) if settings.quick else (WARM_UP, STEPS)
     scope = load_config(name).default_scope
     parts = {kind: defaultdict(list) for kind in KINDS}
@@ -216,12 +216,12 @@ def render(rows: Rows) -> list[str]:
             cells += [row['groups'], f'{overhead(row, kind):.1%}']
             lines.append([*cells, *(digits(1e3 * parts[part]) for part in (*MODEL[:2], *REST))])
     text = (
-        'Milliseconds, medians over steps of both runs in turns, from the same weights and on the '
-        "same images; with a log line every 50 steps. Stock: mmengine's optimizer wrapper, EMA and "
-        'logging. Groups: parameter groups. Hooks and optimizer: the share of a step that is '
-        'neither forward, nor backward, nor loading.'
+        'Median milliseconds of steps of both runs in turns, with the same initial weights and '
+        "images and a log line every 50 steps. Stock: mmengine's optimizer wrapper, EMA and "
+        'logging. Groups: parameter groups. Hooks and optimizer: the share of a step without '
+        'forward, backward and loading.'
     )
-    return [text, '', *table(heading, lines), '', f'![Overhead of a step, and losses]({PICTURE})']
+    return [text, '', *table(heading, lines), '', f'![Overhead of a step, and losses]({PLOT})']
 
 
 def targets(rows: Rows) -> list[Target]:
@@ -252,7 +252,7 @@ def draw(rows: Rows, folder: Path) -> None:
             left = [a + b for a, b in zip(left, widths, strict=True)]
     bars.set_yticks(range(len(rows)), names)
     bars.invert_yaxis()
-    bars.set_xlabel('milliseconds per step beside forward, backward and loading')
+    bars.set_xlabel('milliseconds per step without forward, backward and loading')
     bars.legend(fontsize=8)
     for name, row in zip(names, rows.values(), strict=True):
         first = row['losses']['stock'][0]
@@ -262,4 +262,4 @@ def draw(rows: Rows, folder: Path) -> None:
     curves.set_xlabel('step')
     curves.set_ylabel('loss relative to the first; wide: stock, dashed: ours')
     curves.legend(fontsize=8, loc='upper left', bbox_to_anchor=(1, 1))
-    save_figure(figure, folder / PICTURE, dpi=110)
+    save_figure(figure, folder / PLOT, dpi=110)
