@@ -31,8 +31,3 @@ class KeyValueAdditiveAttention(EfficientAdditiveAttention):
         key = global_query * unit_norm(self.key(x), dim=1)
         global_key = self.pool(key, self.key_score(key))
         return self.out(self.proj(global_key * self.value(x)) + query)
-
-    def pool(self, x: Tensor, scores: Tensor) -> Tensor:
-        """Sum over the positions, weighted by normalized scores (B, 1, H, W): (B, C, 1, 1)."""
-        weights = unit_norm(scores, dim=(2, 3))
-        return (x.flatten(2) @ weights.flatten(2).transpose(1, 2)).unsqueeze(3)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from .patches import from_tokens, to_tokens
+from .self_attention import from_tokens, to_tokens
 
 
 class LatentSelfAttention(nn.Module):

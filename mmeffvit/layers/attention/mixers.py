@@ -64,6 +64,13 @@ def choose(
     return choices[name], own
 
 
+def check_unused(options: Mapping[str, Any], attention: str) -> None:
+    """Raise a ValueError if there are options for ``attention``, which does not use any."""
+    changed = [f'{k} is {v!r}' for k, v in options.items() if v != MOBILE_ATTENTION[k]]
+    if changed:
+        raise ValueError(f'{", ".join(changed)}: attention={attention!r} does not use it')
+
+
 def make_mixer(
     attention: str | Mapping[str, Any],
     channels: int,

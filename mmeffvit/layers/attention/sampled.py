@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .patches import from_tokens, to_tokens
+from .self_attention import from_tokens, to_tokens
 
 SAMPLINGS = ('uniform', 'random', 'top')
 
