@@ -32,7 +32,7 @@ TITLE = 'A training step of full recipes'
 DEVICES = ('cpu',)
 STEPS, WARM_UP = 12, 2
 PLOT = 'training_step.png'
-MOST = 0.03  # of a step, without forward, backward and loading
+MOST = 0.03  # of a step, except forward, backward and loading
 MODEL = ('forward', 'backward', 'data')
 REST = ('optimizer', 'EMA', 'logging', 'other')
 COLORS = ('tab:blue', 'tab:orange', 'tab:green', 'tab:gray')
@@ -218,7 +218,7 @@ def render(rows: Rows) -> list[str]:
     text = (
         'Median milliseconds of steps of both runs in turns, with the same initial weights and '
         "images and a log line every 50 steps. Stock: mmengine's optimizer wrapper, EMA and "
-        'logging. Groups: parameter groups. Hooks and optimizer: the share of a step without '
+        'logging. Groups: parameter groups. Hooks and optimizer: the share of a step except '
         'forward, backward and loading.'
     )
     return [text, '', *table(heading, lines), '', f'![Overhead of a step, and losses]({PLOT})']
@@ -252,7 +252,7 @@ def draw(rows: Rows, folder: Path) -> None:
             left = [a + b for a, b in zip(left, widths, strict=True)]
     bars.set_yticks(range(len(rows)), names)
     bars.invert_yaxis()
-    bars.set_xlabel('milliseconds per step without forward, backward and loading')
+    bars.set_xlabel('milliseconds per step except forward, backward and loading')
     bars.legend(fontsize=8)
     for name, row in zip(names, rows.values(), strict=True):
         first = row['losses']['stock'][0]

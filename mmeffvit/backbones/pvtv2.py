@@ -256,7 +256,7 @@ class PVTv2(Backbone):
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
         if attention != 'mobile' and not mobile_stages:
-            raise ValueError(f'attention is {attention!r}, but mobile_stages names no stage for it')
+            raise ValueError(f'attention is {attention!r}, but mobile_stages is empty')
         heads = dict(
             head_channels=head_channels,
             kernel=kernel,
