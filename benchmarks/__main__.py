@@ -79,7 +79,7 @@ def choose(names: list[str], settings: Settings) -> list[str]:
         raise UserError('--clock processor does not measure a GPU; omit it')
     if device == 'cuda' and not torch.cuda.is_available():
         raise UserError('--device cuda: torch finds no GPU; choose --device cpu')
-    possible = [name for name, part in PARTS.items() if device in part.DEVICES]
+    possible = [n for n, part in PARTS.items() if device in getattr(part, 'DEVICES', ('cpu',))]
     for name in names:
         if name != 'report' and name not in possible:
             raise UserError(

@@ -26,13 +26,12 @@ from mmeffvit.visualization.figures import save_figure
 from mmeffvit.zoo import find_model
 
 from . import ort
+from .deployed import DPI, over_milliseconds
 from .detectors import untrained
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
-from .plot import DPI, over_milliseconds
 from .store import Row, rounded
 
 TITLE = 'What users would pick instead'
-DEVICES = ('cpu',)
 SECONDS = 40.0
 METRICS = {'detection': ('box AP', 'COCO'), 'segmentation': ('mIoU', 'ADE20K')}
 

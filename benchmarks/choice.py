@@ -28,7 +28,6 @@ from .store import Row, rounded
 from .timing import time_files
 
 TITLE = 'Choice of the profiler'
-DEVICES = ('cpu',)
 SECONDS = 2.0  # for each file
 HIGHEST = 1.05  # time of the choice relative to the fastest
 

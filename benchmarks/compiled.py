@@ -19,7 +19,6 @@ from .peers import QUICK, SMALL, Variant, assert_same_maps, build_pair
 from .store import Row, rounded
 
 TITLE = 'Compiled backbones'
-DEVICES = ('cpu',)
 SECONDS = 5.0
 CANDIDATES = ('timm eager', 'timm compiled', 'ours compiled', 'ours ONNX')
 

@@ -27,7 +27,6 @@ from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
 from .store import Row, rounded
 
 TITLE = 'Full detectors and segmentors'
-DEVICES = ('cpu',)
 SECONDS = 12.0
 CONFIGS = (
     'maskrcnn_swiftformer_xs_shapes',

@@ -15,7 +15,6 @@ from .peers import Variant, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = "The papers' headline ratios"
-DEVICES = ('cpu',)
 SECONDS = 4.0
 
 

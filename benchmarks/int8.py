@@ -29,7 +29,6 @@ from .store import Row, rounded
 from .timing import time_files
 
 TITLE = 'int8 files'
-DEVICES = ('cpu',)
 SECONDS = 3.0  # for each file
 FLOAT = 'float ONNX'
 ROUTES = TARGETS['.onnx']

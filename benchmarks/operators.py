@@ -25,7 +25,6 @@ from .store import Row, rounded
 from .timing import speed_up
 
 TITLE = 'Operators of full models'
-DEVICES = ('cpu',)
 SECONDS = 3.0
 SHOWN = 4  # other operators
 STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes

@@ -20,7 +20,6 @@ from .part import Cases, Rows, Settings, digits, measured, milliseconds, ratio, 
 from .store import Row, rounded
 
 TITLE = "The papers' full models"
-DEVICES = ('cpu',)
 SECONDS = 30.0
 DETR = 'arXiv:2401.16456, table 9'
 SSDLITE = 'arXiv:2206.02680, table 4, V100, batch 128'

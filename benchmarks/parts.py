@@ -50,7 +50,7 @@ def run_part(name: str, part: ModuleType, settings: Settings, rows: Rows) -> int
 
     Args:
         name: Name of the part, for progress messages.
-        part: A module with ``cases(settings)``.
+        part: A module with ``cases(settings)``, and ``DEVICES`` if there are others than the CPU.
         settings: How to measure.
         rows: Measured rows; new rows are saved immediately.
     """

@@ -41,14 +41,13 @@ from mmeffvit.utils.optional import require
 from mmeffvit.visualization.figures import save_figure
 
 from . import ort
+from .deployed import over_milliseconds
 from .detectors import untrained
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
-from .plot import over_milliseconds
 from .store import Row, rounded
 from .timing import time_files
 
 TITLE = 'Detectors for phones'
-DEVICES = ('cpu',)
 SECONDS = 4.0  # for each file
 RUNTIMES = {'ONNX Runtime': '.onnx', 'OpenVINO': '.xml'}
 QUANTIZERS = {

@@ -18,7 +18,6 @@ from .peers import Variant, build_ours
 from .store import Row
 
 TITLE = "Memory of a process: SHViT's table 8"
-DEVICES = ('cpu',)
 BATCHES = (1, 32, 256)
 ROUNDS = 3
 # MB of the process and images/s, by batch size; rates are those of an A100, which is not named

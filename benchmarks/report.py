@@ -7,7 +7,6 @@ from mmeffvit.utils.files import write_file
 
 from .part import Rows, Target, table
 from .parts import PARTS
-from .plot import draw
 from .store import read
 
 HOW = (
@@ -19,7 +18,7 @@ HOW = (
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``README.md`` and the plot to ``folder``, from its JSON files, and return the path.
+    """Write ``README.md`` and the plots to ``folder``, from its JSON files, and return the path.
 
     Raises:
         UserError: If there are no measurements.
@@ -31,16 +30,15 @@ def write_report(folder: Path) -> Path:
         raise UserError(f'{folder} has no measurements; parts are {", ".join(PARTS)}')
     machine = next(iter(contents.values()))['machine']
     rows = {name: content['rows'] for name, content in contents.items()}
-    plot = draw(rows.get('deployed', {}), folder)
     for name, measured in rows.items():
         if hasattr(PARTS[name], 'draw'):
             PARTS[name].draw(measured, folder)
     path = folder / 'README.md'
-    write_file(path, markdown(machine, rows, plot))
+    write_file(path, markdown(machine, rows))
     return path
 
 
-def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None = None) -> str:
+def markdown(machine: dict[str, str], parts: dict[str, Rows]) -> str:
     """The report: machine, targets, and one section per part."""
     lines = ['# Benchmark', '', *table(['machine', ''], machine.items()), '', HOW]
     found: list[Target] = []
@@ -51,8 +49,6 @@ def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None 
         sections += ['', f'## {part.TITLE}', '', *part.render(rows), '', *provenance(rows)]
     if found:
         lines += ['', '## Targets', '', *map(str, found)]
-    if plot is not None:
-        lines += ['', f'![Published accuracy over measured latency]({plot.name})']
     return '\n'.join([*lines, *sections]) + '\n'
 
 

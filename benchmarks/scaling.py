@@ -17,14 +17,13 @@ from mmeffvit.deploy import fuse
 from mmeffvit.visualization.figures import save_figure
 
 from . import ort
+from .deployed import DPI
 from .memory import peak_bytes
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
 from .peers import Variant, build_ours, randomize
-from .plot import DPI
 from .store import Row, rounded
 
 TITLE = 'Over the resolution and the batch size'
-DEVICES = ('cpu',)
 SECONDS = 10.0
 PLOT = 'latency_resolution.png'
 # top-1 accuracy on ImageNet-1k between 78.1 and 79.7 %

@@ -29,7 +29,6 @@ from .store import Row, rounded
 from .timing import no_garbage_collection
 
 TITLE = 'A training step of full recipes'
-DEVICES = ('cpu',)
 STEPS, WARM_UP = 12, 2
 PLOT = 'training_step.png'
 MOST = 0.03  # of a step, except forward, backward and loading

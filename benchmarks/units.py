@@ -16,7 +16,6 @@ from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded
 
 TITLE = "Units of MobileViTv2's figure 1"
-DEVICES = ('cpu',)
 CHANNELS, HEADS, PROJECTED = 512, 8, 256
 PRINTED_SIDE = 16  # 256 tokens
 SIDES = (8, 16, 32, 64)  # the paper draws several numbers of tokens and prints none
