@@ -39,5 +39,5 @@ def __getattr__(name: str) -> Callable[..., Any]:
 def reject(name: str, *args: Any, **kwargs: Any) -> NoReturn:
     """Raise for an operator that is not implemented here."""
     raise NotImplementedError(
-        f'mmeffvit does not implement mmcv operator {name!r}: install a compiled mmcv'
+        f'mmcv operator {name!r} is not implemented by mmeffvit: install a compiled mmcv'
     )
