@@ -73,7 +73,7 @@ def measure(names: list[str], settings: Settings, out: Path | None, *, fresh: bo
 
 
 def choose(names: list[str], settings: Settings) -> list[str]:
-    """The parts to run; 'report' alone selects none."""
+    """The parts to run; only 'report' selects none."""
     device = settings.device
     if device == 'cuda' and settings.clock != 'wall':
         raise UserError('--clock processor does not measure a GPU; omit it')

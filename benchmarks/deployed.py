@@ -127,7 +127,7 @@ def gemm_table(rows: Rows) -> list[str]:
     heading += ['ours ONNX, share', 'timm ONNX, share']
     return [
         "Fraction of ONNX Runtime's rate in the same rounds for a product of two "
-        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per multiply-add, without '
+        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per MAC, without '
         'element-wise operations.',
         '',
         *table(heading, lines),

@@ -1,4 +1,4 @@
-"""Memory of a whole process and images per second: table 8 of SHViT (arXiv:2401.16456)."""
+"""Memory of a process and images per second: table 8 of SHViT (arXiv:2401.16456)."""
 
 import json
 import subprocess

@@ -298,8 +298,8 @@ class DeiT(Backbone):
     the last one, ``out_indices=(3,)``. Maps are those of the blocks; the norm behind the last block
     is part of the classifier.
 
-    Class tokens are tokens of every block, as in the released weights. Maps are those of the cells
-    alone; ``output='class_tokens'`` returns the tokens to a classifier.
+    Class tokens pass through every block, as in the released weights. Maps consist of the cells
+    only; ``output='class_tokens'`` returns the tokens to a classifier.
 
     ``attention='mobile'`` gives DeiT-MobiAtt (ICML 2024), and other names the rows of its table 2.
 

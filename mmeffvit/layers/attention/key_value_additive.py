@@ -10,7 +10,7 @@ class KeyValueAdditiveAttention(EfficientAdditiveAttention):
 
     ``y = W_f(W_p(h * v) + q)`` with ``v = W_v x``, ``p = g * k``, ``b = |p . w_k|`` and the global
     key ``h = sum_n(b_n p_n)``; q, k and g as in :class:`EfficientAdditiveAttention`. SwiftFormer
-    (arXiv:2303.15446) replaces the interaction of keys and values by its projection W_p alone.
+    (arXiv:2303.15446) replaces the interaction of keys and values by the projection W_p.
     Norms are SwiftFormer's, where arXiv:2108.09084 has a softmax over the positions.
 
     Args:

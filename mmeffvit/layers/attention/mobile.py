@@ -87,9 +87,9 @@ class MobileAttention(HeadMixer):
     ========================  ==========  ========  ==========
 
     The default is the code with the divisor of equation 7, so that the output does not grow with
-    the number of tokens. The axis of the softmax is not printed: over the tokens, as in the code
-    and in section 5.3, or over the heads, the reading of "weights are assigned to each head". The
-    code's dropout of 0.05 is behind the output projection, which is not part of this layer.
+    the number of tokens. The paper does not state the axis of the softmax: the tokens, as in the
+    code and in section 5.3, or the heads, according to "weights are assigned to each head". The
+    code's dropout of 0.05 follows the output projection, which is not part of this layer.
 
     Args:
         head_channels: D, channels of q and of k in a head; the paper's choice is 4. The value may
@@ -194,8 +194,8 @@ class MobileAttention(HeadMixer):
         'competition' is ``N softmax_n(O')``, or what other forms have in its place. 'linear' is the
         weight of a token in plain linear attention, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i.
         'competed' is their product, the weight in this layer. By default, the first two have mean 1
-        over the tokens in each head, so one color scale fits all; they are drawn summed over the M
-        heads, where the uniform weight is M.
+        over the tokens in each head, so one color scale fits all. Drawn maps are sums over the M heads,
+        with the uniform weight M.
         """
         queries, keys, _ = split_heads(*inputs, self.head_channels)  # (1, M, D, N)
         queries, keys = self.phi(queries), self.phi(keys)
