@@ -194,8 +194,8 @@ class MobileAttention(HeadMixer):
         'competition' is ``N softmax_n(O')``, or what other forms have in its place. 'linear' is the
         weight of a token in plain linear attention, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i.
         'competed' is their product, the weight in this layer. By default, the first two have mean 1
-        over the tokens in each head, so one color scale fits all. Drawn maps are sums over the M heads,
-        with the uniform weight M.
+        over the tokens in each head, so one color scale fits all. Maps are drawn as sums over the M
+        heads, with the uniform weight M.
         """
         queries, keys, _ = split_heads(*inputs, self.head_channels)  # (1, M, D, N)
         queries, keys = self.phi(queries), self.phi(keys)
