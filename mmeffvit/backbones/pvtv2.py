@@ -264,12 +264,13 @@ class PVTv2(Backbone):
             competition=competition,
         )
         mobile = partial(MobileMixer, attention=attention, options=heads)
+        stages = [
+            make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
+            for i in range(out_indices[-1] + 1)
+        ]
         super().__init__(
             stem=PatchEmbedding(3, sizes.channels[0], 7, 4),
-            stages=[
-                make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
-                for i in range(out_indices[-1] + 1)
-            ],
+            stages=stages,
             channels=sizes.channels,
             strides=STRIDES,
             out_indices=out_indices,
