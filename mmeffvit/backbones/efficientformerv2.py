@@ -123,10 +123,12 @@ class AttentionChoice:
             )
 
     def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
-        mixer = (
+        if self.blocks == 'local_global':
             # keys are at stride 32 in both stages, or denser in a dilated one
-            self.talking_heads(32) if self.blocks == 'local_global' else self.mixer()
-        )
+            mixer = self.talking_heads(32)
+        else:
+            sizes = dict(value_channels=BLOCK_WIDTHS[1], num_heads=NUM_HEADS)
+            mixer = make_mixer(self.blocks, BLOCK_WIDTHS[0], self.mobile_attention, **sizes)
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
     def downsample(
@@ -143,12 +145,6 @@ class AttentionChoice:
     def talking_heads(self, key_stride: int, **options: Any) -> TalkingHeadsAttention:
         options['resize_matrix'] = self.resize_matrix
         return TalkingHeadsAttention(NUM_HEADS, cells(self.resolution, key_stride), **options)
-
-    def mixer(self) -> nn.Module:
-        """The attention of a block, if it is not EfficientFormerV2's own."""
-        width, value_channels = BLOCK_WIDTHS
-        sizes = dict(value_channels=value_channels, num_heads=NUM_HEADS)
-        return make_mixer(self.blocks, width, self.mobile_attention, **sizes)
 
     def mobile(self) -> nn.Module:
         """Mobile-Attention of the downsampling."""
