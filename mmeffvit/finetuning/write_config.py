@@ -204,7 +204,7 @@ def readers(recipe: Recipe) -> dict[str, Any]:
 def batch_lines(recipe: Recipe) -> list[str]:
     if recipe.processes == 1:
         return [assign('batch', recipe.batch)]
-    return [assign('processes', recipe.processes), f'batch = {recipe.batch}  # of each process']
+    return [assign('processes', recipe.processes), f'batch = {recipe.batch}  # per process']
 
 
 def below(images: Path, root: Path) -> str:
@@ -280,7 +280,7 @@ def schedule(
         assign('custom_hooks', hooks(base, recipe, teaching)),
     ]
     if get_device() == 'cpu':
-        lines.append('sync_bn = None  # of several processes: GPUs only')
+        lines.append('sync_bn = None  # only for several processes on GPUs')
     return lines
 
 

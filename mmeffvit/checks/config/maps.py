@@ -74,8 +74,8 @@ def compare(step: Step, name: str, declared: Sequence[float], maps: Sequence[Siz
     called = step.describe(name)
     if len(declared) != len(maps):
         return fault(
-            f'{called} declares {len(declared)} levels, strides {listed(declared)}; {len(maps)} '
-            f'maps arrive, strides {listed(arrived)}: {suggest_fix(step, name, declared, arrived)}'
+            f'{called} declares {len(declared)} levels, strides {listed(declared)}; it gets '
+            f'{len(maps)} maps, strides {listed(arrived)}: {suggest_fix(step, name, declared, arrived)}'
         )
     for level, (stride, shape) in enumerate(zip(declared, maps, strict=True)):
         sides = zip(step.image, shape[2:], strict=True)

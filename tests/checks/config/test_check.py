@@ -120,7 +120,7 @@ def test_the_suggested_fix_of_a_stride_fault_works():
 
 def test_a_missing_level_is_reported():
     neck = dict(type='mmeffvit.TransposedFPN', in_channels=[16, 24, 32], out_channels=16)
-    the_fault(retinanet(dict(neck, num_finer=1)), '5 levels', '4 maps arrive, strides 8, 16, 32')
+    the_fault(retinanet(dict(neck, num_finer=1)), '5 levels', 'it gets 4 maps, strides 8, 16, 32')
 
 
 @pytest.mark.parametrize('name', ['FPN', 'mmeffvit.TransposedFPN'])
