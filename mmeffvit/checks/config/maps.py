@@ -73,9 +73,10 @@ def compare(step: Step, name: str, declared: Sequence[float], maps: Sequence[Siz
     arrived = [stride_of(shape, step) for shape in maps]
     called = step.describe(name)
     if len(declared) != len(maps):
+        fix = suggest_fix(step, name, declared, arrived)
         return fault(
             f'{called} declares {len(declared)} levels, strides {listed(declared)}; it gets '
-            f'{len(maps)} maps, strides {listed(arrived)}: {suggest_fix(step, name, declared, arrived)}'
+            f'{len(maps)} maps, strides {listed(arrived)}: {fix}'
         )
     for level, (stride, shape) in enumerate(zip(declared, maps, strict=True)):
         sides = zip(step.image, shape[2:], strict=True)
