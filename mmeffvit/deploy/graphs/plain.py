@@ -1,5 +1,7 @@
 """Export graphs of models without boxes: backbones, classifiers and segmentors."""
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -51,6 +53,44 @@ class ClassifierGraph(Graph):
         return (logits.softmax(dim=1),)
 
 
+class SegFormerFusion(nn.Module):
+    """SegFormer's head with the convolution of its concatenated maps before their resize.
+
+    A 1x1 convolution and a bilinear resize commute: every map is convolved at its own size, and the
+    results are added. The logits are equal up to rounding, with a third of the MACs.
+
+    Args:
+        head: A ``SegformerHead`` of mmseg, fused.
+
+    Shape:
+        Maps (B, C, H, W) of a backbone or neck -> (B, classes, H, W), at the size of the first.
+    """
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        fusion, self.in_index = head.fusion_conv, head.in_index
+        self.align_corners, self.threshold = head.align_corners, head.threshold
+        self.mode = head.interpolate_mode
+        self.convs = nn.ModuleList()
+        for conv, weight in zip(
+            head.convs, fusion.conv.weight.split(head.channels, dim=1), strict=True
+        ):
+            part = nn.Conv2d(head.channels, len(weight), 1, bias=False)
+            part.weight = nn.Parameter(weight.contiguous(), requires_grad=False)
+            self.convs.append(nn.Sequential(conv, part))
+        self.convs[0][1].bias = fusion.conv.bias  # once
+        norm = fusion.norm if fusion.with_norm else nn.Identity()
+        self.logits = nn.Sequential(norm, fusion.activate, head.conv_seg)
+
+    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+        first, *others = (conv(maps[i]) for i, conv in zip(self.in_index, self.convs, strict=True))
+        for other in others:
+            first = first + F.interpolate(
+                other, first.shape[2:], mode=self.mode, align_corners=self.align_corners
+            )
+        return self.logits(first)
+
+
 class SegmentorGraph(Graph):
     """An ``EncoderDecoder`` of mmseg that processes whole images, without its auxiliary heads.
 
@@ -73,6 +113,9 @@ class SegmentorGraph(Graph):
                 '--cfg-options model.test_cfg.mode=whole'
             )
         super().__init__(model)
+        head = self.network.decode_head
+        if type(head).__name__ == 'SegformerHead':
+            self.network.decode_head = SegFormerFusion(head)
 
     def logits(self, x: Tensor) -> Tensor:
         """(B, 3, H', W') -> (B, channels, h, w), at the resolution of the head."""
