@@ -118,6 +118,7 @@ def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, 
         check_options(out, options)
 
 
+@pytest.mark.variant
 def test_half_precision_has_limits_of_its_own(tmp_path):
     pytest.importorskip('openvino')
     said = str(write(tiny.graph(), tmp_path / 'model.xml', SIZES, half=True))

@@ -46,6 +46,7 @@ def test_torch_and_torchvision_of_one_kind_are_described(set_up, monkeypatch):
     assert re.fullmatch(r'torch \S+ and torchvision \S+', set_up.check_pair())
 
 
+@pytest.mark.variant
 def test_torch_and_torchvision_of_two_kinds_are_reported_with_a_fix(set_up, monkeypatch, tmp_path):
     folder = tmp_path / 'torchvision'
     folder.mkdir()
