@@ -12,11 +12,9 @@ from mmengine.config import Config
 from torch import nn
 
 from mmeffvit.config.datasets import image_folders
-from mmeffvit.config.load import ALL
 from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
-from mmeffvit.inference.coco_ids import find_ids
-from mmeffvit.inference.model import load_predictor
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.messages import logger
@@ -55,7 +53,7 @@ def export_model(
 
     Args:
         config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
-        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
+        checkpoint: See :class:`mmeffvit.Predictor`.
         out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
 
@@ -97,9 +95,7 @@ class Source:
 
 def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:
     """Build the model of a config; see :func:`export_model` for the arguments and errors."""
-    predictor = load_predictor(
-        config_path, checkpoint, device='cpu', cfg_options=options.cfg_options, scopes=ALL
-    )
+    predictor = Predictor(config_path, checkpoint, device='cpu', cfg_options=options.cfg_options)
     model, config = predictor.model, predictor.config
     image = options.image or find_image(config)
     graph = graph_of(model, options)
@@ -113,7 +109,7 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
         config,
         model,
         predictor.meta,
-        category_ids=find_ids(predictor.dataset, predictor.classes).categories,
+        category_ids=predictor.coco_ids().categories,
         label_offset=predictor.label_offset,
     )
     if options.backbone_only:

@@ -297,17 +297,15 @@ def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp
 
 
 def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, monkeypatch):
-    from mmeffvit.inference.model import LoadedModel
+    predict_batch, calls = Predictor.predict, []
 
-    predict_batch, calls = LoadedModel.predict, []
-
-    def interrupted(self: LoadedModel, batch: list) -> list:
+    def interrupted(self: Predictor, batch: list) -> list:
         calls.append(batch)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return predict_batch(self, batch)
 
-    monkeypatch.setattr(LoadedModel, 'predict', interrupted)
+    monkeypatch.setattr(Predictor, 'predict', interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
     assert not (tmp_path / 'found.json').exists()
