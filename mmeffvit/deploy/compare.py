@@ -16,7 +16,7 @@ from mmeffvit.inference.results import ClassScores, LabelMap
 from mmeffvit.utils.boxes import match_objects
 
 from .agreement import OBJECTS, DisagreementError, Outputs, largest_error
-from .graphs.base import Graph
+from .graphs.base import Graph, named
 from .onnx.export import ExportOptions
 from .predictor.predictor import paste_mask
 
@@ -135,14 +135,13 @@ def plain_outputs(sample: Any) -> Outputs:
 def expect_maps(graph: Graph, backbone: nn.Module, images: Images) -> list[Outputs]:
     """The maps of a backbone, named as in its graph."""
     maps = backbone(graph.normalize(torch.from_numpy(images)))
-    return singles(dict(zip(graph.output_names, (m.numpy() for m in maps), strict=True)))
+    return singles(named(graph, maps))
 
 
 @torch.no_grad()
 def run_graph(graph: Graph, images: Images) -> Outputs:
     """The outputs of the graph itself."""
-    values = graph(torch.from_numpy(images))
-    return {name: v.numpy() for name, v in zip(graph.output_names, values, strict=True)}
+    return named(graph, graph(torch.from_numpy(images)))
 
 
 def expect_graph(graph: Graph, images: Images) -> list[Outputs]:

@@ -68,13 +68,7 @@ def inside(found: Detections, height: int, width: int) -> Detections:
     """Detections clipped to their image; those without a pixel in it are left out."""
     boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
     kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
-    return replace(
-        found,
-        boxes=boxes[kept],
-        scores=found.scores[kept],
-        labels=found.labels[kept],
-        masks=None if found.masks is None else found.masks[kept],
-    )
+    return replace(found, boxes=boxes).select(kept)
 
 
 def predict_dataset(

@@ -74,9 +74,9 @@ class Job:
     def open(self) -> Session:
         """Load the file."""
         if self.path is None:
-            from .gpu import run_graph  # it imports torch
+            from .gpu import open_graph  # it imports torch
 
-            return run_graph(self.graph, self.device, half=self.half)
+            return open_graph(self.graph, self.device, half=self.half)
         return open_model(self.path, self.threads, half=self.half, device=self.device)
 
 
