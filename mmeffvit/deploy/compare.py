@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mmeffvit.checks.config.sample import meta_of
 from mmeffvit.inference.predictor import make_result
 from mmeffvit.inference.results import ClassScores, LabelMap
 from mmeffvit.utils.boxes import match_objects
@@ -108,10 +109,7 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
     """
     size = tuple(images.shape[2:])
     sample = deepcopy(sample)
-    sample.set_metainfo(
-        dict(img_shape=size, ori_shape=size, pad_shape=size, batch_input_shape=size,
-             scale_factor=(1.0, 1.0))
-    )  # fmt: skip
+    sample.set_metainfo(meta_of(size))
     if not hasattr(model, 'bbox_head') and not hasattr(model, 'roi_head'):
         del sample.pad_shape  # mmseg would resize to it after padding
     # mmdet and mmseg read images as BGR

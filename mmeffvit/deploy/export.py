@@ -64,16 +64,7 @@ def export_model(
     """
     options, out = options or ToolOptions(), Path(out)
     check_options(out, options)
-    source = load_source(config_path, checkpoint, options)
-    return write(
-        source.graph,
-        out,
-        options,
-        source.metadata,
-        half=options.half,
-        expect=source.expect,
-        image=source.image,
-    )
+    return load_source(config_path, checkpoint, options).write(out, options, half=options.half)
 
 
 @dataclass(frozen=True)
@@ -91,6 +82,12 @@ class Source:
     metadata: Mapping[str, str]
     expect: Expect
     image: tuple[str, np.ndarray]
+
+    def write(self, out: Path, options: ExportOptions, *, half: bool = False) -> Written:
+        """See :func:`mmeffvit.deploy.formats.write`."""
+        return write(
+            self.graph, out, options, self.metadata, half=half, expect=self.expect, image=self.image
+        )
 
 
 def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:

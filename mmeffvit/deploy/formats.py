@@ -42,13 +42,6 @@ from .runtimes.openvino import to_openvino
 DEFAULT_SIZE = (256, 320)  # of noise images for files with dynamic sizes
 
 
-def run_file(path: Path, images: Images, graph: Graph) -> Outputs:
-    """The outputs of a file, named as those of its graph; ExecuTorch only numbers them."""
-    session = open_model(path)
-    found = session.run(images)
-    return found if session.outputs else dict(zip(graph.output_names, found.values(), strict=True))
-
-
 @dataclass(frozen=True)
 class Format:
     """A file format.
@@ -57,7 +50,6 @@ class Format:
         what: Description.
         packages: Required packages.
         part: The part of a graph that a file contains, for images of a size.
-        run: Returns the outputs of the file for images.
         fixed: Whether it needs batch size 1 and a fixed size.
         half: Whether half precision is supported.
         companions: Suffixes of files written next to it.
@@ -66,7 +58,6 @@ class Format:
     what: str
     packages: tuple[str, ...]
     part: Callable[[Graph, tuple[int, int] | None], nn.Module] = raw.full_graph
-    run: Callable[[Path, Images, Graph], Outputs] = run_file
     fixed: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
@@ -76,9 +67,7 @@ FORMATS = {
     '.onnx': Format('ONNX', ('onnx', 'onnxscript', 'onnxruntime')),
     '.xml': Format('OpenVINO', ('onnx', 'onnxscript', 'openvino'), half=True, companions=('.bin',)),
     '.pte': Format('ExecuTorch with XNNPACK', ('executorch',), raw.before_nms, fixed=True),
-    '.mlpackage': Format(
-        'Core ML', ('coremltools',), raw.for_vision, run_coreml, fixed=True, half=True
-    ),
+    '.mlpackage': Format('Core ML', ('coremltools',), raw.for_vision, fixed=True, half=True),
     '.tflite': Format(
         'LiteRT (TensorFlow Lite)',
         ('litert_torch', 'ai_edge_litert'),
@@ -212,16 +201,19 @@ def write(
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     exported = kind.part(graph, options.shape)
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
+    is_coreml = out.suffix == '.mlpackage'
     with atomic_output(out) as path:
         notes = write_part(exported, path, options, metadata or {}, half=half)
-
-        def run(images: Images) -> Outputs:
-            found = kind.run(path, images, exported)
-            return finish(graph, exported, found, images.shape[2:])
-
+        run = partial(run_coreml, path, graph=exported) if is_coreml else open_model(path).run
+        finished = partial(finish, graph, exported)
         batches = make_batches(pixels, options)
         limits = HALF if half else FLOAT
-        errors = compare(run, expect or partial(expect_graph, graph), batches, limits)
+        errors = compare(
+            lambda images: finished(run(images), images.shape[2:]),
+            expect or partial(expect_graph, graph),
+            batches,
+            limits,
+        )
         check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
@@ -246,7 +238,9 @@ def remaining_steps(exported: nn.Module) -> str:
 
 
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:
-    """Outputs of a graph from those of an exported part, for images of ``size``."""
+    """Outputs of a graph from those of a file of a part of it, for images of ``size``."""
+    if not set(found) & set(exported.output_names):  # ExecuTorch only numbers them
+        found = dict(zip(exported.output_names, found.values(), strict=True))
     if exported is graph:
         return found
     parts = [torch.from_numpy(found[name]) for name in exported.output_names]

@@ -24,7 +24,7 @@ from mmeffvit.deploy.compare import (
     singles,
 )
 from mmeffvit.deploy.export import Source, ToolOptions
-from mmeffvit.deploy.formats import FORMATS, finish, noise_image, write
+from mmeffvit.deploy.formats import FORMATS, finish, noise_image
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.int8.trials import worst
@@ -142,20 +142,12 @@ def float_file(
     source: Source, options: ExportOptions, folder: Path, suffix: str, precision: str, runtime: str
 ) -> Entry:
     half = precision == 'float16'
-    written = write(
-        source.graph,
-        folder / f'{suffix[1:]}_{precision}' / f'model{suffix}',
-        options,
-        source.metadata,
-        half=half,
-        expect=source.expect,
-        image=source.image,
-    )
-    names, size = written.exported.output_names, tuple(written.batches[0].shape[2:])
+    out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
+    written = source.write(out, options, half=half)
+    size = tuple(written.batches[0].shape[2:])
 
     def finished(found: Outputs) -> Outputs:
-        named = dict(zip(names, found.values(), strict=True)) if suffix == '.pte' else found
-        return finish(source.graph, written.exported, named, size)
+        return finish(source.graph, written.exported, found, size)
 
     steps = None if written.exported is source.graph else finished
     if half:
