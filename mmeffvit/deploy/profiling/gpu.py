@@ -19,6 +19,8 @@ from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
 
 from .candidates import Candidate, Entry, attempt, checked
 
+ONNX, PYTORCH = 'ONNX Runtime CUDA', 'PyTorch CUDA'
+
 
 def find_gpu(device: str) -> str | None:
     """The GPU to measure on, if any.
@@ -68,29 +70,27 @@ def on_gpu(
     """
     if (base := floats.get('.onnx')) is not None:
         make = partial(onnx_file, base, device, expect, images)
-        yield attempt('ONNX Runtime CUDA', 'float32', make)
+        yield attempt(ONNX, 'float32', make)
     if graph is None:
         return
     for precision in ('float32', 'float16'):
         make = partial(pytorch_model, graph, device, precision, expect, images)
-        yield attempt('PyTorch CUDA', precision, make)
+        yield attempt(PYTORCH, precision, make)
 
 
-def onnx_file(
-    base: Candidate, device: str, expect: Expect, images: Images, runtime: str
-) -> Candidate:
+def onnx_file(base: Candidate, device: str, expect: Expect, images: Images) -> Candidate:
     found = checked(open_model(base.path, device=device).run, expect, [images], FLOAT)
-    return Candidate(runtime, 'float32', base.path, *found, device=device)
+    return Candidate(ONNX, 'float32', base.path, *found, device=device)
 
 
 def pytorch_model(
-    graph: Graph, device: str, precision: str, expect: Expect, images: Images, runtime: str
+    graph: Graph, device: str, precision: str, expect: Expect, images: Images
 ) -> Candidate:
     half = precision == 'float16'
     # a copy, since the device and the memory format of the graph change
     run = open_graph(deepcopy(graph), device, half=half).run
     found = checked(run, expect, [images], HALF if half else FLOAT)
-    return Candidate(runtime, precision, None, *found, device=device, graph=graph)
+    return Candidate(PYTORCH, precision, None, *found, device=device, graph=graph)
 
 
 def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
