@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmeffvit.data.coco_file import MIN_SIDE
 from mmeffvit.data.faults import Findings
@@ -46,7 +45,7 @@ class Collector(Writer):
     keep_masks: bool
     rows: list[dict] = field(default_factory=list)
 
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Result) -> None:
         """Add the predictions for an image."""
         number = self.first + len(self.rows)
         height, width = frame.image.shape[:2]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby, islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -120,7 +121,7 @@ class BasePredictor(ABC):
         writers: list[Writer] = [collector]
         if out_dir is not None:
             check_outputs(found.sources, pictures=Path(out_dir))
-            writers.append(PictureWriter(Path(out_dir)))
+            writers.append(picture_writer(self, Path(out_dir), score_thr))
         frames = read_frames(found.sources, self.read, reject)
         predict_frames(self, frames, writers, score_thr, batch_size)
         is_file = is_one and (isinstance(inputs, np.ndarray) or Path(inputs).is_file())
@@ -221,9 +222,17 @@ class Collector(Writer):
     def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Result) -> None:
         """Add the results of one image."""
         self.results.append(result)
+
+
+def picture_writer(
+    predictor: BasePredictor, folder: Path, score_thr: float | None
+) -> PictureWriter:
+    """A writer of visualizations, by default of detections with a score of at least 0.3."""
+    shown = SCORE_THR if score_thr is None else score_thr
+    return PictureWriter(folder, partial(predictor.draw, score_thr=shown))
 
 
 def predict_frames(
@@ -239,14 +248,13 @@ def predict_frames(
         predictor: The predictor.
         frames: Images and frames of videos.
         writers: Writers of the results.
-        score_thr: Lowest score of a detection; None draws those from 0.3 and writes all.
+        score_thr: Lowest score of a detection; None writes all.
         batch_size: Maximum number of images per batch.
 
     Returns:
         The number of images and frames of videos.
     """
     number = 0
-    draws = any(writer.draws for writer in writers)
     try:
         for batch in make_batches(predictor, frames, batch_size):
             results = predictor.predict([prepared for _, prepared in batch])
@@ -257,10 +265,8 @@ def predict_frames(
                     writer.see(result)
                 if isinstance(result, Detections) and score_thr is not None:
                     result = result.above(score_thr)
-                drawn_thr = SCORE_THR if score_thr is None else score_thr
-                picture = predictor.draw(frame.image, result, drawn_thr) if draws else None
                 for writer in writers:
-                    writer.write(frame, result, picture)
+                    writer.write(frame, result)
                 number += 1
     except BaseException as error:
         left = [writer.abandon() for writer in writers]

@@ -112,14 +112,3 @@ def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArr
             f'the model does not run on images of {images.shape} ({reason(error)})'
         ) from error
     return dict(zip(names, values, strict=True))
-
-
-def read_metadata(model: str | os.PathLike) -> dict[str, str]:
-    """Metadata of a file, strings by name.
-
-    Raises:
-        UserError: If onnx is not installed.
-    """
-    onnx = require('onnx', 'Reading .onnx')
-    content = onnx.load(str(model), load_external_data=False)
-    return {entry.key: entry.value for entry in content.metadata_props}

@@ -319,7 +319,7 @@ def test_label_maps_are_written_with_the_values_of_the_data_set(offset, highest,
     labels = np.array([[0, 1, 2], [2, highest, 0]])
     source = Source(Path('a.jpg'), Path('a.jpg'), Path('a.jpg'), Path('deep/a.png'))
     frame = Frame(source, None, np.zeros((2, 3, 3), np.uint8))
-    LabelMapWriter(tmp_path, offset).write(frame, LabelMap(None, None, labels, ()), None)
+    LabelMapWriter(tmp_path, offset).write(frame, LabelMap(None, None, labels, ()))
     written = cv2.imread(str(tmp_path / 'deep' / 'a.png'), cv2.IMREAD_UNCHANGED)
     assert written.dtype == kind
     np.testing.assert_array_equal(written, labels + offset)

@@ -23,12 +23,12 @@ from mmeffvit.utils.text import reason
 
 from .resizing import check_size, fixed_size
 
-RUNTIMES = {  # by suffix, with their packages
-    '.onnx': ('ONNX Runtime', 'onnxruntime'),
-    '.xml': ('OpenVINO', 'openvino'),
-    '.pte': ('ExecuTorch', 'executorch'),
-    '.tflite': ('LiteRT', 'ai_edge_litert'),
-    '.param': ('ncnn', 'ncnn'),
+RUNTIMES = {  # by suffix
+    '.onnx': 'ONNX Runtime',
+    '.xml': 'OpenVINO',
+    '.pte': 'ExecuTorch',
+    '.tflite': 'LiteRT',
+    '.param': 'ncnn',
 }
 INPUT = 'images'  # its name in every format
 # in the ZIP archive at the end of a .tflite

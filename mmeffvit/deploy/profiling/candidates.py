@@ -127,10 +127,10 @@ def float_files(
     source: Source, options: ExportOptions, folder: Path, suffix: str
 ) -> Iterator[Entry]:
     """Files of a model in float32 and, if the format has it, in float16, each in its folder."""
-    kind, (runtime, _) = FORMATS[suffix], RUNTIMES[suffix]
+    kind = FORMATS[suffix]
     for precision in ('float32', 'float16') if kind.half else ('float32',):
         make = partial(float_file, source, options, folder, suffix, precision)
-        yield attempt(runtime, precision, make, kind.packages)
+        yield attempt(RUNTIMES[suffix], precision, make, kind.packages)
 
 
 def float_file(
@@ -147,8 +147,8 @@ def float_file(
     steps = None if written.exported is source.graph else finished
     if half:
         return half_file(written.path, source.expect, written.batches, finished, steps)
-    runtime, _ = RUNTIMES[suffix]
-    return Candidate(runtime, precision, written.path, *described(written.errors), steps)
+    found = described(written.errors)
+    return Candidate(RUNTIMES[suffix], precision, written.path, *found, steps)
 
 
 def half_file(
@@ -163,7 +163,7 @@ def half_file(
     Raises:
         DisagreementError: If it does, and the outputs differ from the model's.
     """
-    runtime, _ = RUNTIMES[path.suffix]
+    runtime = RUNTIMES[path.suffix]
     single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
@@ -206,7 +206,7 @@ def int8_file(
         folder: Where the file is written.
         options: See :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
-    (base, packages), (runtime, _) = INT8[suffix], RUNTIMES[suffix]
+    (base, packages), runtime = INT8[suffix], RUNTIMES[suffix]
     absent = partial(Absent, runtime, 'int8', 'not measured')
     if images is None:
         return absent('it is calibrated on images: give --images FOLDER')
@@ -258,7 +258,7 @@ def exported_files(
     path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
 ) -> Iterator[Entry]:
     """The file itself, or the OpenVINO files of a float ``.onnx``."""
-    runtime, _ = RUNTIMES[suffix]
+    runtime = RUNTIMES[suffix]
     if suffix == path.suffix:
         yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
@@ -277,7 +277,7 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> E
     if precision == 'float16':
         return half_file(out, expect, [images], lambda found: found)
     found = checked(open_model(out).run, expect, [images], FLOAT)
-    return Candidate(RUNTIMES[out.suffix][0], precision, out, *found)
+    return Candidate(RUNTIMES[out.suffix], precision, out, *found)
 
 
 def expect_file(path: Path) -> Expect:
