@@ -19,7 +19,7 @@ from mmeffvit.inference.predictor import BasePredictor, predict_frames
 from mmeffvit.inference.results import Detections, LabelMap, Result
 from mmeffvit.inference.writers import Writer, coco_results
 from mmeffvit.utils.files import read_json, write_file
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import write_labels
 from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
@@ -53,9 +53,7 @@ class Collector(Writer):
         row: dict[str, Any] = dict(file_name=name, height=height, width=width)
         if isinstance(result, LabelMap):
             row['label_map'] = f'{number:06d}.png'
-            labels = result.labels
-            kind = np.uint8 if labels.max(initial=0) < 256 else np.uint16
-            write_image(self.folder / row['label_map'], labels.astype(kind))
+            write_labels(self.folder / row['label_map'], result.labels)
         else:
             found = inside(result, height, width)
             found = found if self.keep_masks else replace(found, masks=None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, partial_path, write_file
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import write_image, write_labels
 from mmeffvit.utils.optional import require
 
 from .coco_ids import CocoIds
@@ -156,9 +156,7 @@ class LabelMapWriter(Writer):
 
     def write(self, frame: Frame, result: LabelMap) -> None:
         """Write the label map of an image."""
-        labels = result.labels + self.offset  # (H, W)
-        kind = np.uint8 if labels.max() < 256 else np.uint16
-        write_image(self.folder / frame.labels, labels.astype(kind))
+        write_labels(self.folder / frame.labels, result.labels + self.offset)
 
     def abandon(self) -> str:
         """Every file is complete."""

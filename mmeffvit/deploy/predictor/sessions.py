@@ -43,13 +43,28 @@ class Session:
         shape: (B, 3, H, W) of the images; sizes that are not fixed are not integers.
         outputs: Names of the outputs.
         metadata: Metadata of the file, strings by name.
-        run: Outputs by name for images.
+        compute: Outputs by name for images (B, 3, H, W).
     """
 
     shape: tuple[Any, ...]
     outputs: tuple[str, ...]
     metadata: Mapping[str, str]
-    run: Callable[[NDArray], dict[str, NDArray]]
+    compute: Callable[[NDArray], dict[str, NDArray]]
+
+    def run(self, images: NDArray) -> dict[str, NDArray]:
+        """Outputs by name for images (B, 3, H, W).
+
+        Raises:
+            UserError: If the file does not take them, or the runtime fails.
+        """
+        try:
+            return self.compute(images)
+        except UserError:
+            raise
+        except Exception as error:  # onnxruntime has a dozen exception classes
+            raise UserError(
+                f'the model does not run on images of {images.shape} ({reason(error)})'
+            ) from error
 
 
 def open_model(
@@ -138,23 +153,18 @@ def open_openvino(model: Any, threads: int = 0, *, half: bool = False) -> Sessio
         for each in compiled.inputs
         if each.partial_shape.rank.is_static and each.element_type.get_type_name() == 'f32'
     ]
+
+    def run(images: NDArray) -> dict[str, NDArray]:
+        results = compiled(images)
+        return {output.get_any_name(): results[output] for output in compiled.outputs}
+
     given = model.get_rt_info([METADATA]).value if model.has_rt_info([METADATA]) else {}
     return Session(
         shapes[0] if len(shapes) == 1 == len(compiled.inputs) else (),
         tuple(output.get_any_name() for output in compiled.outputs),
         {name: str(value) for name, value in given.items()},
-        partial(_run_openvino, compiled),
+        run,
     )
-
-
-def _run_openvino(compiled: Any, images: NDArray) -> dict[str, NDArray]:
-    try:
-        results = compiled(images)
-    except RuntimeError as error:
-        raise UserError(
-            f'the model does not run on images of {images.shape} ({reason(error)})'
-        ) from error
-    return {output.get_any_name(): results[output] for output in compiled.outputs}
 
 
 def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
@@ -170,11 +180,7 @@ def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
 
     def run(images: NDArray) -> dict[str, NDArray]:
         check_images(images, shape)
-        try:
-            outputs = runner(**{INPUT: np.ascontiguousarray(images.transpose(0, 2, 3, 1))})
-        except RuntimeError as error:
-            message = ' '.join(str(error).split())
-            raise UserError(f'LiteRT cannot run the file: {message}') from error
+        outputs = runner(**{INPUT: np.ascontiguousarray(images.transpose(0, 2, 3, 1))})
         return {
             name: value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
             for name, value in outputs.items()
