@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import onnx
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
@@ -49,7 +50,6 @@ class OpenVINOQuantizer:
 
     def float_model(self) -> Any:
         """The model without branches, which the search for the classes of a label map has."""
-        onnx = require('onnx', PURPOSE)
         return convert_onnx(changed(onnx.load(self.path), expand_argmax))
 
     def attempts(self) -> Iterator[Attempt]:
