@@ -92,7 +92,8 @@ class OpenVINOQuantizer:
 
     def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
         """A function that measures how much less noise a model has without some layers in int8."""
-        ends = last_names(self.float_model())
+        float_model = self.float_model()
+        ends = last_names(float_model)
         images = self.images[:IMAGES]
 
         def run(each: Any) -> list[dict[str, NDArray]]:
@@ -102,7 +103,7 @@ class OpenVINOQuantizer:
                 for image in images
             ]
 
-        expected = run(self.float_model())
+        expected = run(float_model)
         total = mean_noise(expected, run(model))
         return lambda nodes: max(0.0, total - mean_noise(expected, run(without(model, nodes))))
 
