@@ -26,7 +26,7 @@ from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmeffvit.config.load import load_config
-from mmeffvit.deploy.formats import FORMATS
+from mmeffvit.deploy.formats import FORMATS, write_part
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.dense import DenseGraph, Level, LightGraph, rows
@@ -270,8 +270,8 @@ def convert(detector: Detector, path: Path) -> None:
     size = (detector.side, detector.side)
     graph, options = detector.make(detector.side).eval(), ExportOptions(size, 1)
     if path.suffix != '.onnx':
-        kind = FORMATS[path.suffix]
-        kind.write(kind.part(graph, size), path, options, {}, False)
+        part = FORMATS[path.suffix].part(graph, size)
+        write_part(part, path, options, {}, half=False)
     elif isinstance(graph, DFINEGraph):  # its file does not pass the check of ONNX
         ort.export(graph, (1, 3, *size), path)
     else:

@@ -44,7 +44,7 @@ COMMANDS = {  # each is a module of this folder, with `_` for `-`
     'doctor': 'print versions and which packages work',
 }
 
-NEEDED = ('torch', 'mmengine')  # not for running exported files
+NEEDED = ('torch', 'mmengine', 'onnx')  # by some commands, not for running exported files
 
 
 def main(argv: Sequence[str] | None = None) -> None:

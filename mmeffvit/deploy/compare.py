@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mmeffvit.checks.config.sample import meta_of
 from mmeffvit.inference.predictor import make_result
 from mmeffvit.inference.results import ClassScores, LabelMap
 from mmeffvit.utils.boxes import match_objects
 
 from .agreement import OBJECTS, DisagreementError, Outputs, largest_error
-from .graphs.base import Graph
+from .graphs.base import Graph, named
 from .onnx.export import ExportOptions
 from .predictor.predictor import paste_mask
 
@@ -108,10 +109,7 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
     """
     size = tuple(images.shape[2:])
     sample = deepcopy(sample)
-    sample.set_metainfo(
-        dict(img_shape=size, ori_shape=size, pad_shape=size, batch_input_shape=size,
-             scale_factor=(1.0, 1.0))
-    )  # fmt: skip
+    sample.set_metainfo(meta_of(size))
     if not hasattr(model, 'bbox_head') and not hasattr(model, 'roi_head'):
         del sample.pad_shape  # mmseg would resize to it after padding
     # mmdet and mmseg read images as BGR
@@ -135,14 +133,13 @@ def plain_outputs(sample: Any) -> Outputs:
 def expect_maps(graph: Graph, backbone: nn.Module, images: Images) -> list[Outputs]:
     """The maps of a backbone, named as in its graph."""
     maps = backbone(graph.normalize(torch.from_numpy(images)))
-    return singles(dict(zip(graph.output_names, (m.numpy() for m in maps), strict=True)))
+    return singles(named(graph, maps))
 
 
 @torch.no_grad()
 def run_graph(graph: Graph, images: Images) -> Outputs:
     """The outputs of the graph itself."""
-    values = graph(torch.from_numpy(images))
-    return {name: v.numpy() for name, v in zip(graph.output_names, values, strict=True)}
+    return named(graph, graph(torch.from_numpy(images)))
 
 
 def expect_graph(graph: Graph, images: Images) -> list[Outputs]:

@@ -12,11 +12,9 @@ from mmengine.config import Config
 from torch import nn
 
 from mmeffvit.config.datasets import image_folders
-from mmeffvit.config.load import ALL
 from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
-from mmeffvit.inference.coco_ids import find_ids
-from mmeffvit.inference.model import load_predictor
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.messages import logger
@@ -55,7 +53,7 @@ def export_model(
 
     Args:
         config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
-        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
+        checkpoint: See :class:`mmeffvit.Predictor`.
         out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
         options: See :class:`ToolOptions`.
 
@@ -66,16 +64,7 @@ def export_model(
     """
     options, out = options or ToolOptions(), Path(out)
     check_options(out, options)
-    source = load_source(config_path, checkpoint, options)
-    return write(
-        source.graph,
-        out,
-        options,
-        source.metadata,
-        half=options.half,
-        expect=source.expect,
-        image=source.image,
-    )
+    return load_source(config_path, checkpoint, options).write(out, options, half=options.half)
 
 
 @dataclass(frozen=True)
@@ -94,12 +83,16 @@ class Source:
     expect: Expect
     image: tuple[str, np.ndarray]
 
+    def write(self, out: Path, options: ExportOptions, *, half: bool = False) -> Written:
+        """See :func:`mmeffvit.deploy.formats.write`."""
+        return write(
+            self.graph, out, options, self.metadata, half=half, expect=self.expect, image=self.image
+        )
+
 
 def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:
     """Build the model of a config; see :func:`export_model` for the arguments and errors."""
-    predictor = load_predictor(
-        config_path, checkpoint, device='cpu', cfg_options=options.cfg_options, scopes=ALL
-    )
+    predictor = Predictor(config_path, checkpoint, device='cpu', cfg_options=options.cfg_options)
     model, config = predictor.model, predictor.config
     image = options.image or find_image(config)
     graph = graph_of(model, options)
@@ -113,7 +106,7 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
         config,
         model,
         predictor.meta,
-        category_ids=find_ids(predictor.dataset, predictor.classes).categories,
+        category_ids=predictor.coco_ids().categories,
         label_offset=predictor.label_offset,
     )
     if options.backbone_only:

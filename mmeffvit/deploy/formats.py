@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
@@ -29,7 +29,7 @@ from .compare import (
     make_batches,
 )
 from .graphs import raw
-from .graphs.base import Graph
+from .graphs.base import Graph, named
 from .onnx.export import ExportOptions, describe_file, export_graph
 from .onnx.metadata import model_metadata
 from .predictor.sessions import open_model
@@ -42,13 +42,6 @@ from .runtimes.openvino import to_openvino
 DEFAULT_SIZE = (256, 320)  # of noise images for files with dynamic sizes
 
 
-def run_file(path: Path, images: Images, graph: Graph) -> Outputs:
-    """The outputs of a file, named as those of its graph; ExecuTorch only numbers them."""
-    session = open_model(path)
-    found = session.run(images)
-    return found if session.outputs else dict(zip(graph.output_names, found.values(), strict=True))
-
-
 @dataclass(frozen=True)
 class Format:
     """A file format.
@@ -56,10 +49,7 @@ class Format:
     Args:
         what: Description.
         packages: Required packages.
-        write: Writes a graph, with metadata and optionally in half precision; returns notes on the
-            file for the user.
         part: The part of a graph that a file contains, for images of a size.
-        run: Returns the outputs of the file for images.
         fixed: Whether it needs batch size 1 and a fixed size.
         half: Whether half precision is supported.
         companions: Suffixes of files written next to it.
@@ -67,101 +57,63 @@ class Format:
 
     what: str
     packages: tuple[str, ...]
-    write: Callable[[Graph, Path, ExportOptions, Mapping[str, str], bool], str]
     part: Callable[[Graph, tuple[int, int] | None], nn.Module] = raw.full_graph
-    run: Callable[[Path, Images, Graph], Outputs] = run_file
     fixed: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
 
 
-def _write_onnx(
-    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
-) -> str:
-    return describe_file(export_graph(graph, path, options, metadata))
-
-
-def _write_openvino(
-    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
-) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        exported = export_graph(graph, Path(folder, 'graph.onnx'), options, metadata)
-        to_openvino(exported, path, half=half)
-    return f'weights in {path.with_suffix(".bin").name}'
-
-
-def _write_executorch(
-    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
-) -> str:
-    return str(to_executorch(graph, example(options), path))
-
-
-def _write_coreml(
-    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
-) -> str:
-    metadata = {**model_metadata(graph, options.opset), **metadata}
-    if isinstance(graph, raw.RawGraph):
-        metadata['input_layout'] = 'image'
-    if isinstance(graph, raw.VisionBoxes):
-        metadata['outputs'] = json.dumps(NMS_OUTPUTS)
-    to_coreml(graph, example(options), path, metadata=metadata, half=half)
-    return 'it runs on macOS only'
-
-
-def _write_litert(
-    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
-) -> str:
-    metadata = {**model_metadata(graph, layout='BHWC float32'), **metadata}
-    return str(to_litert(graph, example(options), path, metadata))
-
-
-def _write_ncnn(
-    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], half: bool
-) -> str:
-    metadata = {**model_metadata(graph, layout='CHW float32'), **metadata}
-    layers = to_ncnn(graph, example(options), path, metadata, half=half)
-    kept = ' and '.join(path.with_suffix(suffix).name for suffix in ('.bin', '.json'))
-    return f'{layers.total()} layers; weights and metadata in {kept}'
-
-
 FORMATS = {
-    '.onnx': Format('ONNX', ('onnx', 'onnxscript', 'onnxruntime'), _write_onnx),
-    '.xml': Format(
-        'OpenVINO',
-        ('onnx', 'onnxscript', 'openvino'),
-        _write_openvino,
-        half=True,
-        companions=('.bin',),
-    ),
-    '.pte': Format(
-        'ExecuTorch with XNNPACK', ('executorch',), _write_executorch, raw.before_nms, fixed=True
-    ),
-    '.mlpackage': Format(
-        'Core ML',
-        ('coremltools',),
-        _write_coreml,
-        raw.for_vision,
-        run_coreml,
-        fixed=True,
-        half=True,
-    ),
+    '.onnx': Format('ONNX', ('onnx', 'onnxscript', 'onnxruntime')),
+    '.xml': Format('OpenVINO', ('onnx', 'onnxscript', 'openvino'), half=True, companions=('.bin',)),
+    '.pte': Format('ExecuTorch with XNNPACK', ('executorch',), raw.before_nms, fixed=True),
+    '.mlpackage': Format('Core ML', ('coremltools',), raw.for_vision, fixed=True, half=True),
     '.tflite': Format(
         'LiteRT (TensorFlow Lite)',
         ('litert_torch', 'ai_edge_litert'),
-        _write_litert,
         raw.without_selection,
         fixed=True,
     ),
     '.param': Format(
         'ncnn',
         ('pnnx', 'ncnn'),
-        _write_ncnn,
         raw.without_selection,
         fixed=True,
         half=True,
         companions=('.bin', '.json'),
     ),
 }
+
+
+def write_part(
+    graph: Graph, path: Path, options: ExportOptions, metadata: Mapping[str, str], *, half: bool
+) -> str:
+    """Write a part of a graph; returns notes on the file for the user."""
+    if path.suffix == '.onnx':
+        return describe_file(export_graph(graph, path, options, metadata))
+    if path.suffix == '.xml':
+        with tempfile.TemporaryDirectory() as folder:
+            exported = export_graph(graph, Path(folder, 'graph.onnx'), options, metadata)
+            to_openvino(exported, path, half=half)
+        return f'weights in {path.with_suffix(".bin").name}'
+    example = torch.from_numpy(make_batches(noise_image(options.shape), options)[0])
+    if path.suffix == '.pte':
+        return str(to_executorch(graph, example, path))
+    if path.suffix == '.mlpackage':
+        metadata = {**model_metadata(graph, options.opset), **metadata}
+        if isinstance(graph, raw.RawGraph):
+            metadata['input_layout'] = 'image'
+        if isinstance(graph, raw.VisionBoxes):
+            metadata['outputs'] = json.dumps(NMS_OUTPUTS)
+        to_coreml(graph, example, path, metadata=metadata, half=half)
+        return 'it runs on macOS only'
+    if path.suffix == '.tflite':
+        metadata = {**model_metadata(graph, layout='BHWC float32'), **metadata}
+        return str(to_litert(graph, example, path, metadata))
+    metadata = {**model_metadata(graph, layout='CHW float32'), **metadata}
+    layers = to_ncnn(graph, example, path, metadata, half=half)
+    kept = ' and '.join(path.with_suffix(suffix).name for suffix in ('.bin', '.json'))
+    return f'{layers.total()} layers; weights and metadata in {kept}'
 
 
 def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Format:
@@ -249,16 +201,19 @@ def write(
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     exported = kind.part(graph, options.shape)
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
+    is_coreml = out.suffix == '.mlpackage'
     with atomic_output(out) as path:
-        notes = kind.write(exported, path, options, metadata or {}, half)
-
-        def run(images: Images) -> Outputs:
-            found = kind.run(path, images, exported)
-            return finish(graph, exported, found, images.shape[2:])
-
+        notes = write_part(exported, path, options, metadata or {}, half=half)
+        run = partial(run_coreml, path, graph=exported) if is_coreml else open_model(path).run
+        finished = partial(finish, graph, exported)
         batches = make_batches(pixels, options)
         limits = HALF if half else FLOAT
-        errors = compare(run, expect or partial(expect_graph, graph), batches, limits)
+        errors = compare(
+            lambda images: finished(run(images), images.shape[2:]),
+            expect or partial(expect_graph, graph),
+            batches,
+            limits,
+        )
         check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
@@ -283,19 +238,17 @@ def remaining_steps(exported: nn.Module) -> str:
 
 
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:
-    """Outputs of a graph from those of an exported part, for images of ``size``."""
+    """Outputs of a graph from those of a file of a part of it, for images of ``size``."""
+    if not set(found) & set(exported.output_names):  # ExecuTorch only numbers them
+        found = dict(zip(exported.output_names, found.values(), strict=True))
     if exported is graph:
         return found
     parts = [torch.from_numpy(found[name]) for name in exported.output_names]
     with torch.no_grad():
         values = exported.finish(*parts, size=size)
-    return {name: value.numpy() for name, value in zip(graph.output_names, values, strict=True)}
+    return named(graph, values)
 
 
 def noise_image(shape: tuple[int, int]) -> np.ndarray:
     """Reproducible noise, (H, W, 3) uint8."""
     return np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
-
-
-def example(options: ExportOptions) -> Tensor:
-    return torch.from_numpy(make_batches(noise_image(options.shape), options)[0])

@@ -87,7 +87,8 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     dataset = build_unread(measured_dataset(config))
     settings = metric_settings(config, 'CocoMetric')
     settings['ann_file'] = settings.get('ann_file') or dataset.ann_file
-    metric = METRICS.build({**settings, 'metric': 'bbox'})
+    metric = METRICS.build({**settings, 'metric': 'bbox', 'classwise': True})
+    metric.dataset_meta = dataset.metainfo
     classes, coco = dataset.metainfo['classes'], metric._coco_api
     category_ids = coco.get_cat_ids(cat_names=classes)
     rows = read_detections(results, coco, classes)
@@ -95,8 +96,7 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     with_masks = all('segmentation' in row for row in rows)
     tables = []
     for kind in ('bbox', 'segm') if with_masks else ('bbox',):
-        metric = METRICS.build({**settings, 'metric': kind, 'classwise': True})
-        metric.dataset_meta = dataset.metainfo
+        metric.metrics = [kind]
         metric.process(None, deepcopy(samples))
         found = metric.evaluate(len(samples))
         names = [category['name'] for category in coco.load_cats(category_ids)]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmeffvit.data.coco_file import MIN_SIDE
 from mmeffvit.data.faults import Findings
@@ -20,7 +19,7 @@ from mmeffvit.inference.predictor import BasePredictor, predict_frames
 from mmeffvit.inference.results import Detections, LabelMap, Result
 from mmeffvit.inference.writers import Writer, coco_results
 from mmeffvit.utils.files import read_json, write_file
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import write_labels
 from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
@@ -46,7 +45,7 @@ class Collector(Writer):
     keep_masks: bool
     rows: list[dict] = field(default_factory=list)
 
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Result) -> None:
         """Add the predictions for an image."""
         number = self.first + len(self.rows)
         height, width = frame.image.shape[:2]
@@ -54,9 +53,7 @@ class Collector(Writer):
         row: dict[str, Any] = dict(file_name=name, height=height, width=width)
         if isinstance(result, LabelMap):
             row['label_map'] = f'{number:06d}.png'
-            labels = result.labels
-            kind = np.uint8 if labels.max(initial=0) < 256 else np.uint16
-            write_image(self.folder / row['label_map'], labels.astype(kind))
+            write_labels(self.folder / row['label_map'], result.labels)
         else:
             found = inside(result, height, width)
             found = found if self.keep_masks else replace(found, masks=None)
@@ -68,13 +65,7 @@ def inside(found: Detections, height: int, width: int) -> Detections:
     """Detections clipped to their image; those without a pixel in it are left out."""
     boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
     kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
-    return replace(
-        found,
-        boxes=boxes[kept],
-        scores=found.scores[kept],
-        labels=found.labels[kept],
-        masks=None if found.masks is None else found.masks[kept],
-    )
+    return replace(found, boxes=boxes).select(kept)
 
 
 def predict_dataset(

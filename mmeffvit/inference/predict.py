@@ -5,21 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from numpy.typing import NDArray
-
 from mmeffvit.errors import UserError
 from mmeffvit.utils.messages import progress
 from mmeffvit.utils.text import align, counted, listed
 
 from .coco_ids import CocoIds
 from .inputs import Frame, count_frames, find_inputs, read_frames
-from .predictor import SCORE_THR, BasePredictor, check_thresholds, predict_frames
+from .predictor import SCORE_THR, BasePredictor, check_thresholds, picture_writer, predict_frames
 from .results import ClassScores, Detections, Result
 from .writers import (
     ClassWriter,
     CocoWriter,
     LabelMapWriter,
-    PictureWriter,
     Writer,
     check_outputs,
 )
@@ -63,7 +60,7 @@ class Tally(Writer):
     classes: list[tuple[str, str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Result) -> None:
         """Count the detections or the best class of an image."""
         if isinstance(result, ClassScores):
             name = result.names[0]
@@ -177,7 +174,7 @@ def check_out(predictor: BasePredictor, out: Path | None) -> None:
 def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
     writers: list[Writer] = []
     if options.pictures is not None:
-        writers.append(PictureWriter(options.pictures))
+        writers.append(picture_writer(predictor, options.pictures, options.score_thr))
     if options.out is not None and predictor.is_detector:
         writers.append(CocoWriter(options.out, ids))
     elif options.out is not None and predictor.is_classifier:

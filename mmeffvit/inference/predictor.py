@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby, islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.utils.text import check_names, counted
 
 from .coco_ids import CocoIds, find_ids
 from .drawing import draw, make_palette
@@ -119,7 +121,7 @@ class BasePredictor(ABC):
         writers: list[Writer] = [collector]
         if out_dir is not None:
             check_outputs(found.sources, pictures=Path(out_dir))
-            writers.append(PictureWriter(Path(out_dir)))
+            writers.append(picture_writer(self, Path(out_dir), score_thr))
         frames = read_frames(found.sources, self.read, reject)
         predict_frames(self, frames, writers, score_thr, batch_size)
         is_file = is_one and (isinstance(inputs, np.ndarray) or Path(inputs).is_file())
@@ -145,6 +147,12 @@ class Predictor(BasePredictor):
 
     Attributes:
         model: The model, in eval mode.
+        config: Its config.
+        checkpoint: The source of its weights.
+        dataset: The config's test dataset, not loaded; None if it has none.
+        meta: Meta information of the training data, such as ``classes`` and ``palette``.
+        loader: The transform that reads an image file.
+        pipeline: The transforms after it, without those that load annotations.
         classes: Class names by label.
 
     Raises:
@@ -160,33 +168,38 @@ class Predictor(BasePredictor):
         device: str = 'auto',
         cfg_options: Mapping[str, Any] | None = None,
     ) -> None:
-        from mmeffvit.config.load import ALL
-
-        from .model import load_predictor  # exported files run without torch
+        from .model import inference_pipeline, load_model  # exported files run without torch
 
         if Path(config).suffix in EXPORTED:
-            raise UserError(f'{config} is an exported file: open it with ExportedPredictor')
-        self._loaded = load_predictor(
-            str(config),
-            None if checkpoint is None else str(checkpoint),
-            device=device,
-            cfg_options=cfg_options,
-            scopes=ALL,
-        )
-        self.model = self._loaded.model
-        self.classes = self._loaded.classes
-        self.palette = make_palette(self._loaded.meta.get('palette'), len(self.classes))
-        self.is_detector = self._loaded.scope == 'mmdet'
-        self.is_classifier = self._loaded.scope == 'mmpretrain'
-        self.label_offset = self._loaded.label_offset
+            raise UserError(
+                f'{config} is an exported file: open it with ExportedPredictor, or with `mmeffvit '
+                'predict`, `quantize`, `web` or `profile`'
+            )
+        given = None if checkpoint is None else str(checkpoint)
+        loaded = load_model(str(config), given, device, cfg_options)
+        self.model, self.config, self.checkpoint = loaded.model, loaded.config, loaded.checkpoint
+        self.dataset, self.meta = loaded.dataset, loaded.dataset_meta
+        self.loader, self.pipeline = inference_pipeline(self.config)
+        self.classes = check_names(self.meta['classes'], self.checkpoint)
+        self.palette = make_palette(self.meta.get('palette'), len(self.classes))
+        self.is_detector = self.config.default_scope == 'mmdet'
+        self.is_classifier = self.config.default_scope == 'mmpretrain'
+        self.label_offset = int(bool(getattr(self.dataset, 'reduce_zero_label', False)))
 
     def read(self, path: Path) -> NDArray:
         """Read an image with the config's loader: (H, W, 3) BGR."""
-        return self._loaded.read(path)
+        read_size(path)
+        try:
+            return self.loader(dict(img_path=str(path)))['img']
+        except Exception as error:  # decoders raise various exceptions
+            raise Unreadable(f'{path} ({error})') from error
 
-    def prepare(self, image: NDArray, path: Path) -> Any:
+    def prepare(self, image: NDArray, path: Path) -> dict[str, Any]:
         """Run the test pipeline on an image of (H, W, 3)."""
-        return self._loaded.prepare(image, path)
+        size = image.shape[:2]
+        return self.pipeline(
+            dict(img=image, img_path=str(path), img_id=0, img_shape=size, ori_shape=size)
+        )
 
     def batch_key(self, prepared: Any) -> Hashable:
         """The image size, except for a detector, which pads the images of a batch to one size."""
@@ -194,11 +207,13 @@ class Predictor(BasePredictor):
 
     def predict(self, batch: Sequence[Any]) -> list[Result]:
         """Predict on outputs of the test pipeline."""
-        return [make_result(sample, self.classes) for sample in self._loaded.predict(batch)]
+        from .model import run_model
+
+        return [make_result(sample, self.classes) for sample in run_model(self.model, batch)]
 
     def coco_ids(self) -> CocoIds:
         """Ids of the test dataset's annotation file, if it exists and has the classes."""
-        return find_ids(self._loaded.dataset, self.classes)
+        return find_ids(self.dataset, self.classes)
 
 
 class Collector(Writer):
@@ -207,9 +222,17 @@ class Collector(Writer):
     def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Result) -> None:
         """Add the results of one image."""
         self.results.append(result)
+
+
+def picture_writer(
+    predictor: BasePredictor, folder: Path, score_thr: float | None
+) -> PictureWriter:
+    """A writer of visualizations, by default of detections with a score of at least 0.3."""
+    shown = SCORE_THR if score_thr is None else score_thr
+    return PictureWriter(folder, partial(predictor.draw, score_thr=shown))
 
 
 def predict_frames(
@@ -225,14 +248,13 @@ def predict_frames(
         predictor: The predictor.
         frames: Images and frames of videos.
         writers: Writers of the results.
-        score_thr: Lowest score of a detection; None draws those from 0.3 and writes all.
+        score_thr: Lowest score of a detection; None writes all.
         batch_size: Maximum number of images per batch.
 
     Returns:
         The number of images and frames of videos.
     """
     number = 0
-    draws = any(writer.draws for writer in writers)
     try:
         for batch in make_batches(predictor, frames, batch_size):
             results = predictor.predict([prepared for _, prepared in batch])
@@ -243,10 +265,8 @@ def predict_frames(
                     writer.see(result)
                 if isinstance(result, Detections) and score_thr is not None:
                     result = result.above(score_thr)
-                drawn_thr = SCORE_THR if score_thr is None else score_thr
-                picture = predictor.draw(frame.image, result, drawn_thr) if draws else None
                 for writer in writers:
-                    writer.write(frame, result, picture)
+                    writer.write(frame, result)
                 number += 1
     except BaseException as error:
         left = [writer.abandon() for writer in writers]

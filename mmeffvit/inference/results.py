@@ -46,7 +46,10 @@ class Detections:
 
     def above(self, score_thr: float) -> 'Detections':
         """The detections with at least this score."""
-        kept = self.scores >= score_thr
+        return self.select(self.scores >= score_thr)
+
+    def select(self, kept: np.ndarray) -> 'Detections':
+        """The detections where ``kept``, (N,) bool, is true."""
         return replace(
             self,
             boxes=self.boxes[kept],

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import cv2
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, partial_path, write_file
-from mmeffvit.utils.images import write_image
+from mmeffvit.utils.images import write_image, write_labels
 from mmeffvit.utils.optional import require
 
 from .coco_ids import CocoIds
@@ -22,17 +22,11 @@ BEST = 5  # classes of an image
 
 
 class Writer(ABC):
-    """Takes results one by one.
-
-    Attributes:
-        draws: Whether it needs visualizations.
-    """
-
-    draws: bool = False
+    """Takes results one by one."""
 
     @abstractmethod
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
-        """Write the results of one image, and their visualization if there is one."""
+    def write(self, frame: Frame, result: Result) -> None:
+        """Write the results of one image."""
 
     def see(self, result: Result) -> None:  # noqa: B027  nothing to do by default
         """Inspect a result before its detections below the score threshold are removed."""
@@ -90,7 +84,7 @@ class ClassWriter(ListWriter):
         super().__init__(path)
         self.score_thr = score_thr
 
-    def write(self, frame: Frame, result: ClassScores, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: ClassScores) -> None:
         """Append the best classes of an image."""
         best = [
             dict(
@@ -116,7 +110,7 @@ class CocoWriter(ListWriter):
         self.ids = ids
         self.images: list[dict] = []
 
-    def write(self, frame: Frame, result: Detections, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Detections) -> None:
         """Append the detections of an image."""
         height, width = frame.image.shape[:2]
         image_id = self.ids.image_id(frame.source.path, is_image=frame.number is None)
@@ -160,11 +154,9 @@ class LabelMapWriter(Writer):
     def __init__(self, folder: Path, offset: int) -> None:
         self.folder, self.offset = folder, offset
 
-    def write(self, frame: Frame, result: LabelMap, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: LabelMap) -> None:
         """Write the label map of an image."""
-        labels = result.labels + self.offset  # (H, W)
-        kind = np.uint8 if labels.max() < 256 else np.uint16
-        write_image(self.folder / frame.labels, labels.astype(kind))
+        write_labels(self.folder / frame.labels, result.labels + self.offset)
 
     def abandon(self) -> str:
         """Every file is complete."""
@@ -176,19 +168,18 @@ class PictureWriter(Writer):
 
     Args:
         folder: Output folder.
+        draw: Draws a result into a copy of its image, (H, W, 3) BGR.
     """
 
-    draws = True
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, draw: Callable[[NDArray, Result], NDArray]) -> None:
+        self.folder, self.draw = folder, draw
         self.video: cv2.VideoWriter | None = None
         self.path: Path | None = None  # of the current video
         self.partial: Path | None = None
 
-    def write(self, frame: Frame, result: Result, picture: NDArray | None) -> None:
+    def write(self, frame: Frame, result: Result) -> None:
         """Write an image, or append to the video."""
-        path = self.folder / frame.source.picture
+        path, picture = self.folder / frame.source.picture, self.draw(frame.image, result)
         if self.path not in (None, path):
             self.close()
         if frame.number is None:

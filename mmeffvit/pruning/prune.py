@@ -17,9 +17,8 @@ from mmeffvit.checks.run import check_data
 from mmeffvit.complexity.count import Complexity, count_config
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
-from mmeffvit.inference.model import LoadedModel, load_predictor
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.layers.head_projections import HeadProjections, Units, hidden_layers, prunable_layers
 from mmeffvit.utils.files import atomic_output, check_output
 
@@ -129,7 +128,7 @@ def prune(
     """
     options = options or PruneOptions()
     path = check_outputs(Path(out), config_path, checkpoint)
-    loaded = load_predictor(config_path, checkpoint, cfg_options=cfg_options, scopes=ALL)
+    loaded = Predictor(config_path, checkpoint, cfg_options=cfg_options)
     layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)
     before = count_config(Path(config_path).stem, loaded.config)
     score = random_scores if options.method == 'random' else uvc_scores
@@ -238,7 +237,7 @@ def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: 
 
 
 def save(
-    loaded: LoadedModel, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
+    loaded: Predictor, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
 ) -> None:
     """Write the checkpoint, its config and the config of the student."""
     state = {key: value.detach().cpu() for key, value in loaded.model.state_dict().items()}

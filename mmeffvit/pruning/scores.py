@@ -52,7 +52,7 @@ def competition_scores(
     with ExitStack() as stack:
         for name, layer in layers.items():
             hook = partial(record, add=found[name].append)
-            stack.callback(layer.mixer.register_forward_pre_hook(hook).remove)
+            stack.enter_context(layer.mixer.register_forward_pre_hook(hook))
         for batch in progress(batches, 'scores'):
             with torch.no_grad():
                 model.test_step(batch)

@@ -183,6 +183,11 @@ def write_image(path: str | Path, image: NDArray) -> None:
     write_file(path, content.tobytes())
 
 
+def write_labels(path: str | Path, labels: NDArray) -> None:
+    """Write a label map (H, W) as a PNG of 8 bits, or of 16 if a label needs them, atomically."""
+    write_image(path, labels.astype(np.uint8 if labels.max(initial=0) < 256 else np.uint16))
+
+
 def resize_corners(image: NDArray, size: tuple[int, int]) -> NDArray:
     """Interpolate bilinearly with aligned corners, as ``align_corners=True`` in torch.
 

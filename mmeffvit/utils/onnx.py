@@ -105,21 +105,5 @@ def missing_library(runtime: ModuleType) -> str:
 def run_session(session: 'InferenceSession', images: NDArray) -> dict[str, NDArray]:
     """Outputs by name for images (B, 3, H, W)."""
     names = [output.name for output in session.get_outputs()]
-    try:
-        values = session.run(names, {session.get_inputs()[0].name: images})
-    except Exception as error:  # onnxruntime has a dozen of its own
-        raise UserError(
-            f'the model does not run on images of {images.shape} ({reason(error)})'
-        ) from error
+    values = session.run(names, {session.get_inputs()[0].name: images})
     return dict(zip(names, values, strict=True))
-
-
-def read_metadata(model: str | os.PathLike) -> dict[str, str]:
-    """Metadata of a file, strings by name.
-
-    Raises:
-        UserError: If onnx is not installed.
-    """
-    onnx = require('onnx', 'Reading .onnx')
-    content = onnx.load(str(model), load_external_data=False)
-    return {entry.key: entry.value for entry in content.metadata_props}

@@ -33,9 +33,9 @@ def disable_logging(level: int) -> None:
     """As ``logging.disable``, also for mmengine's loggers, which cache it until a level is set."""
     logging.disable(level)
     mmengine = sys.modules.get('mmengine.logging')
-    if mmengine and mmengine.MMLogger.check_instance_created('mmengine'):
-        logger = mmengine.MMLogger.get_instance('mmengine')
-        logger.setLevel(logger.level)
+    loggers = list(mmengine.MMLogger._instance_dict.values()) if mmengine else []
+    if loggers:  # of runs, by name
+        loggers[0].setLevel(loggers[0].level)  # it clears the caches of all
 
 
 @contextmanager

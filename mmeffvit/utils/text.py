@@ -22,6 +22,11 @@ def listed(values: Iterable[object], limit: int = 8) -> str:
     return ', '.join(texts[:limit]) + rest
 
 
+def shortened(name: str, length: int) -> str:
+    """A name, or its end after an ellipsis if it has more characters."""
+    return name if len(name) <= length else f'...{name[3 - length :]}'
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun, such as ``1 image``, ``2,500 images`` or ``3 classes``."""
     ending = '' if number == 1 else 'es' if noun.endswith(('s', 'x', 'sh', 'tch')) else 's'

@@ -131,16 +131,12 @@ def draw_line(axes: Axes, rows: list[dict], key: str, **style: object) -> None:
 
 def draw_total(axes: Axes, history: History, color: str) -> None:
     """The finite values of the loss, with a moving mean for many values."""
-    points = [(row['step'], row['loss']) for row in history.train if 'loss' in row]
-    points = [point for point in points if math.isfinite(point[1])]
-    if not points:
-        return
-    steps, losses = map(np.array, zip(*points, strict=True))
-    half = len(losses) // (2 * NUM_MEANS)
+    rows = [row for row in history.train if math.isfinite(row.get('loss', math.nan))]
+    half = len(rows) // (2 * NUM_MEANS)
     if half == 0:
-        marker = 'o' if len(losses) < MAX_MARKERS else None
-        axes.plot(steps, losses, color=color, marker=marker, markersize=4, label=history.name)
+        draw_line(axes, rows, 'loss', color=color, label=history.name)
         return
+    steps, losses = (np.array([row[key] for row in rows]) for key in ('step', 'loss'))
     axes.plot(steps, losses, color=color, alpha=0.3, linewidth=1)
     axes.plot(steps, moving_mean(losses, half), color=color, label=history.name)
 

@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mmeffvit.utils.text import shortened
+
 from .figures import save_figure
 
 MIB = 2**20
@@ -118,8 +120,7 @@ def draw_kinds(axes: Axes, layers: Mapping[str, Any]) -> None:
 
 def draw_layers(axes: Axes, layers: Mapping[str, Any]) -> None:
     slowest = sorted(layers['layers'], key=lambda layer: layer['seconds'], reverse=True)
-    shown = [(f'...{n["name"][3 - LONGEST :]}' if len(n['name']) > LONGEST else n['name'],
-              n['seconds']) for n in slowest[:MAX_LAYERS]]  # fmt: skip
+    shown = [(shortened(n['name'], LONGEST), n['seconds']) for n in slowest[:MAX_LAYERS]]
     draw_shares(axes, shown, layers['total_seconds'], 'slowest layers')
 
 

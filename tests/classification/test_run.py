@@ -16,8 +16,8 @@ from mmeffvit.deploy.onnx.metadata import resize_of
 from mmeffvit.deploy.predictor.resizing import resize
 from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
-from mmeffvit.inference.model import load_predictor
 from mmeffvit.utils.images import read_image
+from mmeffvit.zoo.opener import find_source
 from tests.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
 from tests.conftest import ROOT, run_command_here
 
@@ -125,7 +125,7 @@ def test_an_accuracy_over_more_classes_than_there_are_stops_the_run(trained, tmp
 
 def test_a_command_for_dense_models_says_that_a_classifier_is_none(trained):
     with pytest.raises(UserError, match='is for a classifier'):
-        load_predictor(str(trained / 'tiny.py'), None)
+        find_source(str(trained / 'tiny.py'))
 
 
 def scores_of(path) -> list[float]:

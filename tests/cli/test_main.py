@@ -110,14 +110,17 @@ def test_the_shell_completes_commands_and_options(line, choices, tmp_path):
     assert (tmp_path / 'choices').read_text().split('\n') == choices
 
 
-def test_a_command_without_torch_says_what_to_install():
+@pytest.mark.parametrize(
+    ('command', 'missing'), [('doctor', ['mmengine', 'torch']), ('quantize', ['onnx'])]
+)
+def test_a_command_without_a_package_says_what_to_install(command, missing):
     code = (
-        "import sys; sys.modules['mmengine'] = sys.modules['torch'] = None\n"
-        "from mmeffvit.cli.main import main; main(['doctor'])"
+        f'import sys; sys.modules.update(dict.fromkeys({missing}))\n'
+        f'from mmeffvit.cli.main import main; main([{command!r}])'
     )
     result = run_python('-c', code)
     assert result.returncode == 2
-    assert '`mmeffvit doctor` needs mmengine, which is not installed' in result.stdout
+    assert f'`mmeffvit {command}` needs {missing[0]}, which is not installed' in result.stdout
     assert 'Traceback' not in result.stdout
 
 

@@ -14,8 +14,7 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.sessions import open_onnx
-from mmeffvit.deploy.runtimes.phone_files import Ncnn
+from mmeffvit.deploy.predictor.sessions import open_ncnn, open_onnx
 from mmeffvit.utils.boxes import post_process
 from tests.conftest import ROOT
 from tests.deploy import models
@@ -159,7 +158,7 @@ def test_cpp_with_ncnn_finds_the_same(graph, picture, tmp_path):
     printed = run(
         ['./main', 'model.param', 'model.bin', 'pixels', *SHAPE, THRESHOLD, IOU_THRESHOLD], tmp_path
     )
-    found = Ncnn(tmp_path / 'model.param')(images_of(picture))
+    found = open_ncnn(tmp_path / 'model.param').run(images_of(picture))
     boxes, scores = (found[name][0] for name in ('boxes', 'scores'))
     assert_same(printed, post_process(boxes, scores, THRESHOLD, IOU_THRESHOLD))
 

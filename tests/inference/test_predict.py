@@ -297,17 +297,15 @@ def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp
 
 
 def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, monkeypatch):
-    from mmeffvit.inference.model import LoadedModel
+    predict_batch, calls = Predictor.predict, []
 
-    predict_batch, calls = LoadedModel.predict, []
-
-    def interrupted(self: LoadedModel, batch: list) -> list:
+    def interrupted(self: Predictor, batch: list) -> list:
         calls.append(batch)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return predict_batch(self, batch)
 
-    monkeypatch.setattr(LoadedModel, 'predict', interrupted)
+    monkeypatch.setattr(Predictor, 'predict', interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
     assert not (tmp_path / 'found.json').exists()
@@ -321,7 +319,7 @@ def test_label_maps_are_written_with_the_values_of_the_data_set(offset, highest,
     labels = np.array([[0, 1, 2], [2, highest, 0]])
     source = Source(Path('a.jpg'), Path('a.jpg'), Path('a.jpg'), Path('deep/a.png'))
     frame = Frame(source, None, np.zeros((2, 3, 3), np.uint8))
-    LabelMapWriter(tmp_path, offset).write(frame, LabelMap(None, None, labels, ()), None)
+    LabelMapWriter(tmp_path, offset).write(frame, LabelMap(None, None, labels, ()))
     written = cv2.imread(str(tmp_path / 'deep' / 'a.png'), cv2.IMREAD_UNCHANGED)
     assert written.dtype == kind
     np.testing.assert_array_equal(written, labels + offset)

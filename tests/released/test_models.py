@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 import mmeffvit
 from mmeffvit.checkpoints import fit
-from mmeffvit.inference.model import load_predictor
+from mmeffvit.inference.model import run_model
+from mmeffvit.inference.predictor import Predictor
 from tests.configs.models import build_empty
 from tests.conftest import ROOT
 from tests.released import cvnets, efficientformerv2, files, shvit
@@ -102,11 +103,10 @@ def segmented(release, network: nn.Module, picture: Path, folder: Path):
 
 def predicted(name: str, checkpoint: Path, picture: Path, options: dict | None = None):
     """The predictions of a config's model with the weights of a file."""
-    predictor = load_predictor(
-        str(ROOT / 'configs' / f'{name}.py'), str(checkpoint), device='cpu', cfg_options=options
-    )
+    config = ROOT / 'configs' / f'{name}.py'
+    predictor = Predictor(config, checkpoint, device='cpu', cfg_options=options)
     image = predictor.read(picture)
-    return predictor.predict([predictor.prepare(image, picture)])[0]
+    return run_model(predictor.model, [predictor.prepare(image, picture)])[0]
 
 
 def assert_same_detections(ours, theirs: Sequence[Tensor]) -> None:

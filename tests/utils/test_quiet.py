@@ -9,11 +9,12 @@ import pytest
 from mmeffvit.utils.quiet import quiet
 
 
-def test_a_logger_of_mmengine_is_silent_in_the_block_and_not_after_it(capfd):
+@pytest.mark.parametrize('name', ['mmengine', 'of a run'])
+def test_a_logger_of_mmengine_is_silent_in_the_block_and_not_after_it(name, capfd):
     mmengine_logging = pytest.importorskip('mmengine.logging')
     # those of earlier tests write to where these did
     with mock.patch.object(mmengine_logging.MMLogger, '_instance_dict', OrderedDict()):
-        mmengine_logging.MMLogger.get_instance('mmengine').setLevel(logging.INFO)
+        mmengine_logging.MMLogger.get_instance(name).setLevel(logging.INFO)
         for word in ('before', 'after'):
             mmengine_logging.print_log(word, 'current')
             with quiet():

@@ -21,8 +21,7 @@ from mmeffvit.cli.export import make_parser as export_parser
 from mmeffvit.cli.main import main
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning import base as start
-from mmeffvit.inference.model import load_predictor
+from mmeffvit.finetuning import base
 from mmeffvit.visualization.attention.run import visualize_attention
 from mmeffvit.zoo import metafile, read_models
 from tests.conftest import ROOT, run_command_here, run_python
@@ -73,7 +72,7 @@ def released(server, tmp_path, monkeypatch):
 def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None:
     models = dict(metafile.read_models())
     models[name] = dataclasses.replace(models[name], **fields)
-    for module in (metafile, start):
+    for module in (metafile, base):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
 
 
@@ -248,7 +247,7 @@ def test_the_checkpoint_may_be_left_out(released, tmp_path):
     given = export_parser().parse_args([NAME, str(out)])
     assert (given.checkpoint, Path(given.out)) == (None, out)
     assert export_parser().parse_args([NAME, 'x.pt', str(out)]).checkpoint == 'x.pt'
-    model = load_predictor(NAME, None, device='cpu').model
+    model = mmeffvit.Predictor(NAME, device='cpu').model
     expected = mmeffvit.get_model(NAME, released).state_dict()
     assert all(torch.equal(value, expected[key]) for key, value in model.state_dict().items())
 

@@ -1,11 +1,12 @@
 """Base classes of export graphs, from unnormalized images to plain tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mmeffvit.deploy.fuse import fuse
@@ -141,6 +142,11 @@ class Graph(nn.Module):
             size: H and W of the images before padding.
         """
         raise NotImplementedError
+
+
+def named(graph: nn.Module, values: Iterable[Tensor]) -> dict[str, NDArray]:
+    """Outputs of a graph as arrays by name, also of one without its last steps."""
+    return {name: v.cpu().numpy() for name, v in zip(graph.output_names, values, strict=True)}
 
 
 class DetectionGraph(Graph):

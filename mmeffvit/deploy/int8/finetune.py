@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mmeffvit.deploy.onnx.torch_graph import TorchGraph
 from mmeffvit.utils.messages import step
-from mmeffvit.utils.optional import require
 
 PURPOSE = 'Fine-tuning in int8'
 LEARNING_RATE = 2e-5  # of weights and biases, relative to the largest value of each
@@ -238,7 +238,6 @@ def rounded_value(model: Any, name: str) -> str:
 
 def float_weights(model: Any, source: Any) -> dict[str, NDArray]:
     """Weights of the float model, by the names of their integers in the QDQ model."""
-    onnx = require('onnx', PURPOSE)
     floats = {f'{each.name}_quantized': each for each in source.graph.initializer}
     return {
         each.name: onnx.numpy_helper.to_array(floats[each.name])

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.predictor.sessions import open_litert
-from mmeffvit.deploy.runtimes.phone_files import INPUT, write_litert
+from mmeffvit.deploy.predictor.sessions import INPUT, open_litert, write_litert
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet

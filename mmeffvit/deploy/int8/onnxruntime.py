@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import onnx
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax, shrink_argmax
@@ -48,7 +49,6 @@ class OnnxQuantizer:
         self.images = images
         self.weight_bits = 8 if has_int8_dot_product() else 7
         quantization = require('onnxruntime.quantization', PURPOSE)
-        onnx = require('onnx', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
             onnx.save(changed(onnx.load(path), expand_argmax), simplified)
@@ -122,7 +122,6 @@ class OnnxQuantizer:
 
     def with_constants(self, values: Mapping[str, NDArray], *, silu: bool = True) -> Any:
         """A model with all nodes in int8, and these constants."""
-        onnx = require('onnx', PURPOSE)
         model = self.quantized(self.nodes, silu=silu)
         for each in model.graph.initializer:
             if each.name in values:
@@ -143,7 +142,6 @@ class OnnxQuantizer:
         return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends)))
 
     def with_outputs(self, outputs: Sequence[str] | None) -> Any:
-        onnx = require('onnx', PURPOSE)
         model = copy.deepcopy(self.float_model)
         if outputs is not None:
             del model.graph.output[:]
@@ -155,7 +153,6 @@ class OnnxQuantizer:
 
 
 def save(model: Any, path: Path, metadata: Mapping[str, str]) -> None:
-    onnx = require('onnx', PURPOSE)
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.save(model, path)
 
@@ -201,7 +198,6 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
     Constants of ones are no weights: they compute sums, such as squares of a norm, which need
     range.
     """
-    onnx = require('onnx', PURPOSE)
     constants = {
         tensor.name
         for tensor in model.graph.initializer
@@ -241,7 +237,6 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 
 def last_values(model: Any) -> list[str]:
     """Tensors at the end of the network: outputs that are maps, else those of the last layers."""
-    onnx = require('onnx', PURPOSE)
     ends, selected, _ = _last_layers(model)
     maps = [
         output.name

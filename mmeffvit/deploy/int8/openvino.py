@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+import onnx
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
 from mmeffvit.deploy.predictor.sessions import open_openvino
 from mmeffvit.deploy.runtimes.openvino import convert_onnx, save_openvino
 from mmeffvit.errors import UserError
@@ -44,9 +44,13 @@ class OpenVINOQuantizer:
         require('nncf', PURPOSE)
         self.path = path
         self.images = images
-        model = convert_onnx(path, branches=False)
+        model = self.float_model()
         self.nodes = [op.get_friendly_name() for op in layers(model)]
         self.in_float = float_operators(model)
+
+    def float_model(self) -> Any:
+        """The model without branches, which the search for the classes of a label map has."""
+        return convert_onnx(changed(onnx.load(self.path), expand_argmax))
 
     def attempts(self) -> Iterator[Attempt]:
         count = len(self.nodes)
@@ -74,7 +78,7 @@ class OpenVINOQuantizer:
         try:
             with quiet():
                 return nncf.quantize(
-                    convert_onnx(self.path, branches=False),
+                    self.float_model(),
                     nncf.Dataset(self.images),
                     preset=nncf.QuantizationPreset[preset],
                     subset_size=len(self.images),
@@ -88,7 +92,8 @@ class OpenVINOQuantizer:
 
     def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
         """A function that measures how much less noise a model has without some layers in int8."""
-        ends = last_names(convert_onnx(self.path, branches=False))
+        float_model = self.float_model()
+        ends = last_names(float_model)
         images = self.images[:IMAGES]
 
         def run(each: Any) -> list[dict[str, NDArray]]:
@@ -98,7 +103,7 @@ class OpenVINOQuantizer:
                 for image in images
             ]
 
-        expected = run(convert_onnx(self.path, branches=False))
+        expected = run(float_model)
         total = mean_noise(expected, run(model))
         return lambda nodes: max(0.0, total - mean_noise(expected, run(without(model, nodes))))
 
@@ -117,15 +122,6 @@ def attempt_of(
         partial(open_openvino, model),
         partial(save_openvino, model),
     )
-
-
-def convert_trained(model: Any) -> Any:
-    """An ``openvino.Model`` with the rounding of a QDQ model of onnxruntime."""
-    onnx = require('onnx', PURPOSE)
-    with TemporaryDirectory() as folder:
-        path = Path(folder, 'int8.onnx')
-        onnx.save(model, path)
-        return convert_onnx(path)
 
 
 def is_layer(op: Any) -> bool:

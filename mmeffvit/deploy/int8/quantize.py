@@ -16,6 +16,7 @@ from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
 from mmeffvit.deploy.predictor.metadata import parse_metadata
 from mmeffvit.deploy.predictor.resizing import check_size, reader_of
 from mmeffvit.deploy.predictor.sessions import open_model, readable
+from mmeffvit.deploy.runtimes.openvino import convert_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
@@ -228,7 +229,7 @@ def finetuned_trials(
         if suffix == '.onnx':
             attempt = quantizer.attempt_of(quantizer.with_constants(constants), trained=words)
         else:  # OpenVINO fuses a SiLU in float into the convolution before it
-            graph = openvino.convert_trained(quantizer.with_constants(constants, silu=False))
+            graph = convert_onnx(quantizer.with_constants(constants, silu=False))
             words = f'asymmetric activations{words}'
             attempt = openvino.attempt_of(graph, len(quantizer.nodes), words)
         trial = Trial(suffix, attempt, *compare(attempt))

@@ -63,7 +63,7 @@ class Trial:
 
     @property
     def runtime(self) -> str:
-        return RUNTIMES[self.suffix][0]
+        return RUNTIMES[self.suffix]
 
     @property
     def speed(self) -> float:

@@ -14,6 +14,7 @@ from torch.export import Dim, ExportedProgram
 
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.plain import BackboneGraph
+from mmeffvit.deploy.predictor.sessions import INPUT
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.interrupts import deferred
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import onnx_ir
 
 OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runtime
-INPUT = 'images'
 DEFERRED = 'prefer_deferred_runtime_asserts_over_guards'
 SCOPES = 'pkg.torch.onnx.name_scopes'  # of a node: paths of the modules around it, its own name
 EXAMPLE_SHAPE = (672, 928)  # maps of detectors have larger sides than 1, which would be constants

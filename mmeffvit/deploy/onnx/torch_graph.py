@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import onnx
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import listed
 
 Operator = Callable[..., Any]  # inputs, then the node's attributes by name -> output or outputs
@@ -40,7 +40,6 @@ class TorchGraph:
     def __init__(
         self, model: Any, outputs: Sequence[str], operators: Mapping[str, Operator] | None = None
     ) -> None:
-        onnx = require('onnx', PURPOSE)
         operators = {**OPERATORS, **(operators or {})}
         self.input = model.graph.input[0].name
         self.outputs = list(outputs)
@@ -93,7 +92,6 @@ def ancestors(model: Any, outputs: Sequence[str]) -> list[Any]:
 
 
 def attributes(node: Any) -> dict[str, Any]:
-    onnx = require('onnx', PURPOSE)
     options = {}
     for each in node.attribute:
         value = onnx.helper.get_attribute_value(each)
@@ -270,7 +268,6 @@ def divide(a: Tensor, b: Tensor) -> Tensor:
 
 
 def cast(x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
-    onnx = require('onnx', PURPOSE)
     name = onnx.helper.tensor_dtype_to_np_dtype(to).name
     return x.to(getattr(torch, name))
 

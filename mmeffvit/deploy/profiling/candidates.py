@@ -24,7 +24,7 @@ from mmeffvit.deploy.compare import (
     singles,
 )
 from mmeffvit.deploy.export import Source, ToolOptions
-from mmeffvit.deploy.formats import FORMATS, finish, noise_image, write
+from mmeffvit.deploy.formats import FORMATS, finish, noise_image
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.int8.trials import worst
@@ -103,11 +103,18 @@ class Absent:
 Entry = Candidate | Absent
 
 
-def attempt(runtime: str, precision: str, make: Callable[[str], Entry]) -> Entry:
-    """The candidate that ``make`` returns for a runtime, or why there is none."""
+def attempt(
+    runtime: str, precision: str, make: Callable[[], Entry], packages: Sequence[str] = ()
+) -> Entry:
+    """What ``make`` returns if the packages are installed, or why there is no candidate."""
     absent = partial(Absent, runtime, precision)
     try:
-        return make(runtime)
+        for package in packages:
+            require(package, f'{runtime} {precision}')
+    except UserError as error:
+        return absent('not installed', str(error))
+    try:
+        return make()
     except DisagreementError as error:
         return absent('rejected', str(error))
     except UserError as error:
@@ -116,55 +123,35 @@ def attempt(runtime: str, precision: str, make: Callable[[str], Entry]) -> Entry
         return absent('not possible', reason(error))
 
 
-def missing(packages: Sequence[str], suffix: str, precision: str) -> Absent | None:
-    """The format as 'not installed' if a package is missing, else None."""
-    runtime, _ = RUNTIMES[suffix]
-    for package in packages:
-        try:
-            require(package, f'{runtime} {precision}')
-        except UserError as error:
-            return Absent(runtime, precision, 'not installed', str(error))
-    return None
-
-
 def float_files(
     source: Source, options: ExportOptions, folder: Path, suffix: str
 ) -> Iterator[Entry]:
     """Files of a model in float32 and, if the format has it, in float16, each in its folder."""
-    kind, (runtime, _) = FORMATS[suffix], RUNTIMES[suffix]
+    kind = FORMATS[suffix]
     for precision in ('float32', 'float16') if kind.half else ('float32',):
-        yield missing(kind.packages, suffix, precision) or attempt(
-            runtime, precision, partial(float_file, source, options, folder, suffix, precision)
-        )
+        make = partial(float_file, source, options, folder, suffix, precision)
+        yield attempt(RUNTIMES[suffix], precision, make, kind.packages)
 
 
 def float_file(
-    source: Source, options: ExportOptions, folder: Path, suffix: str, precision: str, runtime: str
+    source: Source, options: ExportOptions, folder: Path, suffix: str, precision: str
 ) -> Entry:
     half = precision == 'float16'
-    written = write(
-        source.graph,
-        folder / f'{suffix[1:]}_{precision}' / f'model{suffix}',
-        options,
-        source.metadata,
-        half=half,
-        expect=source.expect,
-        image=source.image,
-    )
-    names, size = written.exported.output_names, tuple(written.batches[0].shape[2:])
+    out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
+    written = source.write(out, options, half=half)
+    size = tuple(written.batches[0].shape[2:])
 
     def finished(found: Outputs) -> Outputs:
-        named = dict(zip(names, found.values(), strict=True)) if suffix == '.pte' else found
-        return finish(source.graph, written.exported, named, size)
+        return finish(source.graph, written.exported, found, size)
 
     steps = None if written.exported is source.graph else finished
     if half:
-        return half_file(runtime, written.path, source.expect, written.batches, finished, steps)
-    return Candidate(runtime, precision, written.path, *described(written.errors), steps)
+        return half_file(written.path, source.expect, written.batches, finished, steps)
+    found = described(written.errors)
+    return Candidate(RUNTIMES[suffix], precision, written.path, *found, steps)
 
 
 def half_file(
-    runtime: str,
     path: Path,
     expect: Expect,
     batches: Sequence[Images],
@@ -176,6 +163,7 @@ def half_file(
     Raises:
         DisagreementError: If it does, and the outputs differ from the model's.
     """
+    runtime = RUNTIMES[path.suffix]
     single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
@@ -218,16 +206,14 @@ def int8_file(
         folder: Where the file is written.
         options: See :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
-    (base, packages), (runtime, _) = INT8[suffix], RUNTIMES[suffix]
+    (base, packages), runtime = INT8[suffix], RUNTIMES[suffix]
     absent = partial(Absent, runtime, 'int8', 'not measured')
     if images is None:
         return absent('it is calibrated on images: give --images FOLDER')
-    if lacking := missing(packages, suffix, 'int8'):
-        return lacking
-    if base not in floats:
-        return absent(f'it is made from a {base} in float32 that agrees, and there is none')
 
-    def make(runtime: str) -> Candidate:
+    def make() -> Entry:
+        if base not in floats:
+            return absent(f'it is made from a {base} in float32 that agrees, and there is none')
         file, out = floats[base], folder / f'{suffix[1:]}_int8' / f'model{suffix}'
         done = quantize(file.path, images, out, allow_slower=True, **options)
         measures = done.chosen.measures
@@ -235,7 +221,7 @@ def int8_file(
         agreement = f'{lowest}, compared with float32'
         return Candidate(runtime, 'int8', done.out, measures, agreement, file.last_steps)
 
-    return attempt(runtime, 'int8', make)
+    return attempt(runtime, 'int8', make, packages)
 
 
 def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
@@ -272,26 +258,26 @@ def exported_files(
     path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
 ) -> Iterator[Entry]:
     """The file itself, or the OpenVINO files of a float ``.onnx``."""
-    runtime, _ = RUNTIMES[suffix]
+    runtime = RUNTIMES[suffix]
     if suffix == path.suffix:
         yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
         for precision in ('float32', 'float16'):
             make = partial(openvino_file, path, images, folder, precision)
-            yield missing(('openvino',), suffix, precision) or attempt(runtime, precision, make)
+            yield attempt(runtime, precision, make, ('openvino',))
     else:
         yield Absent(runtime, 'float32', 'not measured', OTHERS)
 
 
-def openvino_file(path: Path, images: Images, folder: Path, precision: str, runtime: str) -> Entry:
+def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> Entry:
     out = folder / f'xml_{precision}' / 'model.xml'
     out.parent.mkdir(parents=True)
     to_openvino(path, out, half=precision == 'float16')
     expect = expect_file(path)
     if precision == 'float16':
-        return half_file(runtime, out, expect, [images], lambda found: found)
+        return half_file(out, expect, [images], lambda found: found)
     found = checked(open_model(out).run, expect, [images], FLOAT)
-    return Candidate(runtime, precision, out, *found)
+    return Candidate(RUNTIMES[out.suffix], precision, out, *found)
 
 
 def expect_file(path: Path) -> Expect:

@@ -12,12 +12,14 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images
-from mmeffvit.deploy.graphs.base import Graph
+from mmeffvit.deploy.graphs.base import Graph, named
 from mmeffvit.deploy.predictor.sessions import Session, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
 
 from .candidates import Candidate, Entry, attempt, checked
+
+ONNX, PYTORCH = 'ONNX Runtime CUDA', 'PyTorch CUDA'
 
 
 def find_gpu(device: str) -> str | None:
@@ -68,32 +70,30 @@ def on_gpu(
     """
     if (base := floats.get('.onnx')) is not None:
         make = partial(onnx_file, base, device, expect, images)
-        yield attempt('ONNX Runtime CUDA', 'float32', make)
+        yield attempt(ONNX, 'float32', make)
     if graph is None:
         return
     for precision in ('float32', 'float16'):
         make = partial(pytorch_model, graph, device, precision, expect, images)
-        yield attempt('PyTorch CUDA', precision, make)
+        yield attempt(PYTORCH, precision, make)
 
 
-def onnx_file(
-    base: Candidate, device: str, expect: Expect, images: Images, runtime: str
-) -> Candidate:
+def onnx_file(base: Candidate, device: str, expect: Expect, images: Images) -> Candidate:
     found = checked(open_model(base.path, device=device).run, expect, [images], FLOAT)
-    return Candidate(runtime, 'float32', base.path, *found, device=device)
+    return Candidate(ONNX, 'float32', base.path, *found, device=device)
 
 
 def pytorch_model(
-    graph: Graph, device: str, precision: str, expect: Expect, images: Images, runtime: str
+    graph: Graph, device: str, precision: str, expect: Expect, images: Images
 ) -> Candidate:
     half = precision == 'float16'
     # a copy, since the device and the memory format of the graph change
-    run = run_graph(deepcopy(graph), device, half=half).run
+    run = open_graph(deepcopy(graph), device, half=half).run
     found = checked(run, expect, [images], HALF if half else FLOAT)
-    return Candidate(runtime, precision, None, *found, device=device, graph=graph)
+    return Candidate(PYTORCH, precision, None, *found, device=device, graph=graph)
 
 
-def run_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
+def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
     """A graph in PyTorch, which is moved to the device; ``half`` runs the network in float16.
 
     A run begins with the images and ends with the outputs in the memory of the host, as in the
@@ -112,10 +112,7 @@ def run_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
             torch.autocast(torch.device(device).type, torch.float16, enabled=half),
         ):
             values = graph(torch.from_numpy(images).to(device))
-        return {
-            name: single(value).cpu().numpy()
-            for name, value in zip(graph.output_names, values, strict=True)
-        }
+        return named(graph, map(single, values))
 
     return Session((None, 3, None, None), graph.output_names, {}, run)
 

@@ -78,8 +78,7 @@ def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> La
     whole, runs = measure(path, images, threads, seconds)
     names = dict.fromkeys(key for run in runs for key in run)
     layers = [Layer(*name, statistics.median(run.get(name, 0.0) for run in runs)) for name in names]
-    runtime, _ = RUNTIMES[path.suffix]
-    return LayerTimes(runtime, threads, tuple(layers), statistics.median(whole))
+    return LayerTimes(RUNTIMES[path.suffix], threads, tuple(layers), statistics.median(whole))
 
 
 def onnx_runs(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import align, counted
+from mmeffvit.utils.text import align, counted, shortened
 
 from .candidates import Absent, Candidate
 from .layers import LayerTimes
@@ -138,7 +138,7 @@ class Profile:
             found.append(('others', sum(n for _, n, _ in rest), sum(value for *_, value in rest)))
         kinds = [[kind, str(count), *share(value)] for kind, count, value in found]
         slowest = [
-            [shortened(layer.name), layer.kind, *share(layer.seconds)]
+            [shortened(layer.name, LONGEST), layer.kind, *share(layer.seconds)]
             for layer in times.slowest(LISTED)
         ]
         return [
@@ -191,8 +191,3 @@ class Profile:
                 layers=[vars(layer) for layer in self.layers.layers],
             ),
         )
-
-
-def shortened(name: str) -> str:
-    """The end of a long name."""
-    return name if len(name) <= LONGEST else f'...{name[3 - LONGEST :]}'

@@ -112,7 +112,7 @@ def profile_model(
 
     Args:
         config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model.
-        checkpoint: See :func:`mmeffvit.inference.model.load_predictor`.
+        checkpoint: See :class:`mmeffvit.Predictor`.
         folder: Where the files are written.
         export: Options of the export; without a size, that of the image for the comparison.
         options: See :class:`ProfileOptions`.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session, open_model
+from mmeffvit.deploy.predictor.sessions import Session, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
@@ -27,6 +27,15 @@ if TYPE_CHECKING:  # it imports torch
 CLOCKS: dict[str, Callable[[], float]] = {
     'wall': time.perf_counter,
     'processor': time.process_time,  # of all threads
+}
+
+MODULES = {  # of the runtimes, by suffix of a file
+    '': 'torch',
+    '.onnx': 'onnxruntime',
+    '.xml': 'openvino',
+    '.pte': 'executorch.runtime',
+    '.tflite': 'ai_edge_litert',
+    '.param': 'ncnn',
 }
 
 
@@ -66,17 +75,16 @@ class Job:
 
     def load_runtime(self) -> None:
         """Import the runtime, before its memory is measured."""
-        package = RUNTIMES[self.suffix][1] if self.suffix else 'torch'
-        module = require('executorch.runtime' if package == 'executorch' else package, 'Profiling')
-        if package == 'torch':
+        module = require(MODULES[self.suffix], 'Profiling')
+        if not self.suffix:
             module.set_num_threads(self.threads)
 
     def open(self) -> Session:
         """Load the file."""
         if self.path is None:
-            from .gpu import run_graph  # it imports torch
+            from .gpu import open_graph  # it imports torch
 
-            return run_graph(self.graph, self.device, half=self.half)
+            return open_graph(self.graph, self.device, half=self.half)
         return open_model(self.path, self.threads, half=self.half, device=self.device)
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
+from mmeffvit.deploy.graphs.base import named
 from mmeffvit.deploy.graphs.raw import RawGraph, VisionBoxes
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
@@ -193,7 +194,7 @@ def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> di
             values = HalfPrecision(fixed_module(graph, example, 'Core ML')).run(example)
         else:
             values = graph(example)
-    return {name: v.numpy() for name, v in zip(graph.output_names, values, strict=True)}
+    return named(graph, values)
 
 
 def predict(tools: Any, package: Any, images: NDArray) -> dict[str, NDArray]:

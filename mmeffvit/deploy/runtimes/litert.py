@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.deploy.predictor.sessions import INPUT, write_litert
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .fixed_size import fixed_module
-from .phone_files import INPUT, write_litert
 
 MAX_RANK = 4  # axes of a tensor on a GPU delegate
 

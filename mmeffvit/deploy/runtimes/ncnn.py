@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
+from mmeffvit.deploy.predictor.sessions import INPUT
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 
 from .fixed_size import ATEN, calls, fixed_module, shape_of
-from .phone_files import INPUT
 
 HIGHEST = torch.finfo(torch.float32).max
 

@@ -7,34 +7,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mmeffvit.utils.onnx import read_metadata
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 METADATA = 'mmeffvit'  # key of the ONNX file's metadata in the IR
 
 
-def convert_onnx(onnx_path: str | os.PathLike, *, branches: bool = True) -> Any:
-    """An ONNX file as an ``openvino.Model``.
+def convert_onnx(model: Any) -> Any:
+    """An ONNX model, or its file, as an ``openvino.Model``.
 
     The conversion also fuses activations such as SiLU, which OpenVINO's reader of ONNX files leaves
     in parts until a model is compiled: too late for a quantizer, which would quantize the parts.
-
-    Args:
-        onnx_path: The file.
-        branches: Keep the search for the classes that can win in a label map, which has branches.
     """
     openvino = require('openvino', 'Writing .xml')
     with quiet(), TemporaryDirectory() as folder:
-        if not branches:
-            import onnx
-
-            from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
-
-            plain = Path(folder, 'plain.onnx')
-            onnx.save(changed(onnx.load(onnx_path), expand_argmax), plain)
-            onnx_path = plain
-        return openvino.convert_model(str(onnx_path))
+        path = model if isinstance(model, str | os.PathLike) else Path(folder, 'model.onnx')
+        if path is not model:
+            require('onnx', 'Writing .xml').save(model, path)
+        return openvino.convert_model(str(path))
 
 
 def to_openvino(
@@ -52,7 +42,9 @@ def to_openvino(
     Raises:
         UserError: If openvino is not installed.
     """
-    save_openvino(convert_onnx(onnx_path), out, read_metadata(onnx_path), half=half)
+    content = require('onnx', 'Reading .onnx').load(str(onnx_path), load_external_data=False)
+    metadata = {entry.key: entry.value for entry in content.metadata_props}
+    save_openvino(convert_onnx(onnx_path), out, metadata, half=half)
 
 
 def save_openvino(

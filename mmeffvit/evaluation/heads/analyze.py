@@ -4,9 +4,8 @@ import csv
 import hashlib
 import io
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -226,9 +225,7 @@ def compare_heads(
                 def visit(x: Tensor, name: str = name, found: dict = found) -> None:
                     found.setdefault(name, Similarity()).add(x)
 
-                handle = hook(visit)
-                if handle is not None:
-                    stack.callback(handle.remove)
+                stack.enter_context(hook(visit) or nullcontext())
         yield outputs, maps
 
 
@@ -274,12 +271,8 @@ def ablate_heads(
         if name in layers and getattr(head, kind) is None
     ]
     for done, (kind, name, number, head) in enumerate(todo, start=1):
-        handle = layers[name].hook(kinds[kind](number))
-        try:
-            with quiet(), silent(runner.logger):
-                found = measured(runner.test_loop.run())
-        finally:
-            handle.remove()
+        with layers[name].hook(kinds[kind](number)), quiet():
+            found = measured(runner.test_loop.run())
         # mmdet returns no metrics without detections
         metrics = {metric: found.get(metric, 0.0) for metric in analysis.baseline}
         setattr(head, kind, metrics)
@@ -290,14 +283,3 @@ def ablate_heads(
             f'[{done}/{len(todo)}] {name}, {what}: '
             f'{analysis.metric} {value} ({value - analysis.baseline[analysis.metric]:+.2f})'
         )
-
-
-@contextmanager
-def silent(logger: logging.Logger) -> Iterator[None]:
-    """Log errors only; mmengine's logger caches its level, and ignores :func:`logging.disable`."""
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

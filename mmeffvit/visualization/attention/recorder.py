@@ -134,8 +134,7 @@ def record_attention(
     with ExitStack() as stack:
         for name, layer in attention_layers(model, patterns).items():
             hook = partial(_record, name=name, canvas=canvas, readings=readings)
-            handle = layer.register_forward_pre_hook(hook)
-            stack.callback(handle.remove)
+            stack.enter_context(layer.register_forward_pre_hook(hook))
         yield readings
 
 

@@ -13,8 +13,8 @@ from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.int8.litert import LiteRTQuantizer, int8_litert
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.sessions import open_litert
 from mmeffvit.deploy.runtimes.litert import count_operators, to_litert
-from mmeffvit.deploy.runtimes.phone_files import LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 
@@ -37,7 +37,7 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
         cv2.imwrite(str(tmp_path / f'{index}.png'), picture)
     out = tmp_path / 'out' / 'int8.tflite'
     report = quantize(float_file, tmp_path, out, allow_slower=True)
-    metadata = read_metadata(out)
+    metadata = open_litert(out).metadata
     assert metadata['note'] == 'kept'
     said = json.loads(metadata[NOTE])
     assert (said['calibrated'], said['held_out']) == (4, 2)
@@ -47,7 +47,7 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
     assert report.chosen.attempt.quantized > 15
     assert out.stat().st_size < 0.75 * float_file.stat().st_size
     assert set(count_operators(out).operators) >= {'QUANTIZE', 'DEQUANTIZE'}
-    assert LiteRT(out)(tiny.images().numpy())['stride_8'].dtype == np.float32
+    assert open_litert(out).run(tiny.images().numpy())['stride_8'].dtype == np.float32
     with pytest.raises(UserError, match=r'no node to quantize is called conv'):
         quantize(float_file, tmp_path, out, exclude=['conv'])
     name = LiteRTQuantizer(float_file, ()).nodes[0]
@@ -97,5 +97,5 @@ def test_channels_without_weights_keep_their_bias_and_only_products_of_silu_are_
     out.write_bytes(content)
     with torch.no_grad():
         (expected,) = graph(images)
-    found = LiteRT(out)(images.numpy())['out']
+    found = open_litert(content).run(images.numpy())['out']
     assert signal_to_noise([expected.numpy()], [found]) > 30

@@ -120,7 +120,7 @@ def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_tim
 def test_in_mixed_precision_only_the_network_is_in_float16(detector):
     images = models.smooth_image((64, 64), 1)
     single, half = (
-        gpu.run_graph(deepcopy(detector), 'cpu', half=half).run(images) for half in (False, True)
+        gpu.open_graph(deepcopy(detector), 'cpu', half=half).run(images) for half in (False, True)
     )
     for found in (single, half):
         kinds = {name: str(value.dtype) for name, value in found.items()}

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
 from mmeffvit.deploy.graphs.raw import before_nms
+from mmeffvit.deploy.predictor.sessions import open_executorch
 from mmeffvit.deploy.runtimes.executorch import DECOMPOSITIONS, to_executorch
 from mmeffvit.deploy.runtimes.fixed_size import RESIZES, calls, export_fixed
-from mmeffvit.deploy.runtimes.phone_files import ExecuTorch
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 
@@ -31,11 +31,11 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
         expected = graph(images)
     permuted = images.contiguous(memory_format=torch.channels_last)  # other strides
     for given in (images, permuted):
-        found = ExecuTorch(out)(given.numpy())
+        found = open_executorch(out).run(given.numpy())
         for one, other in zip(expected, found.values(), strict=True):
             assert largest_error(one.numpy(), other) < 1e-4
-    with pytest.raises(UserError, match=r'takes images of shape \(1, 3, 64, 96\)'):
-        ExecuTorch(out)(np.zeros((1, 3, 32, 32), np.float32))
+    with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\)'):
+        open_executorch(out).run(np.zeros((1, 3, 32, 32), np.float32))
 
 
 class Parts(nn.Module):

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.sessions import LABELS, open_litert
 from mmeffvit.deploy.runtimes.litert import GPU_OPERATORS, count_operators, to_litert
-from mmeffvit.deploy.runtimes.phone_files import LABELS, LiteRT, read_metadata
 from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import post_process
 from tests.deploy import models, tiny
@@ -52,14 +52,14 @@ def test_a_detector_ends_in_boxes_and_scores_and_its_objects_agree(detector):
     out, _, said = detector
     assert 'its boxes are those of all priors, before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
-    found = LiteRT(out)(tiny.images().numpy())
+    found = open_litert(out).run(tiny.images().numpy())
     priors = sum(np.prod([-(-side // stride) for side in SHAPE]) for stride in (8, 16, 32))
     assert {name: value.shape for name, value in found.items()} == {
         'boxes': (1, priors, 4),
         'scores': (1, priors, 5),
     }
     with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\)'):
-        LiteRT(out)(np.zeros((1, 3, 32, 32), np.float32))
+        open_litert(out).run(np.zeros((1, 3, 32, 32), np.float32))
 
 
 def test_a_gpu_delegate_takes_every_operator(detector):
@@ -73,7 +73,7 @@ def test_a_gpu_delegate_takes_every_operator(detector):
 
 def test_metadata_and_labels_are_in_the_file(detector):
     out, *_ = detector
-    metadata = read_metadata(out)
+    metadata = open_litert(out).metadata
     assert metadata['input_layout'] == 'BHWC float32'
     assert metadata['outputs'] == '["boxes", "scores"]'
     assert zipfile.ZipFile(out).read(LABELS).decode().split() == list('abcde')
@@ -82,7 +82,7 @@ def test_metadata_and_labels_are_in_the_file(detector):
 def test_the_documented_post_processing_finds_the_objects_of_the_graph(detector):
     out, graph, _ = detector
     images = tiny.images()
-    found = LiteRT(out)(images.numpy())
+    found = open_litert(out).run(images.numpy())
     snippet = re.search(r'```python\n(def post_process.*?)```', DOCUMENTED.read_text(), re.S)[1]
     namespace = {'np': np}
     exec(snippet, namespace)  # our own documentation

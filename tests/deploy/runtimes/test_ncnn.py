@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
+from mmeffvit.deploy.predictor.sessions import open_ncnn
 from mmeffvit.deploy.runtimes.ncnn import to_ncnn
-from mmeffvit.deploy.runtimes.phone_files import Ncnn
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled
@@ -74,11 +74,11 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
     metadata = json.loads((tmp_path / 'model.ncnn.json').read_text())
     assert metadata['note'] == 'kept'
     assert metadata['input_layout'] == 'CHW float32'
-    found = Ncnn(out)(tiny.images().numpy())
+    found = open_ncnn(out).run(tiny.images().numpy())
     assert found['stride_4'].shape == (1, 16, 16, 24)
     out.with_suffix('.bin').write_bytes(b'')
     with pytest.raises(UserError, match='ncnn cannot read'):
-        Ncnn(out)(tiny.images().numpy())
+        open_ncnn(out).run(tiny.images().numpy())
 
 
 class Inner(nn.Module):
