@@ -14,6 +14,7 @@ from torch import nn
 from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.checks.run import check_classes, load_checked
+from mmeffvit.config.beside import assigned_values
 from mmeffvit.config.build import build_model, own_model_config, silenced
 from mmeffvit.config.datasets import build_unread, eval_dataset, name_of
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
@@ -32,7 +33,7 @@ from .hub import (
     values_in,
 )
 from .metafile import read_models, weights_of
-from .runs import best_checkpoint, config_of, find_run, is_run, values_of_config
+from .runs import best_checkpoint, config_of, find_run, is_run
 
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
@@ -125,7 +126,7 @@ def source_of_checkpoint(
     if '://' not in target and is_run(folder):
         return Source(target, open_config(config_of(folder), options, scopes), saved=Path(target))
     checkpoint = open_checkpoint(target)
-    values = values_of_config(checkpoint.meta.get('cfg'))
+    values = assigned_values(checkpoint.meta.get('cfg'))
     if values is None:
         content = described_by_weights(target, checkpoint)
         return Source(target, config_of_saved(target, content, options, scopes), saved=checkpoint)
