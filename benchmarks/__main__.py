@@ -16,10 +16,9 @@ from mmeffvit.errors import UserError
 
 from .machine import ROOT, describe, folder_name
 from .part import CLOCKS, Settings
-from .parts import PARTS
+from .parts import PARTS, run_part, say
 from .report import write_report
-from .runner import rows_of, run_part, say
-from .timing import single_thread
+from .store import Rows
 
 
 def main() -> int:
@@ -59,13 +58,13 @@ def measure(names: list[str], settings: Settings, out: Path | None, *, fresh: bo
         UserError: If a part is unknown, or cannot run on the device.
     """
     chosen = choose(names, settings)
-    single_thread()
+    torch.set_num_threads(1)  # as ONNX Runtime here
     machine = describe(settings.device, settings.clock)
     base = ROOT / ('work_dirs/benchmarks' if settings.quick else 'benchmarks/results')
     folder = out or base / folder_name(machine)
     failed = 0
     for name in chosen:
-        rows = rows_of(name, folder, machine, fresh=fresh)
+        rows = Rows(folder / f'{name}.json', machine, fresh=fresh)
         failed += run_part(name, PARTS[name], settings, rows)
     say(f'report: {write_report(folder)}')
     if failed:
@@ -74,13 +73,13 @@ def measure(names: list[str], settings: Settings, out: Path | None, *, fresh: bo
 
 
 def choose(names: list[str], settings: Settings) -> list[str]:
-    """The parts to run; 'report' alone selects none."""
+    """The parts to run; only 'report' selects none."""
     device = settings.device
     if device == 'cuda' and settings.clock != 'wall':
         raise UserError('--clock processor does not measure a GPU; omit it')
     if device == 'cuda' and not torch.cuda.is_available():
         raise UserError('--device cuda: torch finds no GPU; choose --device cpu')
-    possible = [name for name, part in PARTS.items() if device in part.DEVICES]
+    possible = [n for n, part in PARTS.items() if device in getattr(part, 'DEVICES', ('cpu',))]
     for name in names:
         if name != 'report' and name not in possible:
             raise UserError(

@@ -17,7 +17,6 @@ from .peers import VARIANTS, Variant, assert_same_maps, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = 'Special forms of the export'
-DEVICES = ('cpu',)
 SECONDS = 10.0
 LARGE = 512  # pixels
 FORMS = {  # the replaced class, as in SUBCLASSES, and its family

@@ -1,10 +1,9 @@
-"""Small detectors and segmentors of ours beside those of mmdet and mmseg that users would pick.
+"""Our small detectors and segmentors compared with popular ones of mmdet and mmseg.
 
 Exported files in ONNX Runtime, one thread, batch 1, each at its own test size. All end with the
 outputs of their head: NMS, argmax and resizing of logits are not part of the files.
 """
 
-import io
 import statistics
 import tempfile
 from collections.abc import Mapping
@@ -13,31 +12,26 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use('Agg')
 import torch
 import yaml
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FormatStrFormatter
+from matplotlib.figure import Figure
 from mmengine.config import Config
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.graphs.any_size import any_size
-from mmeffvit.utils.files import write_file
+from mmeffvit.visualization.figures import save_figure
 from mmeffvit.zoo import find_model
 
 from . import ort
-from .machine import ROOT
+from .deployed import DPI, over_milliseconds
+from .detectors import untrained
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded
 
 TITLE = 'What users would pick instead'
-DEVICES = ('cpu',)
 SECONDS = 40.0
 METRICS = {'detection': ('box AP', 'COCO'), 'segmentation': ('mIoU', 'ADE20K')}
 
@@ -139,15 +133,11 @@ class Head(nn.Module):
 
 def head_of(entry: Entry) -> Head:
     """The network of an entry with its initial weights."""
-    config = config_of(entry)
-    with isolated(config.get('default_scope', 'mmdet')):
-        return Head(build_model(own_model_config(config)).eval()).eval()
-
-
-def config_of(entry: Entry) -> Config:
     if entry.is_ours:
-        return load_config(ROOT / 'configs' / f'{entry.name}.py')
-    return Config.fromfile(folder_of(entry) / f'{entry.name}.py')
+        config = load_config(entry.name)
+    else:
+        config = Config.fromfile(folder_of(entry) / f'{entry.name}.py')
+    return Head(untrained(config)).eval()
 
 
 def folder_of(entry: Entry) -> Path:
@@ -157,7 +147,7 @@ def folder_of(entry: Entry) -> Path:
 
 
 def accuracy_of(entry: Entry, task: str) -> list[object] | None:
-    """Published accuracy in percent, its data set and its source; None where there is none."""
+    """Published accuracy in percent, its dataset and its source; None where there is none."""
     metric, dataset = METRICS[task]
     if entry.is_ours:
         for result in find_model(entry.name).results:
@@ -177,7 +167,7 @@ def titles(task: str) -> dict[str, str]:
 
 
 def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Names of the (latency, accuracy) points that no other beats in both, the fastest first."""
+    """Names of the Pareto-optimal (latency, accuracy) points, the fastest first."""
     front: list[str] = []
     for name in sorted(points, key=lambda name: (points[name][0], -points[name][1])):
         if not front or points[name][1] > points[front[-1]][1]:
@@ -186,7 +176,7 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def points_of(task: str, row: Row) -> dict[str, tuple[float, float]]:
-    """Median milliseconds and percent of the models with an accuracy on the task's data set."""
+    """Median milliseconds and accuracy in percent, of models evaluated on the task's dataset."""
     _, dataset = METRICS[task]
     return {
         name: (1e3 * statistics.median(times), row['accuracy'][name][0])
@@ -224,9 +214,8 @@ def beaten_by(
 
 def render(rows: Rows) -> list[str]:
     lines = [
-        'Files of the networks up to the outputs of their heads, ours and theirs fused, initial '
-        'weights, in turns. Accuracies are published ones; of models for another data set they do '
-        'not compare.'
+        'Exported networks up to the outputs of their heads, all fused, with initial weights, in '
+        'turns. Accuracies are published; those on another dataset cannot be compared.'
     ]
     for task, row in measured(rows).items():
         metric, _ = METRICS[task]
@@ -240,12 +229,11 @@ def render(rows: Rows) -> list[str]:
             size = '{} x {}'.format(*entry.size)
             times = milliseconds(row['seconds'][entry.name])
             mark = 'yes' if entry.name in front else ''
-            owner = 'ours' if entry.is_ours else entry.package
-            cells.append([entry.title, owner, size, times, accuracy, mark])
-        heading = ['model', 'of', 'image', 'ms', metric, 'on the Pareto front']
+            cells.append([entry.title, entry.package, size, times, accuracy, mark])
+        heading = ['model', 'package', 'image', 'ms', metric, 'on the Pareto front']
         lines += ['', *table(heading, cells), '']
         lines += [f'- {verdict(n, task, row)}' for n in ours_in(task, row)]
-        lines += ['', f'![{metric} over latency]({picture_name(task)})']
+        lines += ['', f'![{metric} over latency]({plot_name(task)})']
     return lines
 
 
@@ -253,7 +241,7 @@ def ours_in(task: str, row: Row) -> list[str]:
     return [e.name for e in ENTRIES[task] if e.is_ours and e.name in row['seconds']]
 
 
-def picture_name(task: str) -> str:
+def plot_name(task: str) -> str:
     return f'{task}_accuracy_latency.png'
 
 
@@ -262,29 +250,23 @@ def draw(rows: Rows, folder: Path) -> None:
     for task, row in measured(rows).items():
         points = points_of(task, row)
         ours = set(ours_in(task, row))
-        figure, axes = plt.subplots(figsize=(8, 5), dpi=120)
+        figure = Figure((8, 5), layout='tight')
+        axes = figure.subplots()
         for name, (latency, accuracy) in points.items():
             color = 'tab:blue' if name in ours else 'tab:gray'
             axes.plot(latency, accuracy, 'o' if name in ours else 's', color=color)
             text = f'{titles(task)[name]}, {digits(latency)} ms'
-            shift = (7, 6) if name in ours else (7, -12)  # models of ours and theirs may be close
+            shift = (7, 6) if name in ours else (7, -12)  # our models and others may be close
             place = dict(xytext=shift, textcoords='offset points', fontsize=8, color=color)
             axes.annotate(text, (latency, accuracy), **place)
         front = [points[name] for name in pareto(points)]
         axes.plot(*zip(*front, strict=True), ':', color='black', alpha=0.5, label='Pareto front')
         metric, dataset = METRICS[task]
-        axes.set_xscale('log')
-        axes.xaxis.set_major_formatter(FormatStrFormatter('%g'))
-        axes.xaxis.set_minor_formatter(FormatStrFormatter('%g'))
-        axes.tick_params(axis='x', which='minor', labelsize=7)
+        over_milliseconds(
+            axes, 'milliseconds per image, one thread, batch 1, without post-processing'
+        )
         axes.set_xlim(right=2 * max(latency for latency, _ in points.values()))  # for its name
         axes.margins(y=0.15)
-        axes.set_xlabel('milliseconds per image, one thread, batch 1, without post-processing')
         axes.set_ylabel(f'published {metric} on {dataset}, %')
-        axes.grid(alpha=0.3, which='both')
         axes.legend(fontsize=8, loc='lower right')
-        figure.tight_layout()
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format='png')
-        plt.close(figure)
-        write_file(folder / picture_name(task), buffer.getvalue())
+        save_figure(figure, folder / plot_name(task), DPI)

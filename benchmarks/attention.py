@@ -1,10 +1,11 @@
-"""Attention layers alone, from a thousand to 64 thousand tokens."""
+"""Single attention layers, from a thousand to 64 thousand tokens."""
 
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,12 +19,11 @@ from mmeffvit.layers.attention import (
     TalkingHeadsAttention,
 )
 
-from .fit import exponent
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, ratio, table
 from .store import Row, rounded
 from .timing import waiting_for
 
-TITLE = 'Attention layers alone'
+TITLE = 'Single attention layers'
 DEVICES = ('cpu', 'cuda')
 CHANNELS = 128
 ATTENDED = 28  # SHViT's ratio of attended channels, 1 / 4.67
@@ -39,7 +39,7 @@ HEAD_CHANNELS = 32  # in the dot product
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention layer, and its cost that is quadratic in the number of tokens.
+    """An attention layer and its quadratic cost.
 
     Args:
         build: Builds the layer for a square map with the given side.
@@ -102,17 +102,14 @@ def measure(side: int, settings: Settings) -> Row:
 
 
 def exponents(rows: Rows) -> dict[str, tuple[float, int]]:
-    """The exponent of every layer that ran on two sizes, and its largest number of tokens."""
+    """The exponent of time over tokens of layers that ran on two sizes, and the largest size."""
     found = {}
     for name in LAYERS:
-        points = [
-            (row['tokens'], statistics.median(row['seconds'][name]))
-            for row in rows.values()
-            if name in row['seconds']
-        ]
-        if len(points) > 1:
-            tokens, costs = zip(*points, strict=True)
-            found[name] = exponent(tokens, costs), max(tokens)
+        ran = [row for row in rows.values() if name in row['seconds']]
+        tokens = [row['tokens'] for row in ran]
+        times = [statistics.median(row['seconds'][name]) for row in ran]
+        if len(ran) > 1:
+            found[name] = np.polyfit(np.log(tokens), np.log(times), 1)[0], max(tokens)
     return found
 
 

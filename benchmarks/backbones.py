@@ -15,7 +15,7 @@ from .timing import waiting_for
 
 TITLE = 'Backbones, eager'
 DEVICES = ('cpu', 'cuda')
-# besides the size of the training images: height and width in pixels, seconds per row
+# in addition to the training size: height and width in pixels, seconds per row
 LARGER = (((512, 512), 6.0), ((800, 1344), 12.0))
 NATIVE_SECONDS = 4.0
 LAST = ' channels_last'

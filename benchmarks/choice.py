@@ -1,7 +1,7 @@
-"""The choice of ``mmeffvit profile`` beside all files it chose from, one thread, batch 1.
+"""The choice of ``mmeffvit profile`` compared with all candidates, one thread, batch 1.
 
-All of them are timed a second time, as the profiler does. Backbones with random weights, as in the
-part on int8.
+All candidates are timed a second time, as the profiler does. Backbones have random weights, as in
+the part on int8.
 """
 
 import statistics
@@ -21,14 +21,13 @@ from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
 from mmeffvit.deploy.profiling.worker import Job
 
 from .backbones import key
-from .files import time_files
 from .int8 import QUANTILE, with_statistics, write_images
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
+from .timing import time_files
 
 TITLE = 'Choice of the profiler'
-DEVICES = ('cpu',)
 SECONDS = 2.0  # for each file
 HIGHEST = 1.05  # time of the choice relative to the fastest
 

@@ -1,6 +1,6 @@
-"""Backbones compiled by torch with frozen weights, compared with the exported ones.
+"""Backbones compiled by torch with frozen weights, compared with exported ones.
 
-Compiling takes a minute or more each, so one variant per family is run, at its training size.
+Compiling takes a minute or more, so there is one variant per family, at its training size.
 """
 
 import tempfile
@@ -19,7 +19,6 @@ from .peers import QUICK, SMALL, Variant, assert_same_maps, build_pair
 from .store import Row, rounded
 
 TITLE = 'Compiled backbones'
-DEVICES = ('cpu',)
 SECONDS = 5.0
 CANDIDATES = ('timm eager', 'timm compiled', 'ours compiled', 'ours ONNX')
 

@@ -1,6 +1,6 @@
 """Deployed backbones, batch 1: ours fused and exported, timm's exported, both in ONNX Runtime.
 
-For reference timm's in eager mode, and a matrix product, the peak rate in the same rounds.
+For reference timm's in PyTorch, and a matrix product for the peak rate in the same rounds.
 """
 
 import statistics
@@ -10,22 +10,43 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FormatStrFormatter
 
 from mmeffvit.complexity.count import count
+from mmeffvit.visualization.figures import save_figure
+from mmeffvit.zoo import find_model, list_models
 
 from . import ort
 from .backbones import LARGER, key
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
 from .peers import QUICK, VARIANTS, Variant, assert_same_maps, build_pair
 from .store import Row, rounded
-from .timing import geometric_mean
 
 TITLE = 'Deployed backbones'
-DEVICES = ('cpu',)
 SECONDS = 5.0
 CANDIDATES = ('timm eager', 'timm ONNX', 'ours ONNX')
-GEMM = 'GEMM'
-GEMM_SIDE = 1024
+GEMM, GEMM_SIDE = 'GEMM', 1024
+PLOT, DPI = 'accuracy_latency.png', 120
+FAMILIES = {
+    'swiftformer': ('SwiftFormer', 'o', 'tab:blue'),
+    'shvit': ('SHViT', 's', 'tab:orange'),
+    'mobilevitv2': ('MobileViTv2', '^', 'tab:green'),
+    'efficientformerv2': ('EfficientFormerV2', 'D', 'tab:red'),
+}
+# top-1 accuracy on ImageNet-1k in percent
+TOP1 = {
+    name: find_model(name).published()[1]['Top 1 Accuracy']
+    for name in list_models(task='classification')
+    if name.partition('_')[0] in FAMILIES  # backbones: configs begin with their head
+}
+SERIES = {'ours ONNX': 'ours, exported to ONNX Runtime', 'timm eager': 'timm, eager'}
+STYLES = {
+    'ours ONNX': {},
+    'timm eager': dict(linestyle=':', markerfacecolor='white', alpha=0.6),
+}
 
 
 def cases(settings: Settings) -> Cases:
@@ -78,7 +99,8 @@ def render(rows: Rows) -> list[str]:
         cells += [milliseconds(row['seconds'][name]) for name in CANDIDATES]
         peers = ('timm eager', 'timm ONNX')
         lines.append([*cells, *(ratio(row, 'ours ONNX', peer) for peer in peers)])
-    return [*table(heading, lines), '', *means(rows), '', *gemm_table(rows)]
+    plot = f'![Published accuracy over measured latency]({PLOT})'
+    return [*table(heading, lines), '', *means(rows), '', *gemm_table(rows), '', plot]
 
 
 def means(rows: Rows) -> list[str]:
@@ -86,7 +108,7 @@ def means(rows: Rows) -> list[str]:
         peer: [ratio(r, 'ours ONNX', peer).median for r in rows.values()]
         for peer in ('timm eager', 'timm ONNX')
     }
-    shown = [f'{geometric_mean(v):.2f} : {peer}' for peer, v in against.items() if v]
+    shown = [f'{statistics.geometric_mean(v):.2f} : {peer}' for peer, v in against.items() if v]
     return [f'Geometric means of ours ONNX: {", ".join(shown)}.'] if shown else []
 
 
@@ -105,7 +127,7 @@ def gemm_table(rows: Rows) -> list[str]:
     heading += ['ours ONNX, share', 'timm ONNX, share']
     return [
         "Fraction of ONNX Runtime's rate in the same rounds for a product of two "
-        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per multiply-add, without '
+        f'{GEMM_SIDE} x {GEMM_SIDE} matrices; two operations per MAC, without '
         'element-wise operations.',
         '',
         *table(heading, lines),
@@ -122,3 +144,61 @@ def targets(rows: Rows) -> list[Target]:
         *at_least('deployed, ours ONNX : timm eager', eager, 3.0),
         *at_least('deployed, ours ONNX : timm ONNX', exported, 1.05, 1.0),
     ]
+
+
+def draw(rows: Rows, folder: Path) -> None:
+    """Write the plot of the deployed backbones at their training size, if there are any."""
+    points = {name: points_of(rows, name) for name in SERIES}
+    if not points['ours ONNX']:
+        return
+    figure = Figure((8, 5), layout='tight')
+    axes = figure.subplots()
+    for candidate, found in points.items():
+        for family in FAMILIES:
+            own = sorted((t, TOP1[m], m) for m, t in found.items() if m.startswith(f'{family}_'))
+            if own:
+                draw_family(axes, family, candidate, own)
+    axes.margins(x=0.14, y=0.1)
+    over_milliseconds(axes, 'milliseconds per image, one thread, batch 1, backbone only')
+    axes.set_ylabel('published top-1 on ImageNet-1k, %')
+    lines = [
+        Line2D([], [], label=title, **STYLES[candidate], color='tab:gray', marker='o')
+        for candidate, title in SERIES.items()
+    ]
+    axes.legend(handles=lines, fontsize=9, loc='lower right')
+    save_figure(figure, folder / PLOT, DPI)
+
+
+def over_milliseconds(axes: Axes, label: str) -> None:
+    """Format a logarithmic axis of times."""
+    axes.set(xscale='log', xlabel=label)
+    axes.xaxis.set_major_formatter(FormatStrFormatter('%g'))
+    axes.xaxis.set_minor_formatter(FormatStrFormatter('%g'))
+    axes.tick_params(axis='x', which='minor', labelsize=7)
+    axes.grid(alpha=0.3, which='both')
+
+
+def draw_family(
+    axes: Axes, family: str, candidate: str, points: list[tuple[float, float, str]]
+) -> None:
+    """Draw a line through (milliseconds, percent, model); ours with the names of the models."""
+    name, marker, color = FAMILIES[family]
+    latencies, accuracies, _ = zip(*points, strict=True)
+    axes.plot(latencies, accuracies, color=color, marker=marker, **STYLES[candidate])
+    if candidate != 'ours ONNX':
+        return
+    for index, (latency, accuracy, model) in enumerate(points):
+        variant = model.rpartition('_')[2].upper()
+        text = variant if index else f'{name} {variant}'  # the family's name once
+        place = dict(xytext=(8, -12), textcoords='offset points', fontsize=9, color=color)
+        axes.annotate(text, (latency, accuracy), **place)
+
+
+def points_of(rows: Rows, candidate: str) -> dict[str, float]:
+    """Median milliseconds by model, at the smallest measured size."""
+    found: dict[str, tuple[list[int], float]] = {}
+    for row in measured(rows).values():
+        latency = 1e3 * statistics.median(row['seconds'][candidate])
+        if row['model'] not in found or row['size'] < found[row['model']][0]:
+            found[row['model']] = row['size'], latency
+    return {model: latency for model, (_, latency) in found.items()}

@@ -1,7 +1,7 @@
-"""Whole detectors and segmentors on one image, post-processing included.
+"""Full detectors and segmentors on one image, including post-processing.
 
-The eager model of mmdet or mmseg, the same model fused, and the exported file in ONNX Runtime, all
-with their initial weights.
+The PyTorch model of mmdet or mmseg, the same model fused, and the exported file in ONNX Runtime,
+with initial weights.
 """
 
 import tempfile
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmeffvit.complexity.count import DEFAULT_SHAPES
@@ -22,12 +23,10 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 
 from . import ort
-from .machine import ROOT
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
 from .store import Row, rounded
 
-TITLE = 'Whole detectors and segmentors'
-DEVICES = ('cpu',)
+TITLE = 'Full detectors and segmentors'
 SECONDS = 12.0
 CONFIGS = (
     'maskrcnn_swiftformer_xs_shapes',
@@ -45,14 +44,10 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, settings: Settings) -> Row:
-    config = load_config(ROOT / 'configs' / f'{name}.py')
-    scope = config.default_scope
-    size = tuple(eval_shape(config) or DEFAULT_SHAPES[scope])
+    config = load_config(name)
+    size, scope = test_size(config), config.default_scope
     with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        model = build_model(own_model_config(config))
-        model.init_weights()
-        suppress_untrained_scores(model)
-        model.eval()
+        model = untrained(config)
         image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
         path = export_graph(make_graph(model), Path(folder, 'model.onnx'), ExportOptions(size, 1))
         # mmdet and mmseg read images as BGR; the exported graph takes RGB
@@ -62,20 +57,28 @@ def measure(name: str, settings: Settings) -> Row:
             'fused': partial(predict, fuse(model), image),
             'ONNX': run_onnx,
         }
-        # warms up, too
-        objects = {name: count_objects(run()) for name, run in runs.items()}
+        objects = {name: count_objects(run()) for name, run in runs.items()}  # warm-up
         samples = settings.time(runs, SECONDS, min_rounds=3, warm_up=0)
     return dict(size=size, objects=objects, seconds=rounded(samples))
 
 
-def suppress_untrained_scores(model: nn.Module) -> None:
-    """Let an untrained head with a softmax over many classes and background keep few boxes."""
+def test_size(config: Config) -> tuple[int, ...]:
+    """Height and width of its test images, in pixels."""
+    return tuple(eval_shape(config) or DEFAULT_SHAPES[config.default_scope])
+
+
+def untrained(config: Config) -> nn.Module:
+    """The model of a config in eval mode, with initial weights that find few boxes."""
+    with isolated(config.default_scope):
+        model = build_model(own_model_config(config))
+        model.init_weights()
     head = getattr(model, 'bbox_head', None)
     if type(head).__name__ == 'SSDLiteHead':
         for predictor in head.predictors:
             # every anchor has 4 numbers of its box, then a logit per class; background is the last
             bias = predictor[-1].bias
             nn.init.constant_(bias.view(-1, 4 + head.cls_out_channels)[:, -1], BACKGROUND)
+    return model.eval()
 
 
 def predict(model: nn.Module, image: Tensor) -> Any:
@@ -110,7 +113,7 @@ def render(rows: Rows) -> list[str]:
         lines.append([*cells, ratio(row, 'ONNX', 'fused'), objects])
     text = (
         'One image of noise, initial weights. Eager: test_step as trained; fused: the same after '
-        'mmeffvit.deploy.fuse; ONNX: the exported file, post-processing included. Objects: the '
-        'number that each of them found.'
+        'mmeffvit.deploy.fuse; ONNX: the exported file, including post-processing. Objects: the '
+        'number of detections of each.'
     )
     return [text, '', *table(heading, lines)]

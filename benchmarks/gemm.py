@@ -10,7 +10,6 @@ from .part import Cases, Rows, Settings, measured, milliseconds, table
 from .store import Row, rounded
 
 TITLE = 'Rates of single operators in ONNX Runtime'
-DEVICES = ('cpu',)
 SECONDS = 3.0
 
 

@@ -15,7 +15,6 @@ from .peers import Variant, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = "The papers' headline ratios"
-DEVICES = ('cpu',)
 SECONDS = 4.0
 
 
@@ -114,9 +113,9 @@ def render(rows: Rows) -> list[str]:
         times = [milliseconds(row['seconds'][f'{name} ONNX']) for name in ('fast', 'slow')]
         lines.append([key, *cells, ' : '.join(times), row['published'] or 'no ratio'])
     text = (
-        'Backbones without a classifier, at the size of their training images, those of table 3 '
-        'of Mobile-Attention at 512 x 512. Published ratios are of whole classifiers on other '
-        'hardware, in that table of backbones; the paper of SwiftFormer does not compare with '
+        'Backbones without a classifier at the size of their training images; those of table 3 of '
+        'Mobile-Attention at 512 x 512. Published ratios are those of classifiers on other '
+        "hardware, in that table of backbones. SwiftFormer's paper does not compare with "
         'EfficientFormerV2.'
     )
     return [text, '', *table(heading, lines)]

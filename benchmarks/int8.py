@@ -1,8 +1,7 @@
-"""int8 files of backbones, batch 1, one thread: both routes beside our float file in ONNX Runtime.
+"""int8 files of backbones, batch 1, one thread: both routes and our float file in ONNX Runtime.
 
-Weights are random, with the batch norms' statistics taken from the images, which are smooth noise:
-decibels show what the arithmetic loses, not what a trained model loses. Of trained models, files of
-less than 15 dB are rejected.
+Weights are random, and batch norms take their statistics from the images, which are smooth noise:
+the signal-to-noise ratio is not that of a trained model, whose files are rejected below 15 dB.
 """
 
 import tempfile
@@ -24,13 +23,12 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
 
 from .backbones import key
-from .files import time_files
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
 from .peers import QUICK, VARIANTS, Variant, build_ours
 from .store import Row, rounded
+from .timing import time_files
 
 TITLE = 'int8 files'
-DEVICES = ('cpu',)
 SECONDS = 3.0  # for each file
 FLOAT = 'float ONNX'
 ROUTES = TARGETS['.onnx']
@@ -103,14 +101,14 @@ def write_images(folder: Path, size: tuple[int, int]) -> list[Path]:
     for path in paths:
         coarse = generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)
         fine = generator.normal(0, 12, (*size, 3))
-        picture = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_CUBIC) + fine
-        cv2.imwrite(str(path), picture.clip(0, 255).astype(np.uint8))
+        image = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_CUBIC) + fine
+        cv2.imwrite(str(path), image.clip(0, 255).astype(np.uint8))
     return paths
 
 
 @torch.no_grad()
 def with_statistics(backbone: Backbone, paths: list[Path], read: partial) -> Backbone:
-    """The backbone in eval mode, after its batch norms have seen the images."""
+    """The backbone in eval mode, with the images' statistics in its batch norms."""
     norms = [each for each in backbone.modules() if isinstance(each, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
@@ -124,7 +122,7 @@ def with_statistics(backbone: Backbone, paths: list[Path], read: partial) -> Bac
 
 
 def best(row: Row) -> float:
-    """How much faster the best file that agrees is than the float file."""
+    """The speedup of the fastest accepted int8 file over the float file."""
     files = [name for name in row['seconds'] if name != FLOAT]
     return max((ratio(row, name, FLOAT).median for name in files), default=1.0)
 

@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -30,18 +29,11 @@ def describe(device: str, clock: str) -> dict[str, str]:
         'mmeffvit': __version__,
         'torch': torch.__version__,
         'timm': require('timm').__version__,
-        'onnxruntime': installed('onnxruntime'),
+        'onnxruntime': require('onnxruntime').__version__,
     }
     if device == 'cuda':
         found['gpu'] = torch.cuda.get_device_name()
     return found
-
-
-def installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return 'not installed'
 
 
 def folder_name(machine: dict[str, str]) -> str:
@@ -67,8 +59,7 @@ def commit() -> str:
         return run.stdout.strip()
 
     try:
-        return git('rev-parse', '--short', 'HEAD') + '+' * bool(
-            git('status', '--porcelain', 'mmeffvit')
-        )
+        changed = git('status', '--porcelain', 'mmeffvit')
+        return git('rev-parse', '--short', 'HEAD') + ('+' if changed else '')
     except FileNotFoundError:
         return ''

@@ -3,7 +3,8 @@
 import gc
 import json
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -28,7 +29,7 @@ def peak_bytes(step: Callable[[], object], device: str) -> int:
         return torch.cuda.max_memory_allocated() - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
-    return highest_sum(allocations(profiler))
+    return max(accumulate(allocations(profiler), initial=0))
 
 
 def allocations(profiler: profile) -> list[int]:
@@ -40,11 +41,3 @@ def allocations(profiler: profile) -> list[int]:
     memory = [event for event in events if event['name'] == '[memory]']
     memory.sort(key=lambda event: event['ts'])
     return [event['args']['Bytes'] for event in memory]
-
-
-def highest_sum(changes: Iterable[int]) -> int:
-    highest = current = 0
-    for change in changes:
-        current += change
-        highest = max(highest, current)
-    return highest

@@ -1,4 +1,4 @@
-"""What exported files of full models spend their time on, in ONNX Runtime: one model per head."""
+"""Time of exported full models by operator, in ONNX Runtime: one model per head."""
 
 import tempfile
 from functools import partial
@@ -9,9 +9,7 @@ import torch
 from mmengine.optim import OptimWrapper
 from torch import Tensor, nn
 
-from mmeffvit.complexity.count import DEFAULT_SHAPES
-from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import eval_shape
+from mmeffvit.config.build import isolated
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.dense import DenseGraph
@@ -21,14 +19,12 @@ from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
 from mmeffvit.deploy.profiling.layers import time_layers
 
 from . import ort
-from .detectors import suppress_untrained_scores
-from .machine import ROOT
+from .detectors import test_size, untrained
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded
 from .timing import speed_up
 
 TITLE = 'Operators of full models'
-DEVICES = ('cpu',)
 SECONDS = 3.0
 SHOWN = 4  # other operators
 STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes
@@ -67,13 +63,11 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, settings: Settings) -> Row:
-    config = load_config(ROOT / 'configs' / f'{name}.py')
+    config = load_config(name)
     scope = config.default_scope
-    size = tuple(min(side, LARGEST) for side in eval_shape(config) or DEFAULT_SHAPES[scope])
+    size = tuple(min(side, LARGEST) for side in test_size(config))
     with isolated(scope), tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        model = build_model(own_model_config(config))
-        model.init_weights()
-        suppress_untrained_scores(model)
+        model = untrained(config)
         image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
         trained = {}
         if scope == 'mmseg':
@@ -95,7 +89,7 @@ def measure(name: str, settings: Settings) -> Row:
 
 
 def find_some(graph: DenseGraph, images: Tensor) -> None:
-    """Spread and shift logits until about as many pass ``score_thr`` as in trained detectors."""
+    """Scale and shift logits until as many scores as in trained models pass ``score_thr``."""
     head, x, cfg = graph.head, graph.normalize(images), graph.test_cfg
     layers = class_layers(head)
     for weight, _, _ in layers:
@@ -185,7 +179,7 @@ def learn_colors(model: nn.Module, steps: int) -> None:
 
 
 def compare_search(path: Path, images: Tensor, labels: Tensor, settings: Settings) -> Row:
-    """The file beside one that resizes all logits."""
+    """Compare the file with one that resizes all logits."""
     plain = path.with_stem('plain')
     onnx.save(changed(onnx.load(path), expand_argmax), plain)
     runs = {name: ort.runner(each, images) for name, each in (('few', path), ('all', plain))}
@@ -210,23 +204,23 @@ def render(rows: Rows) -> list[str]:
         largest = [f'{kind} {share:.1%}' for kind, share in list(rest.items())[:SHOWN]]
         lines.append([*cells, f'{sum(rest.values()):.0%}', ', '.join(largest)])
     text = (
-        "Shares of the operators' time by ONNX Runtime's profiler, one thread; detectors with "
-        'initial weights on noise, of dense ones with logits spread and shifted until five times '
-        'as many scores as objects pass `score_thr`, of Mask R-CNN for 20 objects; segmentors '
-        'after a short training on generated regions of 40 classes, with borders in a fifth of the '
-        "cells between logits (ADE20K's label maps: 9 to 15 %). Norms, pooling and sampling (of "
-        'attention and of regions, and resizing of maps) are arithmetic of the networks too; '
-        'others move values, or select, add and scale them.'
+        "Shares of time by ONNX Runtime's profiler, one thread. Detectors have initial weights and "
+        'get noise: logits of dense ones are scaled and shifted until five times as many scores as '
+        'objects pass `score_thr`, those of Mask R-CNN until it finds 20 objects. Segmentors are '
+        'trained briefly on generated regions of 40 classes; a fifth of the cells between their '
+        "logits are at borders (ADE20K's label maps: 9 to 15 %). Norms, pooling and sampling "
+        '(attention, regions, resizing) are arithmetic of the networks, too; other operators move '
+        'values, or select, add and scale them.'
     )
     few = [
         [name, f'{row["right"]:.1%}', *(milliseconds(row['found'][k]) for k in ('all', 'few')),
          speed_up(row['found']['few'], row['found']['all']), row['different']]
         for name, row in measured(rows).items() if 'found' in row
     ]  # fmt: skip
-    heading_few = ['config', 'right pixels', 'all classes resized, ms', 'few, ms', 'few : all']
+    heading_few = ['config', 'pixel accuracy', 'all classes resized, ms', 'few, ms', 'few : all']
     return [
         *(text, '', *table(heading, lines), ''),
-        'Whole files of the trained segmentors whose label maps are searched among few classes per '
-        'cell, beside files that resize all logits.',
+        'The trained segmentors: files that search label maps among a few classes per cell, and '
+        'files that resize all logits.',
         *('', *table([*heading_few, 'different pixels'], few)),
     ]

@@ -1,6 +1,6 @@
 """ONNX Runtime on one CPU thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,37 +52,31 @@ def runner(model: Path | bytes, x: Tensor) -> Callable[[], list[Tensor]]:
 
 def matmul(rows: int, inner: int, columns: int) -> Callable[[], object]:
     """A function that multiplies (rows, inner) by a constant (inner, columns)."""
-    rng = np.random.default_rng(0)
-    weight = rng.standard_normal((inner, columns), np.float32)
-    graph = helper.make_graph(
-        [helper.make_node('MatMul', ['x', 'w'], ['y'])],
-        'matmul',
-        [helper.make_tensor_value_info('x', TensorProto.FLOAT, [rows, inner])],
-        [helper.make_tensor_value_info('y', TensorProto.FLOAT, [rows, columns])],
-        [onnx.numpy_helper.from_array(weight, 'w')],
-    )
-    return _session_of(graph, torch.from_numpy(rng.standard_normal((rows, inner), np.float32)))
+    return _operator('MatMul', (rows, inner), (inner, columns), (rows, columns))
 
 
 def conv(channels: int, out_channels: int, side: int, kernel: int, groups: int = 1) -> Callable:
     """A function that runs a convolution on a square map, with padding that keeps its size."""
+    weight = (out_channels, channels // groups, kernel, kernel)
+    options = dict(group=groups, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2)
+    size = (side, side)
+    return _operator('Conv', (1, channels, *size), weight, (1, out_channels, *size), **options)
+
+
+def _operator(
+    kind: str, x: Sequence[int], weight: Sequence[int], y: Sequence[int], **options: object
+) -> Callable[[], object]:
+    """A function that runs an operator with constant weights; arguments are shapes."""
     rng = np.random.default_rng(0)
-    weight = rng.standard_normal((out_channels, channels // groups, kernel, kernel), np.float32)
-    node = helper.make_node(
-        'Conv', ['x', 'w'], ['y'], group=groups, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2
-    )
+    constant = onnx.numpy_helper.from_array(rng.standard_normal(weight, np.float32), 'w')
     graph = helper.make_graph(
-        [node],
-        'conv',
-        [helper.make_tensor_value_info('x', TensorProto.FLOAT, [1, channels, side, side])],
-        [helper.make_tensor_value_info('y', TensorProto.FLOAT, [1, out_channels, side, side])],
-        [onnx.numpy_helper.from_array(weight, 'w')],
+        [helper.make_node(kind, ['x', 'w'], ['y'], **options)],
+        kind,
+        [helper.make_tensor_value_info('x', TensorProto.FLOAT, x)],
+        [helper.make_tensor_value_info('y', TensorProto.FLOAT, y)],
+        [constant],
     )
-    x = rng.standard_normal((1, channels, side, side), np.float32)
-    return _session_of(graph, torch.from_numpy(x))
-
-
-def _session_of(graph: onnx.GraphProto, x: Tensor) -> Callable[[], object]:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', OPSET)])
     model.ir_version = 10
-    return runner(model.SerializeToString(), x)
+    inputs = torch.from_numpy(rng.standard_normal(x, np.float32))
+    return runner(model.SerializeToString(), inputs)

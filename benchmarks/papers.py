@@ -11,19 +11,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mmeffvit.complexity.count import DEFAULT_SHAPES
 from mmeffvit.complexity.forward import data_samples
-from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import eval_shape
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 
-from .machine import ROOT
+from .detectors import test_size, untrained
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, ratio, table
 from .store import Row, rounded
 
 TITLE = "The papers' full models"
-DEVICES = ('cpu',)
 SECONDS = 30.0
 DETR = 'arXiv:2401.16456, table 9'
 SSDLITE = 'arXiv:2206.02680, table 4, V100, batch 128'
@@ -73,8 +69,7 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(pair: Pair, settings: Settings) -> Row:
-    config = load_config(ROOT / 'configs' / f'{pair.fast}.py')
-    size = tuple(eval_shape(config) or DEFAULT_SHAPES[config.default_scope])
+    size = test_size(load_config(pair.fast))
     batch = 1 if settings.quick else pair.batch
     images = torch.randn(batch, 3, *size)
     runs = {'fast': network(pair.fast, images), 'slow': network(pair.slow, images)}
@@ -85,12 +80,9 @@ def measure(pair: Pair, settings: Settings) -> Row:
 
 def network(name: str, images: Tensor) -> Callable[[], object]:
     """A function that runs a model on normalized images, without post-processing."""
-    config = load_config(ROOT / 'configs' / f'{name}.py')
-    with isolated(config.default_scope):
-        model = build_model(own_model_config(config))
-        model.init_weights()
+    model = untrained(load_config(name))
     samples = data_samples(tuple(images.shape[2:]), type(model)) * len(images)
-    return partial(fuse(model.eval()), images, samples, mode='tensor')
+    return partial(fuse(model), images, samples, mode='tensor')
 
 
 def published(pair: Pair) -> str:

@@ -1,16 +1,17 @@
 """Settings and formatting shared by all parts of the benchmark."""
 
 import statistics
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mmeffvit.deploy.profiling.worker import CLOCKS
+from mmeffvit.utils.text import markdown
+
 from .store import Row
-from .timing import QUICK, Budget, Ratio, Samples, geometric_mean, interleave, speed_up
+from .timing import QUICK, Budget, Ratio, Samples, interleave, speed_up
 
 Cases = dict[str, Callable[[], Row]]  # how to measure each row, by its key
 Rows = Mapping[str, Row]
-CLOCKS = {'wall': time.perf_counter, 'processor': time.process_time}
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,12 @@ def at_least(
     """Targets for the geometric mean and the lowest of ``ratios``, if there are any."""
     if not ratios:
         return []
-    average = geometric_mean(list(ratios.values()))
+    average = statistics.geometric_mean(ratios.values())
     targets = [Target(f'{name}, geometric mean at least {mean}', f'{average:.2f}', average >= mean)]
     if each is not None:
         worst = min(ratios, key=ratios.__getitem__)
-        lowest = ratios[worst]
-        value = f'{lowest:.2f} ({worst})'
-        targets.append(Target(f'{name}, none below {each}', value, lowest >= each))
+        value = f'{ratios[worst]:.2f} ({worst})'
+        targets.append(Target(f'{name}, none below {each}', value, ratios[worst] >= each))
     return targets
 
 
@@ -100,8 +100,7 @@ def digits(value: float) -> str:
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """A Markdown table."""
-    lines = [heading, ['---'] * len(heading), *rows]
-    return [f'| {" | ".join(map(str, cells))} |' for cells in lines]
+    return markdown(heading, [list(map(str, cells)) for cells in rows]).splitlines()
 
 
 def summary(row: Row) -> str:

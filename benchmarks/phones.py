@@ -1,14 +1,13 @@
 """Whole detectors for phones, ours and others, with NMS inside the file.
 
-Every model ends in the same steps: the 300 best pairs of box and class of a level are decoded,
-then NMS keeps 100 objects. With initial weights few boxes pass the threshold, as in an application.
-A process per file, in turns; a run for each runtime. PicoDet and D-FINE are those of ``libreyolo``
-(MIT, ported from the authors' Apache-2.0 code); without it they are left out. Files for LiteRT and
-ncnn end with the boxes and scores of all points. Files in int8 are those of ``mmeffvit quantize``
-before it keeps any layer in float: random weights say nothing about accuracy.
+Every model ends with the same steps: the 300 best pairs of box and class of each level are decoded,
+and NMS keeps 100 objects. With initial weights few boxes pass the threshold, as in an application.
+Each file runs in its own process, in turns, once per runtime. PicoDet and D-FINE are from
+``libreyolo`` (MIT, ported from the authors' Apache-2.0 code) and omitted without it. Files for
+LiteRT and ncnn return the boxes and scores of all points. Files in int8 are those of
+``mmeffvit quantize`` before it keeps any layer in float: random weights have no accuracy.
 """
 
-import io
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,19 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
-import matplotlib
-
-matplotlib.use('Agg')
 import numpy as np
 import torch
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FormatStrFormatter
+from matplotlib.figure import Figure
 from mmdet.models.data_preprocessors import DetDataPreprocessor
 from mmdet.models.task_modules import DistancePointBBoxCoder, MlvlPointGenerator
 from mmengine.config import Config
 from torch import Tensor, nn
 
-from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.graphs import make_graph
@@ -43,18 +37,17 @@ from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 from mmeffvit.deploy.profiling.worker import Job
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.detection import LightHead
-from mmeffvit.utils.files import write_file
 from mmeffvit.utils.optional import require
+from mmeffvit.visualization.figures import save_figure
 
 from . import ort
-from .detectors import suppress_untrained_scores
-from .files import time_files
-from .machine import ROOT
+from .deployed import over_milliseconds
+from .detectors import untrained
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, table
 from .store import Row, rounded
+from .timing import time_files
 
 TITLE = 'Detectors for phones'
-DEVICES = ('cpu',)
 SECONDS = 4.0  # for each file
 RUNTIMES = {'ONNX Runtime': '.onnx', 'OpenVINO': '.xml'}
 QUANTIZERS = {
@@ -75,7 +68,7 @@ TEST_CFG = dict(
     nms=dict(type='nms', iou_threshold=0.6),
 )  # fmt: skip
 PICODET_SIZES = (320, 416)
-PICTURE = 'phones.png'
+PLOT = 'phones.png'
 
 
 class YOLOXGraph(DenseGraph):
@@ -100,7 +93,7 @@ class YOLOXGraph(DenseGraph):
 
 
 class PicoDet(nn.Module):
-    """PicoDet of libreyolo in the form of a detector of mmdet; its head has our head's outputs."""
+    """PicoDet of libreyolo with mmdet's interface; its head has the outputs of ours."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,27 +139,22 @@ class DFINEGraph(Graph):
         return boxes * scale, best, pairs % scores.shape[2]
 
 
-def of_config(path: Path, graph: Callable[[nn.Module], Graph] = make_graph) -> Graph:
-    """The graph of a config of ours or of mmdet, with initial weights."""
-    is_ours = path.is_relative_to(ROOT)
-    config = load_config(path) if is_ours else Config.fromfile(path)
-    with isolated('mmdet'):
-        model = build_model(own_model_config(config))
-        model.init_weights()
-    suppress_untrained_scores(model)
-    if not path.stem.startswith('ssdlite_mobilevit'):  # it selects by class, over all levels
+def of_config(config: Config, graph: Callable[[nn.Module], Graph]) -> Graph:
+    """The graph of a detector with initial weights."""
+    model = untrained(config)
+    if type(model.bbox_head).__name__ != 'SSDLiteHead':  # it selects by class, over all levels
         for owner in (model, model.bbox_head):
             owner.test_cfg = Config(TEST_CFG)._cfg_dict
-    return graph(model.eval()).eval()
+    return graph(model).eval()
 
 
 def ours(name: str) -> Callable[[int], Graph]:
-    return lambda side: of_config(ROOT / 'configs' / f'{name}.py')
+    return lambda side: of_config(load_config(name), make_graph)
 
 
 def theirs(name: str, graph: Callable[[nn.Module], Graph] = DenseGraph) -> Callable[[int], Graph]:
-    folder = Path(find_spec('mmdet').origin).parent / '.mim' / 'configs'
-    return lambda side: of_config(folder / f'{name}.py', graph)
+    path = Path(find_spec('mmdet').origin).parent / '.mim' / 'configs' / f'{name}.py'
+    return lambda side: of_config(Config.fromfile(path), graph)
 
 
 def picodet(side: int) -> Graph:
@@ -185,7 +173,7 @@ class Detector:
         make: Builds its graph for a side.
         box_ap: Published on COCO, in percent; None for ours that are not trained on it.
         source: Of the published value.
-        package: Whose it is.
+        package: The package that has it.
     """
 
     title: str
@@ -292,7 +280,8 @@ def convert(detector: Detector, path: Path) -> None:
 
 def render(rows: Rows) -> list[str]:
     found = measured(rows)
-    heading = ['detector', 'of', *(f'{name}, ms' for name in found), 'box AP on COCO', 'source']
+    heading = ['detector', 'package', *(f'{name}, ms' for name in found)]
+    heading += ['box AP on COCO', 'source']
     lines = []
     for each in DETECTORS:
         times = [row['seconds'].get(each.name) for row in found.values()]
@@ -308,8 +297,8 @@ def render(rows: Rows) -> list[str]:
         'Whole files with NMS inside, without it for LiteRT and ncnn, initial weights, one thread, '
         'batch 1. Side in pixels.'
     )
-    picture = f'![Published box AP over latency]({PICTURE})'
-    return [text, '', *table(heading, lines), '', *notes, picture]
+    plot = f'![Published box AP over latency]({PLOT})'
+    return [text, '', *table(heading, lines), '', *notes, plot]
 
 
 def targets(rows: Rows) -> list[Target]:
@@ -332,11 +321,12 @@ def targets(rows: Rows) -> list[Target]:
 
 
 def draw(rows: Rows, folder: Path) -> None:
-    """Write a plot per runtime to ``folder``; ours without a published AP stand at the bottom."""
+    """Write a plot per runtime to ``folder``; models without a published AP are at the bottom."""
     found = {name: row for name, row in measured(rows).items() if name in RUNTIMES}
     if not found:
         return
-    figure, places = plt.subplots(1, len(found), figsize=(7 * len(found), 5), squeeze=False)
+    figure = Figure((7 * len(found), 5), layout='tight')
+    places = figure.subplots(1, len(found), squeeze=False)
     floor = min(each.box_ap for each in DETECTORS if each.box_ap) - 9
     for axes, (runtime, row) in zip(places[0], found.items(), strict=True):
         for each in DETECTORS:
@@ -348,16 +338,7 @@ def draw(rows: Rows, folder: Path) -> None:
             shift = dict(xytext=(0, 6), textcoords='offset points', fontsize=7, color=color)
             rotation = 0 if each.box_ap else 60
             axes.annotate(each.name, (milli, each.box_ap or floor), rotation=rotation, **shift)
-        axes.set(xscale='log', ylabel='published box AP on COCO, %')
-        axes.set_ylim(floor - 1, 46)
-        axes.set_xlabel(f'{runtime}: milliseconds per image, one thread, NMS included')
+        axes.set(ylim=(floor - 1, 46), ylabel='published box AP on COCO, %')
+        over_milliseconds(axes, f'{runtime}: milliseconds per image, one thread, NMS included')
         axes.set_title('triangles: not trained on COCO', fontsize=8)
-        for axis_format in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
-            axis_format(FormatStrFormatter('%g'))
-        axes.tick_params(axis='x', which='minor', labelsize=7)
-        axes.grid(alpha=0.3, which='both')
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format='png', dpi=100)
-    plt.close(figure)
-    write_file(folder / PICTURE, buffer.getvalue())
+    save_figure(figure, folder / PLOT, dpi=100)

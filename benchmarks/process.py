@@ -1,4 +1,4 @@
-"""Memory of a whole process and images per second: table 8 of SHViT (arXiv:2401.16456)."""
+"""Memory of a process and images per second: table 8 of SHViT (arXiv:2401.16456)."""
 
 import json
 import subprocess
@@ -18,10 +18,9 @@ from .peers import Variant, build_ours
 from .store import Row
 
 TITLE = "Memory of a process: SHViT's table 8"
-DEVICES = ('cpu',)
 BATCHES = (1, 32, 256)
 ROUNDS = 3
-# MB of the process and images/s, by batch size; the device is not named, its rates are an A100's
+# MB of the process and images/s, by batch size; rates are those of an A100, which is not named
 PUBLISHED = {
     'shvit_s3': {1: (1855, 147), 32: (1963, 4691), 256: (2613, 20522)},
     'efficientnet_b0': {1: (1931, 175), 32: (2015, 5427), 256: (3861, 8433)},
@@ -38,7 +37,7 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, batch: int, settings: Settings) -> Row:
-    """Run in a process of its own, whose peak memory is that of this model alone.
+    """Run in a new process, whose peak memory is that of this model only.
 
     Raises:
         RuntimeError: If the process fails, for example for lack of memory.
@@ -79,9 +78,9 @@ def render(rows: Rows) -> list[str]:
         paper = map(str, PUBLISHED[row['model']][row['batch']])
         lines.append([row['model'], row['batch'], f'{row["peak"] / 1e6:.0f}', digits(rate), *paper])
     text = (
-        'The largest resident memory of a process that runs the backbone at 224 x 224 in float32 '
-        'with one thread, libraries and weights included. The paper does not name its device; its '
-        'rate at batch size 256 is that of an A100.'
+        'Peak resident memory of a process that runs the backbone at 224 x 224 in float32 with one '
+        'thread, including libraries and weights. The paper does not name its device; its rate at '
+        'batch size 256 is that of an A100.'
     )
     return [text, '', *table(heading, lines)]
 

@@ -5,10 +5,8 @@ from pathlib import Path
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 
-from . import alternatives, phones, scaling, step
 from .part import Rows, Target, table
 from .parts import PARTS
-from .plot import draw
 from .store import read
 
 HOW = (
@@ -20,7 +18,7 @@ HOW = (
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``README.md`` and the plot to ``folder``, from its JSON files, and return the path.
+    """Write ``README.md`` and the plots to ``folder``, from its JSON files, and return the path.
 
     Raises:
         UserError: If there are no measurements.
@@ -32,17 +30,15 @@ def write_report(folder: Path) -> Path:
         raise UserError(f'{folder} has no measurements; parts are {", ".join(PARTS)}')
     machine = next(iter(contents.values()))['machine']
     rows = {name: content['rows'] for name, content in contents.items()}
-    plot = draw(rows.get('deployed', {}), folder)
-    alternatives.draw(rows.get('alternatives', {}), folder)
-    phones.draw(rows.get('phones', {}), folder)
-    scaling.draw(rows.get('scaling', {}), folder)
-    step.draw(rows.get('step', {}), folder)
+    for name, measured in rows.items():
+        if hasattr(PARTS[name], 'draw'):
+            PARTS[name].draw(measured, folder)
     path = folder / 'README.md'
-    write_file(path, markdown(machine, rows, plot))
+    write_file(path, markdown(machine, rows))
     return path
 
 
-def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None = None) -> str:
+def markdown(machine: dict[str, str], parts: dict[str, Rows]) -> str:
     """The report: machine, targets, and one section per part."""
     lines = ['# Benchmark', '', *table(['machine', ''], machine.items()), '', HOW]
     found: list[Target] = []
@@ -53,8 +49,6 @@ def markdown(machine: dict[str, str], parts: dict[str, Rows], plot: Path | None 
         sections += ['', f'## {part.TITLE}', '', *part.render(rows), '', *provenance(rows)]
     if found:
         lines += ['', '## Targets', '', *map(str, found)]
-    if plot is not None:
-        lines += ['', f'![Published accuracy over measured latency]({plot.name})']
     return '\n'.join([*lines, *sections]) + '\n'
 
 

@@ -4,32 +4,28 @@ Backbones of similar accuracy, fused, with random weights. The paper (arXiv:2401
 classifiers on a phone (figure 8), on an A100 and a Xeon (figure 9), and their memory (table 8).
 """
 
-import io
 import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use('Agg')
 import torch
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from mmeffvit.deploy import fuse
-from mmeffvit.utils.files import write_file
+from mmeffvit.visualization.figures import save_figure
 
 from . import ort
+from .deployed import DPI
 from .memory import peak_bytes
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table
 from .peers import Variant, build_ours, randomize
 from .store import Row, rounded
 
 TITLE = 'Over the resolution and the batch size'
-DEVICES = ('cpu',)
 SECONDS = 10.0
-PICTURE = 'latency_resolution.png'
+PLOT = 'latency_resolution.png'
 # top-1 accuracy on ImageNet-1k between 78.1 and 79.7 %
 VARIANTS = (
     Variant('shvit', 's4', 256),
@@ -65,7 +61,7 @@ def latency(side: int, settings: Settings) -> Row:
 
 
 def memory(batch: int, settings: Settings) -> Row:
-    """Peak of the activations at each variant's training size."""
+    """Peak memory of the activations at each variant's training size."""
     peaks = {}
     with torch.no_grad():
         for variant in VARIANTS:
@@ -90,7 +86,7 @@ def render(rows: Rows) -> list[str]:
         for row in times
     ]
     text = 'Exported backbones in ONNX Runtime, batch 1, one thread. A ratio is the speedup.'
-    found = [text, '', *table(heading, lines), '', f'![latency over the resolution]({PICTURE})', '']
+    found = [text, '', *table(heading, lines), '', f'![latency over the resolution]({PLOT})', '']
     heading = ['batch', *(f'{v}, {v.side} x {v.side}, MiB' for v in VARIANTS)]
     heading += [f'{name} / {REFERENCE}' for name in others]
     lines = []
@@ -99,8 +95,8 @@ def render(rows: Rows) -> list[str]:
         cells = [row['batch'], *(f'{own[name] / MIB:.1f}' for name in names)]
         lines.append([*cells, *(f'{own[name] / own[REFERENCE]:.2f}' for name in others)])
     text = (
-        'Peak memory of the activations in eager mode, without weights and images. Transformers '
-        'with a stride of 16 from the start hold the smallest maps.'
+        'Peak memory of the activations of PyTorch models, without weights and images. SHViT has '
+        'the smallest maps, from stride 16 on.'
     )
     return [*found, text, '', *table(heading, lines)]
 
@@ -110,24 +106,19 @@ def draw(rows: Rows, folder: Path) -> None:
     times = [row for row in measured(rows).values() if 'side' in row]
     if not times:
         return
-    figure, axes = plt.subplots(figsize=(7.5, 4.8), dpi=120)
+    figure = Figure((7.5, 4.8), layout='tight')
+    axes = figure.subplots()
     sides = [row['side'] for row in times]
     for name, marker in zip(map(str, VARIANTS), 'sos^', strict=True):
         medians = [1e3 * statistics.median(row['seconds'][name]) for row in times]
         axes.plot(sides, medians, marker=marker, label=name)
-    axes.set_xscale('log')
-    axes.set_yscale('log')
+    axes.set(xscale='log', yscale='log', xlabel='side of the image, pixels')
+    axes.set_ylabel('milliseconds per image, one thread, ONNX Runtime')
     axes.set_xticks(sides, sides)
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel('side of the image, pixels')
-    axes.set_ylabel('milliseconds per image, one thread, ONNX Runtime')
     axes.grid(alpha=0.3, which='both')
     axes.legend()
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format='png')
-    plt.close(figure)
-    write_file(folder / PICTURE, buffer.getvalue())
+    save_figure(figure, folder / PLOT, DPI)

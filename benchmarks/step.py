@@ -1,6 +1,5 @@
-"""A training step of whole recipes, part by part: mmengine's hooks and optimizer step, and ours."""
+"""A training step of full recipes by part: with mmengine's hooks and optimizer step, and ours."""
 
-import io
 import statistics
 import tempfile
 from collections import defaultdict
@@ -10,10 +9,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use('Agg')
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from mmengine.config import Config
 from mmengine.hooks import EMAHook
 from mmengine.registry import DATASETS, LOOPS
@@ -25,19 +21,17 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.engine.hooks import seed_all
 from mmeffvit.engine.launcher import build_runner
-from mmeffvit.utils.files import write_file
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.visualization.figures import save_figure
 
-from .machine import ROOT
 from .part import CLOCKS, Cases, Rows, Settings, Target, digits, measured, table
 from .store import Row, rounded
 from .timing import no_garbage_collection
 
-TITLE = 'A training step of whole recipes'
-DEVICES = ('cpu',)
+TITLE = 'A training step of full recipes'
 STEPS, WARM_UP = 12, 2
-PICTURE = 'training_step.png'
-MOST = 0.03  # of a step, for all but forward, backward and loading
+PLOT = 'training_step.png'
+MOST = 0.03  # of a step, except forward, backward and loading
 MODEL = ('forward', 'backward', 'data')
 REST = ('optimizer', 'EMA', 'logging', 'other')
 COLORS = ('tab:blue', 'tab:orange', 'tab:green', 'tab:gray')
@@ -58,7 +52,7 @@ KINDS = ('stock', 'ours')
 
 @LOOPS.register_module()
 class StepwiseLoop(EpochBasedTrainLoop):
-    """An epoch whose steps the caller takes: two runs can take turns."""
+    """An epoch whose steps the caller runs, so that two runs alternate."""
 
     def run(self) -> None:
         self.runner.call_hook('before_train')
@@ -69,10 +63,10 @@ class StepwiseLoop(EpochBasedTrainLoop):
 
 @DATASETS.register_module()
 class RepeatedBatch(Dataset):
-    """The same few images of noise again and again, with the targets of a recipe."""
+    """A few images of noise, repeated, with the targets of a recipe."""
 
     def __init__(self, recipe: str, side: int) -> None:
-        config = load_config(ROOT / 'configs' / f'{recipe}.py')
+        config = load_config(recipe)
         _, make = own_batches(config)
         batch = make(side, 150 if config.default_scope == 'mmseg' else 80)  # ADE20K, COCO
         self.samples = list(zip(batch['inputs'], batch['data_samples'], strict=True))
@@ -127,7 +121,7 @@ class Run:
         setattr(owner, method, timed)
 
     def step(self, number: int) -> tuple[dict[str, float], float]:
-        """Take a step: seconds of each part, and the loss."""
+        """Run a step; returns the seconds of each part, and the loss."""
         seed_all(number)
         self.seconds.clear()
         start = self.clock()
@@ -147,7 +141,7 @@ class Run:
 
 def recipe(name: str, side: int, kind: str, work_dir: Path) -> Config:
     """The config with generated data, without validation and checkpoints."""
-    config = load_config(ROOT / 'configs' / f'{name}.py')
+    config = load_config(name)
     hooks = [hook for hook in config.get('custom_hooks', ()) if 'EMAHook' in hook.type]
     defaults = {**config.default_hooks, 'checkpoint': None, 'sampler_seed': None}
     optim_wrapper = dict(config.optim_wrapper)
@@ -180,9 +174,9 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(name: str, side: int, settings: Settings) -> Row:
-    """Train both, in turns, from the same weights and with the same random numbers."""
+    """Train both in turns, with the same initial weights and random numbers."""
     warm_up, steps = (1, 2) if settings.quick else (WARM_UP, STEPS)
-    scope = load_config(ROOT / 'configs' / f'{name}.py').default_scope
+    scope = load_config(name).default_scope
     parts = {kind: defaultdict(list) for kind in KINDS}
     losses = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder, quiet(), isolated(scope), no_garbage_collection():
@@ -221,12 +215,12 @@ def render(rows: Rows) -> list[str]:
             cells += [row['groups'], f'{overhead(row, kind):.1%}']
             lines.append([*cells, *(digits(1e3 * parts[part]) for part in (*MODEL[:2], *REST))])
     text = (
-        'Milliseconds, medians over steps of both runs in turns, from the same weights and on the '
-        "same images; with a log line every 50 steps. Stock: mmengine's optimizer wrapper, EMA and "
-        'logging. Groups: parameter groups. Hooks and optimizer: the share of a step that is '
-        'neither forward, nor backward, nor loading.'
+        'Median milliseconds of steps of both runs in turns, with the same initial weights and '
+        "images and a log line every 50 steps. Stock: mmengine's optimizer wrapper, EMA and "
+        'logging. Groups: parameter groups. Hooks and optimizer: the share of a step except '
+        'forward, backward and loading.'
     )
-    return [text, '', *table(heading, lines), '', f'![Overhead of a step, and losses]({PICTURE})']
+    return [text, '', *table(heading, lines), '', f'![Overhead of a step, and losses]({PLOT})']
 
 
 def targets(rows: Rows) -> list[Target]:
@@ -243,7 +237,8 @@ def draw(rows: Rows, folder: Path) -> None:
     rows = measured(rows)
     if not rows:
         return
-    figure, (bars, curves) = plt.subplots(1, 2, figsize=(13, 4.8), dpi=110)
+    figure = Figure((13, 4.8), layout='tight')
+    bars, curves = figure.subplots(1, 2)
     names = [name.partition('_')[0] for name in rows]
     for offset, kind in zip((0.2, -0.2), KINDS, strict=True):
         left = [0.0] * len(rows)
@@ -256,7 +251,7 @@ def draw(rows: Rows, folder: Path) -> None:
             left = [a + b for a, b in zip(left, widths, strict=True)]
     bars.set_yticks(range(len(rows)), names)
     bars.invert_yaxis()
-    bars.set_xlabel('milliseconds per step beside forward, backward and loading')
+    bars.set_xlabel('milliseconds per step except forward, backward and loading')
     bars.legend(fontsize=8)
     for name, row in zip(names, rows.values(), strict=True):
         first = row['losses']['stock'][0]
@@ -266,8 +261,4 @@ def draw(rows: Rows, folder: Path) -> None:
     curves.set_xlabel('step')
     curves.set_ylabel('loss relative to the first; wide: stock, dashed: ours')
     curves.legend(fontsize=8, loc='upper left', bbox_to_anchor=(1, 1))
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format='png')
-    plt.close(figure)
-    write_file(folder / PICTURE, buffer.getvalue())
+    save_figure(figure, folder / PLOT, dpi=110)

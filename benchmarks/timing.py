@@ -1,4 +1,4 @@
-"""Interleaved timing of several candidates, so that load on the machine affects all of them."""
+"""Timing of several candidates in turns, so that load on the machine affects all of them."""
 
 import gc
 import statistics
@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+
+from mmeffvit.deploy.profiling.rounds import time_in_rounds
+from mmeffvit.deploy.profiling.worker import Job
 
 Samples = dict[str, list[float]]  # seconds of every round, by candidate
 
@@ -108,27 +112,30 @@ def speed_up(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
     return Ratio(
         statistics.median(peer) / statistics.median(ours),
         min(peer) / min(ours),
-        quantile(rounds, 0.1),
-        quantile(rounds, 0.9),
+        *np.quantile(rounds, (0.1, 0.9)).tolist(),
     )
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The quantile of ``values``, with linear interpolation."""
-    ordered = sorted(values)
-    position = share * (len(ordered) - 1)
-    index = min(int(position), len(ordered) - 2) if len(ordered) > 1 else 0
-    upper = ordered[min(index + 1, len(ordered) - 1)]
-    return ordered[index] + (position - index) * (upper - ordered[index])
+def time_files(jobs: Mapping[str, Job], seconds: float) -> Samples:
+    """Time files as the profiler does: each in its own process, in turns of many runs.
 
+    In one process, or with single runs in turns, a file would find the caches and the memory as
+    others have left them, unlike in an application.
 
-def geometric_mean(values: Sequence[float]) -> float:
-    return statistics.geometric_mean(values)
+    Args:
+        jobs: The files, all with the same number of threads.
+        seconds: Time for each.
 
+    Returns:
+        Twentieths of the distribution of times, by file.
 
-def single_thread() -> None:
-    """Restrict torch to one thread, as for ONNX Runtime here."""
-    torch.set_num_threads(1)
+    Raises:
+        RuntimeError: If one does not run.
+    """
+    found, failures = time_in_rounds(jobs, seconds)
+    if failures:
+        raise RuntimeError(f'files do not run: {failures}')
+    return {name: statistics.quantiles(each.seconds, n=20) for name, each in found.items()}
 
 
 def waiting_for(device: str, run: Callable[[], object]) -> Callable[[], object]:

@@ -1,5 +1,6 @@
 """A training step, forward and backward: time and peak memory, ours and timm's."""
 
+import statistics
 from collections.abc import Callable
 from functools import partial
 
@@ -10,7 +11,7 @@ from .memory import HOW, peak_bytes
 from .part import Cases, Rows, Settings, Target, at_least, measured, milliseconds, ratio, table
 from .peers import QUICK, VARIANTS, Variant, build_pair
 from .store import Row, rounded
-from .timing import geometric_mean, waiting_for
+from .timing import waiting_for
 
 TITLE = 'Training step'
 DEVICES = ('cpu', 'cuda')
@@ -84,7 +85,7 @@ def targets(rows: Rows) -> list[Target]:
     found = at_least('training step, ours : timm', speed, 1.0)
     for name, most in zip(OURS, (1.01, 0.6), strict=True):
         if rows:
-            share = geometric_mean([memory_share(row, name) for row in rows.values()])
+            share = statistics.geometric_mean(memory_share(row, name) for row in rows.values())
             text = f'peak memory of a step, {name} / timm, geometric mean at most {most}'
             found.append(Target(text, f'{share:.3f}', share <= most))
     return found

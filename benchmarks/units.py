@@ -16,7 +16,6 @@ from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded
 
 TITLE = "Units of MobileViTv2's figure 1"
-DEVICES = ('cpu',)
 CHANNELS, HEADS, PROJECTED = 512, 8, 256
 PRINTED_SIDE = 16  # 256 tokens
 SIDES = (8, 16, 32, 64)  # the paper draws several numbers of tokens and prints none
@@ -30,7 +29,7 @@ UNITS: dict[str, Callable[[int], nn.Module]] = {
     ),
     'separable': lambda _: SeparableSelfAttention(CHANNELS, 1),
 }
-# milliseconds of the whole unit at 256 tokens, on a core of 2.4 GHz
+# milliseconds of the unit at 256 tokens, on a core of 2.4 GHz
 PUBLISHED = {'Transformer': 12.3, 'Linformer': 13.8, 'separable': 7.7}
 
 

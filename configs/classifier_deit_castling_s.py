@@ -1,6 +1,6 @@
 """DeiT-S with Castling's linear-angular attention, 300 epochs on ImageNet-1k: table 2.
 
-The masked softmax that Castling-ViT adds during training is on; the paper does not speak of it.
+Castling-ViT's masked softmax, added during training, is on; the paper does not mention it.
 """
 
 _base_ = './classifier_deit_s.py'

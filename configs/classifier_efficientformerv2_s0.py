@@ -1,8 +1,8 @@
 """EfficientFormerV2-S0 on ImageNet-1k, 450 epochs, with a teacher.
 
-The recipe is that of the authors' code for the released weights, which are those of 450 epochs:
-two classifiers, RegNetY-16GF as teacher, mixed images, synchronized batch norms. The rate is 0.001
-at 1024 images; the batch size of the published runs is not given.
+The recipe is that of the authors' code for the released weights, which are those of 450 epochs: two
+classifiers, RegNetY-16GF as teacher, mixed images, synchronized batch norms. The rate is 0.001 at
+batch size 1024; the batch size of the published runs is not given.
 """
 
 _base_ = [

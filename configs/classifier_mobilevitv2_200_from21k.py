@@ -1,8 +1,8 @@
-"""MobileViTv2-2.0 of ImageNet-21k-P fine-tuned on ImageNet-1k, 50 epochs at 256 x 256.
+"""MobileViTv2-2.0 from ImageNet-21k-P fine-tuned on ImageNet-1k, 50 epochs at 256 x 256.
 
-The recipe is the second column of table 10, gradient clipping of 10 included; the authors' code has
-no clipping here. It starts from the last checkpoint of classifier_mobilevitv2_200_imagenet21k.py,
-whose classifier is replaced.
+The recipe is the second column of table 10, including gradient clipping at 10, which the authors'
+code lacks. It starts from the last checkpoint of classifier_mobilevitv2_200_imagenet21k.py, whose
+classifier is replaced.
 """
 
 _base_ = [

@@ -1,7 +1,7 @@
-"""MobileViTv2-2.0 of ImageNet-21k-P fine-tuned on ImageNet-1k at 384 x 384, 10 epochs.
+"""MobileViTv2-2.0 from ImageNet-21k-P fine-tuned on ImageNet-1k at 384 x 384, 10 epochs.
 
 The recipe is the third column of table 10: the constant rate of the first, with RandAugment,
-CutMix, MixUp and random erasing. The authors' code has a file for 384 x 384 without them alone.
+CutMix, MixUp and random erasing. The authors' code only has a file without them.
 """
 
 _base_ = [

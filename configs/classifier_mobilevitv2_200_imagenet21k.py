@@ -1,7 +1,7 @@
-"""MobileViTv2-2.0 pre-trained on ImageNet-21k-P, 80 epochs, from its weights of ImageNet-1k.
+"""MobileViTv2-2.0 pre-trained on ImageNet-21k-P, 80 epochs, from its ImageNet-1k weights.
 
-The recipe is that of the authors' code, for a batch of 4096 images. ImageNet-21k-P is the one of
-2021 winter with 10,450 classes, in `train` and `val` of data/imagenet21k_p with a folder per class.
+The recipe is that of the authors' code, for batch size 4096. ImageNet-21k-P is the version of
+winter 2021 with 10,450 classes, in `train` and `val` of data/imagenet21k_p with a folder per class.
 """
 
 _base_ = './classifier_mobilevitv2_200.py'

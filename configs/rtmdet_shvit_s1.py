@@ -2,8 +2,8 @@
 
 SHViT starts at stride 16, where an object of 32 x 32 pixels has four cells, and two fifths of
 COCO's objects are smaller. So the feature pyramid of its authors adds a level at stride 8 in front
-of RTMDet's neck; without it, the MACs would be half. Batch norms are trained: there are 32
-images per GPU, where the authors' detectors had two.
+of RTMDet's neck; without it, the MACs would be half. Batch norms are trained: the batch size is 32
+per GPU, in the authors' detectors 2.
 """
 
 _base_ = [

@@ -1,7 +1,7 @@
 """SegFormer's decoder with EfficientFormerV2-S0, 160K iterations on ADE20K.
 
-Decoder and recipe are those of arXiv:2105.15203, the backbone is not. The position bias tables are
-for 512 pixels; they are resized from the pretrained ones. Batch norms are synchronized.
+Decoder and recipe are from arXiv:2105.15203. The position bias tables are for 512 pixels; they are
+resized from the pretrained ones. Batch norms are synchronized.
 """
 
 _base_ = [

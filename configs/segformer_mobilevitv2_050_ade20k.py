@@ -1,7 +1,7 @@
 """SegFormer's decoder with MobileViTv2-0.5, 160K iterations on ADE20K.
 
-Decoder and recipe are those of arXiv:2105.15203, the backbone is not. Images are RGB in [0, 1], as
-in the pretraining, and padded to multiples of 64, so that no map is resized inside the backbone.
+Decoder and recipe are from arXiv:2105.15203. Images are RGB in [0, 1], as in the pretraining, and
+padded to multiples of 64, so that no map is resized inside the backbone.
 """
 
 _base_ = [

@@ -1,9 +1,9 @@
 """SegFormer's decoder with SHViT-S1, 160K iterations on ADE20K.
 
-Decoder and recipe are those of arXiv:2105.15203, the backbone is not. SHViT starts at stride 16,
-too coarse for outlines: the feature pyramid of its authors adds a level at stride 8, where all four
-are fused. Another one at stride 4 would add no finer features and more than double the
-MACs. As in the authors' detectors, batch norms of the backbone keep their statistics.
+Decoder and recipe are from arXiv:2105.15203. SHViT starts at stride 16, too coarse for outlines:
+the feature pyramid of its authors adds a level at stride 8, where all four are fused. Another one
+at stride 4 would add no finer features and more than double the MACs. As in the authors' detectors,
+batch norms of the backbone keep their statistics.
 """
 
 _base_ = [

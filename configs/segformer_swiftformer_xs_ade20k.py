@@ -1,7 +1,7 @@
 """SegFormer's decoder with SwiftFormer-XS, 160K iterations on ADE20K.
 
-Decoder and recipe are those of arXiv:2105.15203, the backbone is not. Batch norms, which
-SegFormer's backbone does not have, are synchronized.
+Decoder and recipe are from arXiv:2105.15203. Batch norms, which SegFormer's backbone does not have,
+are synchronized.
 """
 
 _base_ = [

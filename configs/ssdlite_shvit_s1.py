@@ -1,8 +1,8 @@
 """SSDLite with SHViT-S1, 200 epochs on COCO at 320 x 320.
 
 The recipe is that of MobileViTv2 with the same head. The third level, at stride 64, is the last map
-of the backbone, where other families have an extra one. Batch norms are trained: there are 32
-images per GPU, where the detectors of SHViT's authors had two.
+of the backbone, where other families have an extra one. Batch norms are trained: the batch size is
+32 per GPU, in the detectors of SHViT's authors 2.
 """
 
 _base_ = [

@@ -37,7 +37,7 @@ SHARED = ROOT.parent / 'shared' / 'data'
 
 avoid_trapping_amx()
 torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2)))
-# 5 s otherwise, which the garbage collection of a data set waits for every worker of an ended run
+# 5 s otherwise, which the garbage collection of a dataset waits for every worker of an ended run
 loading.MP_STATUS_CHECK_INTERVAL = 0.2
 gc.set_threshold(20_000)  # 700 otherwise: exporters allocate much, and lose a tenth of their time
 
@@ -75,7 +75,7 @@ def _fixed_seed() -> None:
 
 @pytest.fixture(scope='module', autouse=True)
 def _frozen_imports() -> None:
-    """Exclude imported objects from garbage collection, which every data set of mmengine runs."""
+    """Exclude imported objects from garbage collection, which every dataset of mmengine runs."""
     gc.collect()
     gc.freeze()
 

@@ -100,7 +100,7 @@ def ranked(task: str, measured: Mapping[str, Any]) -> str:
 
 
 def is_comparable(entry: Entry, measured: Mapping[str, Any], dataset: str) -> bool:
-    """Whether its accuracy, if it has one, is on the data set of the table."""
+    """Whether its accuracy, if it has one, is on the dataset of the table."""
     known = measured['accuracy'][entry.name]
     return known is None or known[1] == dataset
 

@@ -90,8 +90,8 @@ def resolve_output_stride(
     """Strides of at most ``output_stride``, and the sampling of every stage that has them.
 
     Each omitted halving doubles the dilation of what comes after it (the hole algorithm,
-    arXiv:1606.00915): on convolutions alone, every 2nd or 4th pixel of the finer map is that of the
-    coarse one, and the weights are the same.
+    arXiv:1606.00915): for convolutions, every 2nd or 4th pixel of the finer map is that of the
+    coarse one, with the same weights.
 
     Args:
         output_stride: The coarsest stride; one of ``strides``, 8 or more.
@@ -111,6 +111,24 @@ def resolve_output_stride(
         for i in range(len(strides))
     ]
     return tuple(kept[1:]), samplings
+
+
+def cells(resolution: int | tuple[int, int], stride: int) -> tuple[int, int]:
+    """Rows and columns, rounded up, of the map at a stride of an image of this size.
+
+    Raises:
+        ValueError: If a side of the image is not positive.
+    """
+    height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
+    if min(height, width) < 1:
+        raise ValueError(f'resolution is {(height, width)}; both sides must be at least 1')
+    return -(-height // stride), -(-width // stride)
+
+
+def drop_probs(drop_path_rate: float, depths: Sequence[int], index: int) -> list[float]:
+    """Drop probabilities of a stage's blocks, increasing linearly over those of the network."""
+    first, steps = sum(depths[:index]), max(sum(depths) - 1, 1)
+    return [drop_path_rate * (first + i) / steps for i in range(depths[index])]
 
 
 class BackboneOptions(TypedDict, total=False):
@@ -166,17 +184,14 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
     the running mean and variance twice.
     """
     norms = [m for m in block.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    momenta = [norm.momentum for norm in norms]
-    counts = [norm.num_batches_tracked for norm in norms]
+    kept = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
     for norm in norms:
-        norm.momentum = 0.0
-        norm.num_batches_tracked = None  # None disables the counter
+        norm.momentum, norm.num_batches_tracked = 0.0, None  # None disables the counter
     try:
         yield
     finally:
-        for norm, momentum, count in zip(norms, momenta, counts, strict=True):
-            norm.momentum = momentum
-            norm.num_batches_tracked = count
+        for norm, (momentum, count) in zip(norms, kept, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, count
 
 
 def check_image(x: Tensor) -> None:
@@ -193,10 +208,7 @@ def check_image(x: Tensor) -> None:
 
 
 def log_report(report: LoadReport) -> None:
-    """Log counts, and at level DEBUG every tensor, to the package's logger and in a run to its log.
-
-    The package's logger is silent unless a program asks for it.
-    """
+    """Log counts, and at level DEBUG every tensor, to the package's logger and the log of a run."""
     run = MMLogger.get_current_instance()
     is_run = any(isinstance(handler, logging.FileHandler) for handler in run.handlers)
     for target in (logger, run) if is_run else (logger,):
@@ -344,7 +356,7 @@ class Backbone(BaseModule):
             prefix: Use only the keys with this prefix, and strip it.
 
         Returns:
-            What became of every tensor; its ``by_tensor()`` is logged at level DEBUG.
+            The report; its ``by_tensor()`` is logged at level DEBUG.
 
         Raises:
             mmeffvit.checkpoints.CheckpointError: If it cannot be found or read, or does not fit;

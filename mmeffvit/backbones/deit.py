@@ -14,18 +14,26 @@ from typing_extensions import Unpack
 from mmeffvit.checkpoints.deit import LAYOUTS
 from mmeffvit.layers.attention import (
     MIXERS,
-    MOBILE_ATTENTION,
     ControlVariateAttention,
     MultiHeadAttention,
     make_mixer,
 )
+from mmeffvit.layers.attention.mixers import check_unused
 from mmeffvit.layers.attention.reading import Locate, Reading
 from mmeffvit.layers.head_outputs import HeadOutputs
-from mmeffvit.layers.head_projections import HeadProjections, HiddenUnits
+from mmeffvit.layers.head_projections import HeadProjections, Units
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Stage,
+    cells,
+    drop_probs,
+    resolve_arch,
+    resolve_out_indices,
+)
 
 STRIDE = 16  # side of a patch
 ATTENTIONS = ('multi_head', *MIXERS)
@@ -144,7 +152,7 @@ class TokenMixer(nn.Module):
         return maps.chunk(3, dim=1)
 
     def head_projections(self) -> HeadProjections:
-        return HeadProjections(self.mix, ((self.qkv, 3),), self.proj)
+        return HeadProjections(((self.qkv, 3),), self.proj, self.mix)
 
 
 class ReadableTokenMixer(TokenMixer):
@@ -158,10 +166,10 @@ class ReadableTokenMixer(TokenMixer):
         place = None if locate is None else lambda _: first + locate(size)
         reading = self.mix.read_attention(maps, place)
 
-        def cells(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+        def of_cells(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
             return {name: x[..., first:, 0].unflatten(-1, size) for name, x in arrays.items()}
 
-        return replace(reading, maps=cells(reading.maps), arrays=cells(reading.arrays))
+        return replace(reading, maps=of_cells(reading.maps), arrays=of_cells(reading.arrays))
 
     def head_outputs(self) -> HeadOutputs:
         return self.mix.head_outputs()
@@ -182,8 +190,8 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(F.gelu(self.expand(x)))
 
-    def hidden_units(self) -> HiddenUnits:
-        return HiddenUnits(((self.expand, 1),), self.project)
+    def hidden_units(self) -> Units:
+        return Units(((self.expand, 1),), self.project)
 
 
 class DeiTBlock(nn.Module):
@@ -255,9 +263,7 @@ def make_attention(
         ValueError: If it is unknown, is given arguments that do not apply, or needs a map.
     """
     if attention == 'multi_head':
-        changed = [f'{k} is {v!r}' for k, v in options.items() if v != MOBILE_ATTENTION[k]]
-        if changed:
-            raise ValueError(f"{', '.join(changed)}: attention='multi_head' does not use it")
+        check_unused(options, attention)
         return MultiHeadAttention(arch.channels, arch.heads)
     name = attention.get('type') if isinstance(attention, Mapping) else attention
     if name not in MIXERS:
@@ -272,16 +278,9 @@ def make_attention(
 def make_stage(
     arch: DeiTArch, index: int, attention: Callable[[], nn.Module], drop_path_rate: float
 ) -> Stage:
-    """A stage of equal blocks.
-
-    The drop probability increases linearly over all blocks of the network.
-    """
-    first, total = sum(arch.depths[:index]), sum(arch.depths)
-    blocks = [
-        DeiTBlock(arch.channels, attention(), drop_path_rate * (first + i) / max(total - 1, 1))
-        for i in range(arch.depths[index])
-    ]
-    return Stage(nn.Identity(), blocks)
+    """A stage of equal blocks."""
+    probs = drop_probs(drop_path_rate, arch.depths, index)
+    return Stage(nn.Identity(), [DeiTBlock(arch.channels, attention(), prob) for prob in probs])
 
 
 def initialize(module: nn.Module) -> None:
@@ -299,8 +298,8 @@ class DeiT(Backbone):
     the last one, ``out_indices=(3,)``. Maps are those of the blocks; the norm behind the last block
     is part of the classifier.
 
-    Class tokens are tokens of every block, as in the released weights. Maps are those of the cells
-    alone; ``output='class_tokens'`` returns the tokens to a classifier.
+    Class tokens pass through every block, as in the released weights. Maps consist of the cells
+    only; ``output='class_tokens'`` returns the tokens to a classifier.
 
     ``attention='mobile'`` gives DeiT-MobiAtt (ICML 2024), and other names the rows of its table 2.
 
@@ -352,18 +351,15 @@ class DeiT(Backbone):
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         out_indices = resolve_out_indices(out_indices, len(sizes.depths))
-        given = dict(
+        heads = dict(
             head_channels=head_channels,
             kernel=kernel,
             normalizer=normalizer,
             competition=competition,
         )
         check_output(class_tokens, output)
-        height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
-        if min(height, width) < 1:
-            raise ValueError(f'resolution is {(height, width)}; both sides must be at least 1')
-        grid = (-(-height // STRIDE), -(-width // STRIDE))
-        build = partial(make_attention, sizes, attention, given, class_tokens)
+        grid = cells(resolution, STRIDE)
+        build = partial(make_attention, sizes, attention, heads, class_tokens)
         super().__init__(
             stem=PatchEmbedding(sizes.channels, grid, class_tokens),
             stages=[

@@ -11,14 +11,14 @@ from typing_extensions import Unpack
 from mmeffvit.checkpoints.efficientformerv2 import LAYOUTS
 from mmeffvit.layers.attention import (
     MIXERS,
-    MOBILE_ATTENTION,
     DownsamplingAttention,
     LocalGlobalAttention,
     TalkingHeadsAttention,
     make_mixer,
 )
+from mmeffvit.layers.attention.mixers import check_unused
 from mmeffvit.layers.conv import ConvNorm, ConvStem
-from mmeffvit.layers.head_projections import HiddenUnits
+from mmeffvit.layers.head_projections import Units
 from mmeffvit.layers.position_bias import PositionBias, resize_table
 from mmeffvit.layers.regularization import DropPath, LayerScale
 from mmeffvit.registry import register_backbone
@@ -28,6 +28,8 @@ from .base import (
     BackboneOptions,
     Sampling,
     Stage,
+    cells,
+    drop_probs,
     resolve_arch,
     resolve_out_indices,
     resolve_output_stride,
@@ -79,7 +81,7 @@ class AttentionChoice:
 
     blocks: str | Mapping[str, Any]
     downsampling: str
-    resolution: tuple[int, int]
+    resolution: int | tuple[int, int]
     resize_matrix: bool
     mobile_attention: Mapping[str, Any]
 
@@ -91,21 +93,14 @@ class AttentionChoice:
             raise ValueError(
                 f'downsampling is {self.downsampling!r}; choose one of {DOWNSAMPLINGS}'
             )
-        if min(self.resolution) < 1:
-            raise ValueError(f'resolution is {self.resolution}; both sides must be at least 1')
-        changed = {k: v for k, v in self.mobile_attention.items() if v != MOBILE_ATTENTION[k]}
-        if changed and self.blocks == self.downsampling == 'local_global':
-            given = ', '.join(f'{name} is {value!r}' for name, value in changed.items())
-            raise ValueError(f"{given}: attention='local_global' does not use it")
+        cells(self.resolution, 1)  # checks it
+        if self.blocks == self.downsampling == 'local_global':
+            check_unused(self.mobile_attention, 'local_global')
         width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
         if width % self.mobile().head_channels:
             raise ValueError(
                 f'head_channels is {self.mobile().head_channels}; choose a divisor of {width}'
             )
-
-    def table_size(self, stride: int) -> tuple[int, int]:
-        height, width = self.resolution
-        return -(-height // stride), -(-width // stride)
 
     def check_output_stride(self, output_stride: int) -> None:
         """Raise a ValueError if position biases do not allow a dilated network."""
@@ -128,38 +123,28 @@ class AttentionChoice:
             )
 
     def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
-        mixer = (
+        if self.blocks == 'local_global':
             # keys are at stride 32 in both stages, or denser in a dilated one
-            self.talking_heads(self.table_size(32))
-            if self.blocks == 'local_global'
-            else self.mixer()
-        )
+            mixer = self.talking_heads(32)
+        else:
+            sizes = dict(value_channels=BLOCK_WIDTHS[1], num_heads=NUM_HEADS)
+            mixer = make_mixer(self.blocks, BLOCK_WIDTHS[0], self.mobile_attention, **sizes)
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
     def downsample(
         self, in_channels: int, out_channels: int, stride: int, dilation: int
     ) -> DownsamplingAttention:
         mobile = self.downsampling == 'mobile'
-        mixer = (
-            self.mobile()
-            if mobile
-            else self.talking_heads(self.table_size(16), stride=stride, mix_heads=False)
-        )
+        mixer = self.mobile() if mobile else self.talking_heads(16, stride=stride, mix_heads=False)
         # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
         key_stride = stride if mobile else 1
         return DownsamplingAttention(
             in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride, stride, dilation
         )
 
-    def talking_heads(self, table_size: tuple[int, int], **options: Any) -> TalkingHeadsAttention:
+    def talking_heads(self, key_stride: int, **options: Any) -> TalkingHeadsAttention:
         options['resize_matrix'] = self.resize_matrix
-        return TalkingHeadsAttention(NUM_HEADS, table_size, **options)
-
-    def mixer(self) -> nn.Module:
-        """The attention of a block, if it is not EfficientFormerV2's own."""
-        width, value_channels = BLOCK_WIDTHS
-        sizes = dict(value_channels=value_channels, num_heads=NUM_HEADS)
-        return make_mixer(self.blocks, width, self.mobile_attention, **sizes)
+        return TalkingHeadsAttention(NUM_HEADS, cells(self.resolution, key_stride), **options)
 
     def mobile(self) -> nn.Module:
         """Mobile-Attention of the downsampling."""
@@ -193,8 +178,8 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(self.depthwise(self.expand(x)))
 
-    def hidden_units(self) -> HiddenUnits:
-        return HiddenUnits(((self.expand, 1), (self.depthwise, 1)), self.project)
+    def hidden_units(self) -> Units:
+        return Units(((self.expand, 1), (self.depthwise, 1)), self.project)
 
 
 class EfficientFormerV2Block(nn.Module):
@@ -276,24 +261,20 @@ def make_stage(
     sampling: Sampling,
     drop_path_rate: float,
 ) -> Stage:
-    """A stage of blocks without attention, followed by blocks with attention.
-
-    The drop probability increases linearly over all blocks of the network.
-    """
+    """A stage of blocks without attention, followed by blocks with attention."""
     channels, depth = arch.channels[index], arch.depths[index]
     narrow = range(*arch.narrow[index - 2]) if index >= 2 else ()
     first_attended = depth - arch.attended[index - 2] if index >= 2 else depth
     stride = 2 if index == 2 else 1
-    first_block = sum(arch.depths[:index])
     blocks = [
         EfficientFormerV2Block(
             channels,
             3 if i in narrow else 4,
-            drop_path_rate * (first_block + i) / max(sum(arch.depths) - 1, 1),
+            drop_prob,
             choice.block(channels, stride, sampling.dilation) if i >= first_attended else None,
             sampling.dilation,
         )
-        for i in range(depth)
+        for i, drop_prob in enumerate(drop_probs(drop_path_rate, arch.depths, index))
     ]
     return Stage(make_downsample(arch, index, choice, sampling), blocks)
 
@@ -366,14 +347,13 @@ class EfficientFormerV2(Backbone):
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
-        height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
-        mobile = dict(
+        heads = dict(
             head_channels=head_channels,
             kernel=kernel,
             normalizer=normalizer,
             competition=competition,
         )
-        choice = AttentionChoice(attention, downsampling, (height, width), resize_matrix, mobile)
+        choice = AttentionChoice(attention, downsampling, resolution, resize_matrix, heads)
         choice.check_output_stride(output_stride)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),

@@ -13,11 +13,18 @@ from typing_extensions import Unpack
 from mmeffvit.checkpoints.pvtv2 import LAYOUTS
 from mmeffvit.layers.attention import MOBILE_ATTENTION, SpatialReductionAttention, make_mixer
 from mmeffvit.layers.conv import ChannelNorm
-from mmeffvit.layers.head_projections import HeadProjections, HiddenUnits
+from mmeffvit.layers.head_projections import HeadProjections, Units
 from mmeffvit.layers.regularization import DropPath
 from mmeffvit.registry import register_backbone
 
-from .base import Backbone, BackboneOptions, Stage, resolve_arch, resolve_out_indices
+from .base import (
+    Backbone,
+    BackboneOptions,
+    Stage,
+    drop_probs,
+    resolve_arch,
+    resolve_out_indices,
+)
 
 STRIDES = (4, 8, 16, 32)
 HEADS = (1, 2, 5, 8)
@@ -98,7 +105,7 @@ class MobileMixer(nn.Module):
         return self.proj(self.mix(self.query(x), *self.key_value(x).chunk(2, dim=1)))
 
     def head_projections(self) -> HeadProjections:
-        return HeadProjections(self.mix, ((self.query, 1), (self.key_value, 2)), self.proj)
+        return HeadProjections(((self.query, 1), (self.key_value, 2)), self.proj, self.mix)
 
 
 class FeedForward(nn.Module):
@@ -118,8 +125,8 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(F.gelu(self.depthwise(self.expand(x))))
 
-    def hidden_units(self) -> HiddenUnits:
-        return HiddenUnits(((self.expand, 1), (self.depthwise, 1)), self.project)
+    def hidden_units(self) -> Units:
+        return Units(((self.expand, 1), (self.depthwise, 1)), self.project)
 
 
 class PVTv2Block(nn.Module):
@@ -167,18 +174,11 @@ def make_stage(
     mobile: Callable[[int, int], nn.Module] | None,
     drop_path_rate: float,
 ) -> Stage:
-    """A stage of equal blocks.
-
-    The drop probability increases linearly over all blocks of the network.
-    """
-    channels, first = arch.channels[index], sum(arch.depths[:index])
-    probs = [
-        drop_path_rate * (first + i) / max(sum(arch.depths) - 1, 1)
-        for i in range(arch.depths[index])
-    ]
+    """A stage of equal blocks."""
+    channels = arch.channels[index]
     blocks = [
         PVTv2Block(channels, make_attention(channels, index, mobile), arch.expansions[index], prob)
-        for prob in probs
+        for prob in drop_probs(drop_path_rate, arch.depths, index)
     ]
     before = arch.channels[index - 1]
     downsample = PatchEmbedding(before, channels, 3, 2) if index else nn.Identity()
@@ -256,14 +256,14 @@ class PVTv2(Backbone):
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
         if attention != 'mobile' and not mobile_stages:
-            raise ValueError(f'attention is {attention!r}, but mobile_stages names no stage for it')
-        options_of_heads = dict(
+            raise ValueError(f'attention is {attention!r}, but mobile_stages is empty')
+        heads = dict(
             head_channels=head_channels,
             kernel=kernel,
             normalizer=normalizer,
             competition=competition,
         )
-        mobile = partial(MobileMixer, attention=attention, options=options_of_heads)
+        mobile = partial(MobileMixer, attention=attention, options=heads)
         stages = [
             make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
             for i in range(out_indices[-1] + 1)
@@ -292,9 +292,9 @@ class PVTv2(Backbone):
 class PVTv2MobiAtt(PVTv2):
     """PVTv2 with Mobile-Attention (ICML 2024).
 
-    The paper does not say which spatial reductions are dropped, and no one rule gives the
-    parameters of its three variants: 3.5 M of b0 are those of the last two stages (3.461 M), 21.1 M
-    of b2 those of all stages (21.062 M), 39.0 M of b3 neither. These are the defaults; b3 and the
+    The paper does not say which spatial reductions are replaced, and no single rule gives the
+    parameters of its three variants: 3.5 M of b0 result from the last two stages (3.461 M), 21.1 M
+    of b2 from all stages (21.062 M), 39.0 M of b3 from neither. These are the defaults; b3 and the
     other variants have Mobile-Attention in all stages.
 
     Args:

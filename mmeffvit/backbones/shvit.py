@@ -244,7 +244,7 @@ class SHViT(Backbone):
         arch: 's1', 's2', 's3', 's4', or a dict of the fields of :class:`SHViTArch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
         output_stride: 64, 32 or 16; below 64 the last stages are dilated instead of strided, and
-            the declared strides change accordingly. The stem alone has stride 16.
+            the declared strides change accordingly. The stem has stride 16.
         attention: 'single_head'; 'multi_head' for the layer of ViT on all channels, with a layer
             norm before it (table 6, row 1); 'bottleneck' for a contraction to the channels in
             attention (figure 6 a); or 'none' (table 6, row 2).

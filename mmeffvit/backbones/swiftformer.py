@@ -29,6 +29,7 @@ from .base import (
     BackboneOptions,
     Sampling,
     Stage,
+    drop_probs,
     resolve_arch,
     resolve_out_indices,
     resolve_output_stride,
@@ -179,12 +180,10 @@ def make_stage(
 ) -> Stage:
     """A stage of convolutional encoders and one SwiftFormer encoder, the only one with drop path.
 
-    The drop probability increases linearly over all blocks of the network, including the
-    convolutional ones, as in the official code.
+    As in the official code, its probability counts the convolutional blocks, too.
     """
     channels = arch.channels[index]
-    last_block = sum(arch.depths[: index + 1]) - 1
-    drop_prob = drop_path_rate * last_block / max(sum(arch.depths) - 1, 1)
+    drop_prob = drop_probs(drop_path_rate, arch.depths, index)[-1]
     spatial = dict(stride=sampling.stride, dilation=sampling.entry, bias=True)
     downsample = (
         ConvNorm(arch.channels[index - 1], channels, 3, **spatial) if index else nn.Identity()

@@ -7,8 +7,7 @@ from .single_head_deformable import (
     SingleHeadDeformableDETR,
     SplitDeformableAttention,
 )
-from .ssd_anchors import SSDLiteAnchorGenerator
-from .ssdlite import SSDLiteHead, SSDLiteNeck
+from .ssdlite import SSDLiteAnchorGenerator, SSDLiteHead, SSDLiteNeck
 from .tta import InstanceTTAModel
 
 __all__ = [

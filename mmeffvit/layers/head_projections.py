@@ -2,7 +2,7 @@
 
 A module with the projections of the heads of a mixer has a method ``head_projections()`` that
 returns :class:`HeadProjections`, a feed-forward layer a method ``hidden_units()`` that returns
-:class:`HiddenUnits`.
+:class:`Units`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,23 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
+@dataclass(frozen=True)
 class Units:
     """Units of a layer in the channels between its modules, in order.
 
-    Attributes:
+    Args:
         projections: The modules that return channels of the units, each with the number of maps
             that it returns concatenated: keys and values together are two.
         out: The module that gets the outputs of the units.
-        unit_channels: Channels of a unit in a map of the first of the projections.
     """
 
     projections: tuple[tuple[nn.Module, int], ...]
     out: nn.Module
-    unit_channels = 1
+
+    @property
+    def unit_channels(self) -> int:
+        """Channels of a unit in a map of the first of the projections."""
+        return 1
 
     @property
     def count(self) -> int:
@@ -54,27 +58,17 @@ class HeadProjections(Units):
     """The modules around a layer whose channels are divided into its heads.
 
     Args:
-        mixer: The layer. Its heads can be removed if it has ``head_channels``, the query channels
-            of a head, and no weights of its own.
         projections: See :class:`Units`; the first has the queries.
         out: See :class:`Units`.
+        mixer: The layer. Its heads can be removed if it has ``head_channels``, the query channels
+            of a head, and no weights of its own.
     """
 
     mixer: nn.Module
-    projections: tuple[tuple[nn.Module, int], ...]
-    out: nn.Module
 
     @property
     def unit_channels(self) -> int:
         return self.mixer.head_channels
-
-
-@dataclass(frozen=True)
-class HiddenUnits(Units):
-    """The modules around the hidden units of a feed-forward layer: see :class:`Units`."""
-
-    projections: tuple[tuple[nn.Module, int], ...]
-    out: nn.Module
 
 
 def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
@@ -91,7 +85,7 @@ def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
     }
 
 
-def hidden_layers(model: nn.Module) -> dict[str, HiddenUnits]:
+def hidden_layers(model: nn.Module) -> dict[str, Units]:
     """The feed-forward layers whose hidden units can be removed, as :func:`prunable_layers`."""
     return {
         name: module.hidden_units()
@@ -109,7 +103,7 @@ def keep_first(layers: Mapping[str, Units], counts: Sequence[int], argument: str
         argument: The name of ``counts``, for the message.
 
     Raises:
-        ValueError: If there is another number of layers, or a layer has fewer units.
+        ValueError: If the number of layers differs, or a layer has fewer units.
     """
     present = [layer.count for layer in layers.values()]
     pairs = zip(counts, present, strict=False)

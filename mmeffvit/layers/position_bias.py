@@ -1,7 +1,6 @@
 """Attention biases looked up by the distance between query and key."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,21 +21,12 @@ def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, 
     return F.interpolate(image, new_size, mode='bilinear', align_corners=True)[0].flatten(1)
 
 
-@dataclass(frozen=True)
-class CachedBias:
-    """Biases of the last forward pass, with the table and the size they are valid for."""
+class CachedBias(NamedTuple):
+    """Biases of the last forward pass, with size, stride, type and table they are valid for."""
 
+    key: tuple[tuple[int, int], int, torch.dtype]
     table: Tensor
-    size: tuple[int, int]
-    stride: int
     biases: Tensor
-
-    def is_valid(self, table: Tensor, size: tuple[int, int], stride: int) -> bool:
-        return (
-            (self.size, self.stride, self.table.dtype) == (size, stride, table.dtype)
-            # by value: a version counter misses what is written through ``.data``
-            and torch.equal(self.table, table)
-        )
 
 
 class PositionBias(nn.Module):
@@ -76,10 +66,12 @@ class PositionBias(nn.Module):
         if self.training or torch.is_grad_enabled() or not plain:
             self._cached = None
             return self._look_up(size, stride)
-        cached = self._cached  # read and set once: threads may share the module
-        if cached is None or not cached.is_valid(self.table, size, stride):
-            biases = self._look_up(size, stride)
-            self._cached = cached = CachedBias(self.table.clone(), size, stride, biases)
+        cached, key = self._cached, (size, stride, self.table.dtype)
+        # by value: a version counter misses what is written through ``.data``
+        if cached is None or cached.key != key or not torch.equal(cached.table, self.table):
+            # read and set once: threads may share the module
+            cached = CachedBias(key, self.table.clone(), self._look_up(size, stride))
+            self._cached = cached
         return cached.biases
 
     def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:

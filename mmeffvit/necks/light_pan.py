@@ -80,7 +80,7 @@ class LightPAN(BaseModule):
     exact size of the next one, so images can have any size.
 
     Args:
-        in_channels: Channels of the incoming maps, fine to coarse.
+        in_channels: Channels of the incoming feature maps, fine to coarse.
         out_channels: C, channels of every level; a multiple of 4 with ``finer``.
         finer: Adds a level before the finest map, with half its stride.
         coarser: Adds a level after the coarsest map, with twice its stride.
@@ -131,7 +131,7 @@ class LightPAN(BaseModule):
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if len(maps) != len(self.lateral):
-            raise ValueError(f'{len(maps)} maps arrive; in_channels names {len(self.lateral)}')
+            raise ValueError(f'got {len(maps)} feature maps; in_channels has {len(self.lateral)}')
         levels = [conv(x) for conv, x in zip(self.lateral, maps, strict=True)]
         if self.coarser is not None:
             levels.append(self.coarser(levels[-1]))

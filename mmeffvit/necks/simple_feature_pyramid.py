@@ -76,8 +76,8 @@ class SimpleFeaturePyramid(BaseModule):
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if len(maps) != 1:
             raise ValueError(
-                f'{len(maps)} maps arrive; select one with out_indices of the backbone, such as '
-                'its last: out_indices=(3,)'
+                f'got {len(maps)} feature maps; select one with out_indices of the backbone, such '
+                'as the last: out_indices=(3,)'
             )
         levels = [
             output(resize(maps[0])) for resize, output in zip(self.resize, self.output, strict=True)

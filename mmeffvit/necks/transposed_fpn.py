@@ -18,7 +18,7 @@ class TransposedFPN(BaseModule):
     the backbone. All convolutions have a bias, but no norm or activation.
 
     Args:
-        in_channels: Channels of the incoming maps, fine to coarse.
+        in_channels: Channels of the incoming feature maps, fine to coarse.
         out_channels: C, channels of every level.
         num_finer: Number of levels below the finest map; each halves the stride.
         coarser: Add a level above the coarsest map: a 3x3 convolution with stride 2 on that map of
@@ -68,7 +68,7 @@ class TransposedFPN(BaseModule):
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if len(maps) != len(self.lateral):
-            raise ValueError(f'{len(maps)} maps arrive; in_channels names {len(self.lateral)}')
+            raise ValueError(f'got {len(maps)} feature maps; in_channels has {len(self.lateral)}')
         levels = [conv(x) for conv, x in zip(self.lateral, maps, strict=True)]
         for i in range(len(levels) - 1, 0, -1):
             # to the exact size: a stride-2 convolution rounds up, so it need not be a factor 2

@@ -6,5 +6,5 @@ the functions of this one. Where mmcv is compiled, Python prefers the library.
 
 The functions have the names and the arguments of the compiled ones: they write results into
 tensors of the caller. Half precision is computed in float32. They import no other module of this
-package, so that using mmdet alone registers no models.
+package, so that using mmdet without mmeffvit registers no models.
 """

@@ -25,7 +25,7 @@ def devices() -> tuple[str, ...]:
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f'torchvision does not load beside torch {torch.__version__} ({reason}): its operators '
+            f'torchvision does not load with torch {torch.__version__} ({reason}): its operators '
             'run in plain PyTorch. Install the build of torchvision for this torch.',
             stacklevel=2,
         )

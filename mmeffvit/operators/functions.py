@@ -4,40 +4,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from .box_nms import nms, nms_match, softnms
-from .deform_attention import ms_deform_attn_backward, ms_deform_attn_forward
-from .deform_conv import (
-    deform_conv_backward_input,
-    deform_conv_backward_parameters,
-    deform_conv_forward,
-    modulated_deform_conv_backward,
-    modulated_deform_conv_forward,
-)
-from .focal_loss import (
-    sigmoid_focal_loss_backward,
-    sigmoid_focal_loss_forward,
-    softmax_focal_loss_backward,
-    softmax_focal_loss_forward,
-)
-from .roi_align import roi_align_backward, roi_align_forward
+from . import box_nms, deform_attention, deform_conv, focal_loss, roi_align
 
 OPERATORS = (
-    deform_conv_backward_input,
-    deform_conv_backward_parameters,
-    deform_conv_forward,
-    modulated_deform_conv_backward,
-    modulated_deform_conv_forward,
-    ms_deform_attn_backward,
-    ms_deform_attn_forward,
-    nms,
-    nms_match,
-    roi_align_backward,
-    roi_align_forward,
-    sigmoid_focal_loss_backward,
-    sigmoid_focal_loss_forward,
-    softmax_focal_loss_backward,
-    softmax_focal_loss_forward,
-    softnms,
+    deform_conv.deform_conv_backward_input,
+    deform_conv.deform_conv_backward_parameters,
+    deform_conv.deform_conv_forward,
+    deform_conv.modulated_deform_conv_backward,
+    deform_conv.modulated_deform_conv_forward,
+    deform_attention.ms_deform_attn_backward,
+    deform_attention.ms_deform_attn_forward,
+    box_nms.nms,
+    box_nms.nms_match,
+    roi_align.roi_align_backward,
+    roi_align.roi_align_forward,
+    focal_loss.sigmoid_focal_loss_backward,
+    focal_loss.sigmoid_focal_loss_forward,
+    focal_loss.softmax_focal_loss_backward,
+    focal_loss.softmax_focal_loss_forward,
+    box_nms.softnms,
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {function.__name__: function for function in OPERATORS}
 # what mmcv's report of the environment asks for
@@ -54,5 +39,5 @@ def __getattr__(name: str) -> Callable[..., Any]:
 def reject(name: str, *args: Any, **kwargs: Any) -> NoReturn:
     """Raise for an operator that is not implemented here."""
     raise NotImplementedError(
-        f'mmcv operator {name!r} is not among those that mmeffvit provides: install a compiled mmcv'
+        f'mmcv operator {name!r} is not implemented by mmeffvit: install a compiled mmcv'
     )

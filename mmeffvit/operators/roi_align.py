@@ -110,8 +110,8 @@ def average(options: dict[str, int]) -> Options:
     how = Options(**options)
     if how.pool_mode != 1:
         raise NotImplementedError(
-            "mmcv operator 'roi_align' with pool_mode='max' is not among those that mmeffvit "
-            'provides: install a compiled mmcv'
+            "mmcv operator 'roi_align' with pool_mode='max' is not implemented by mmeffvit: "
+            'install a compiled mmcv'
         )
     return how
 

@@ -12,11 +12,11 @@ from mmeffvit.utils.text import without_formulas
 DPI = 80
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path, dpi: int = DPI) -> None:
     """Write a figure as a PNG, atomically, without formulas in names of classes."""
     content = BytesIO()
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     with without_formulas():  # for texts created when it is drawn
-        figure.savefig(content, format='png', dpi=DPI)
+        figure.savefig(content, format='png', dpi=dpi)
     write_file(path, content.getvalue())

@@ -124,7 +124,7 @@ def test_a_mixer_adds_weights_of_its_own_only():
 
 
 def test_an_attention_for_no_stage_is_an_error():
-    with pytest.raises(ValueError, match="attention is 'hydra', but mobile_stages names no stage"):
+    with pytest.raises(ValueError, match="attention is 'hydra', but mobile_stages is empty"):
         PVTv2MobiAtt(PVT, attention='hydra', mobile_stages=())
 
 

@@ -1,4 +1,4 @@
-"""Models of ours beside those of mmdet and mmseg: the same boundary, published accuracies."""
+"""Our models and those of mmdet and mmseg: the same boundary, published accuracies."""
 
 import pytest
 import torch
@@ -59,7 +59,9 @@ def test_a_network_ends_with_the_outputs_of_its_head(entry):
 
 def test_a_report_has_a_row_per_model_and_a_plot(tmp_path):
     text = '\n'.join(alternatives.render({'detection': ROW}))
-    assert '| SSDLite, MobileViTv2-0.5 | ours | 320 x 320 | 20.0 (10.0) | 21.2 (COCO; a ' in text
-    assert '| RTMDet, SwiftFormer-XS | ours | 640 x 640 | 100 (100) |  |  |' in text
+    assert (
+        '| SSDLite, MobileViTv2-0.5 | mmeffvit | 320 x 320 | 20.0 (10.0) | 21.2 (COCO; a ' in text
+    )
+    assert '| RTMDet, SwiftFormer-XS | mmeffvit | 640 x 640 | 100 (100) |  |  |' in text
     alternatives.draw({'detection': ROW}, tmp_path)
     assert (tmp_path / 'detection_accuracy_latency.png').stat().st_size > 10_000

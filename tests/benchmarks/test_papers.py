@@ -40,7 +40,7 @@ def test_curves_are_measured_and_drawn(tmp_path):
     times = {name: [0.1 * (1 + i)] for i, name in enumerate(names)}
     rows |= {side: dict(side=side, seconds=times) for side in (224, 512)}
     scaling.draw(rows, tmp_path)
-    assert (tmp_path / scaling.PICTURE).stat().st_size > 10_000
+    assert (tmp_path / scaling.PLOT).stat().st_size > 10_000
     text = '\n'.join(scaling.render(rows))
     assert '| 224 x 224 | 100 (100) | 200 (200) |' in text
     assert '2.00 (2.00 to 2.00)' in text

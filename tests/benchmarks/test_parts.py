@@ -109,6 +109,14 @@ def test_layers_that_need_too_much_memory_are_skipped_with_a_reason():
     assert attention.LAYERS[attention.DOT_PRODUCT].skip_reason(256**2, 'cuda') is None
 
 
+def test_the_exponent_of_noisy_times_is_the_least_squares_slope():
+    # log2 of the times over log2 of the tokens: (0, 0), (1, 2), (2, 1): slope 1 / 2
+    times, name = {1: 1.0, 2: 4.0, 4: 2.0}, attention.DOT_PRODUCT
+    rows = {str(n): dict(tokens=n, seconds={name: [t]}) for n, t in times.items()}
+    assert attention.exponents(rows) == {name: (pytest.approx(0.5), 4)}
+    assert attention.exponents({'1': rows['1']}) == {}
+
+
 @pytest.mark.slow
 def test_the_parts_of_a_step_of_both_kinds_add_up_to_it(tmp_path):
     row = step.measure('ssdlite_mobilevitv2_100', 96, QUICK)
@@ -119,7 +127,7 @@ def test_the_parts_of_a_step_of_both_kinds_add_up_to_it(tmp_path):
         assert 0 < step.overhead(row, kind) < 1
     assert row['losses']['ours'] == pytest.approx(row['losses']['stock'], rel=1e-2)
     step.draw({'ssdlite': row}, tmp_path)
-    assert (tmp_path / step.PICTURE).stat().st_size > 10_000
+    assert (tmp_path / step.PLOT).stat().st_size > 10_000
 
 
 def test_operators_of_no_group_are_counted_as_others():

@@ -49,4 +49,4 @@ def test_a_report_has_times_accuracies_and_the_bound(tmp_path):
     assert target.value == '0.80'
     assert not target.reached
     phones.draw(ROWS, tmp_path)
-    assert (tmp_path / phones.PICTURE).stat().st_size > 10_000
+    assert (tmp_path / phones.PLOT).stat().st_size > 10_000

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.deployed import PLOT, TOP1, points_of
 from benchmarks.parts import PARTS
-from benchmarks.plot import NAME, TOP1, points_of
 from benchmarks.report import write_report
 from benchmarks.store import Rows
 from mmeffvit.backbones import efficientformerv2, mobilevitv2, shvit, swiftformer
@@ -122,8 +122,8 @@ def test_failed_and_skipped_rows_are_reported(report):
 
 def test_the_plot_shows_every_model_at_its_training_size(report, folder):
     assert points_of(RECORDED['deployed'], 'ours ONNX') == {'shvit_s1': 10.0, 'shvit_s4': 16.0}
-    assert (folder / NAME).read_bytes().startswith(b'\x89PNG')
-    assert f']({NAME})' in report
+    assert (folder / PLOT).read_bytes().startswith(b'\x89PNG')
+    assert f']({PLOT})' in report
 
 
 def test_every_part_renders_an_empty_file(tmp_path):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.part import Settings
-from benchmarks.runner import run_part
+from benchmarks.parts import run_part
 from benchmarks.store import Rows
 from mmeffvit.errors import UserError
 

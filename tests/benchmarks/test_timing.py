@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.timing import Budget, interleave, quantile, speed_up
+from benchmarks.timing import Budget, interleave, speed_up
 
 
 class FakeClock:
@@ -69,9 +69,3 @@ def test_a_speedup_is_the_ratio_of_medians_and_of_minima_with_deciles_of_the_rou
 def test_different_numbers_of_rounds_are_rejected():
     with pytest.raises(ValueError, match='zip'):
         speed_up([1.0], [1.0, 2.0])
-
-
-@pytest.mark.parametrize(('share', 'value'), [(0, 1), (0.5, 2.5), (1, 4)])
-def test_quantiles_interpolate_between_neighbors(share, value):
-    assert quantile([4, 1, 3, 2], share) == value
-    assert quantile([7], share) == 7

@@ -28,7 +28,7 @@ ARCH = re.compile(r'_(\d{3}|xs|[bls]\d*)(?=_|$)')
 
 
 def smallest_of_each_pairing() -> list[str]:
-    """One config of every head, backbone and data set: all their variants have the same layers."""
+    """One config of every head, backbone and dataset: all their variants have the same layers."""
     pairings: dict[str, list[str]] = {}
     for name in CONFIGS:
         pairings.setdefault(ARCH.sub('', name), []).append(name)

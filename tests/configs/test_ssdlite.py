@@ -116,7 +116,7 @@ def test_ema_has_momentum_one_in_two_thousand_and_includes_the_statistics():
 
 @pytest.fixture
 def picture(tmp_path):
-    """An orange image of 200 x 300 pixels with one box, in the format of a data set."""
+    """An orange image of 200 x 300 pixels with one box, in the format of a dataset."""
     import cv2
 
     image = np.full((200, 300, 3), (0, 128, 255), np.uint8)  # BGR

@@ -171,7 +171,7 @@ def test_separable_convolutions_have_no_activation_between_their_parts():
 def test_the_neck_reports_invalid_arguments():
     with pytest.raises(ValueError, match='one map or more'):
         SSDLiteNeck([])
-    with pytest.raises(ValueError, match='1 maps arrive'):
+    with pytest.raises(ValueError, match='got 1 feature maps'):
         SSDLiteNeck([8, 12])([torch.zeros(1, 8, 4, 4)])
 
 

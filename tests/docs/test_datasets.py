@@ -1,4 +1,4 @@
-"""The page on data sets: its generated label maps are read by a config."""
+"""The page on datasets: its generated label maps are read by a config."""
 
 from tests.conftest import ROOT, run_command_here
 from tests.docs.pages import code_blocks

@@ -18,7 +18,7 @@ from mmeffvit.layers.attention import (
     SeparableSelfAttention,
     TransposeAttention,
 )
-from mmeffvit.layers.attention.patches import from_tokens, to_tokens
+from mmeffvit.layers.attention.self_attention import from_tokens, to_tokens
 
 CHANNELS, HEADS = 8, 2
 

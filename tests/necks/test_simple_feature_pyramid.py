@@ -52,5 +52,5 @@ def test_other_numbers_of_maps_and_levels_are_named(options):
 
 
 def test_several_maps_are_rejected_with_the_cure():
-    with pytest.raises(ValueError, match=r'2 maps arrive; .*out_indices=\(3,\)'):
+    with pytest.raises(ValueError, match=r'got 2 feature maps; .*out_indices=\(3,\)'):
         SimpleFeaturePyramid([16])([torch.randn(1, 16, 4, 4)] * 2)

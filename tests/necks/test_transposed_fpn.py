@@ -70,5 +70,5 @@ def test_every_parameter_is_initialized_and_used():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match='num_finer -1'):
         TransposedFPN((8,), num_finer=-1)
-    with pytest.raises(ValueError, match='2 maps arrive; in_channels names 3'):
+    with pytest.raises(ValueError, match='got 2 feature maps; in_channels has 3'):
         TransposedFPN((8, 12, 16), 4)(maps()[:2])

@@ -269,7 +269,7 @@ def test_torchvision_that_does_not_load_is_reported_once_with_the_reason(monkeyp
     monkeypatch.setitem(sys.modules, 'torchvision', None)  # its import fails
     backend.devices.cache_clear()
     try:
-        with pytest.warns(UserWarning, match='torchvision does not load beside torch') as warned:
+        with pytest.warns(UserWarning, match='torchvision does not load with torch') as warned:
             loaded = [backend.has_torchvision(torch.zeros(1)) for _ in range(2)]
         assert len(warned) == 1
         assert loaded == [False, False]

@@ -1,4 +1,4 @@
-"""Pipelines of coco_detection_320.py at 416 x 416, for configs that inherit from one with it."""
+"""Pipelines of coco_detection_320.py at 416 x 416, for children of configs at 320 x 320."""
 
 resize_416 = dict(
     type='Resize',

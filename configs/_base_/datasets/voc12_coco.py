@@ -2,7 +2,7 @@
 
 The training images are 1,464 of VOC, 9,118 of its augmented set, and all 118,287 of COCO, labeled
 with the classes of VOC; arXiv:2206.02680 counts 128K. ``mmeffvit prepare-voc-coco`` creates the
-folder from those of the two data sets: that of the environment variable ``DATA_ROOT`` if it is set,
+folder from those of the two datasets: that of the environment variable ``DATA_ROOT`` if it is set,
 else ``data/voc12_coco/``. Augmentation and testing are those of ade20k_cvnets.py.
 """
 

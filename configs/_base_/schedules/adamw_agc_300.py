@@ -1,6 +1,6 @@
 """AdamW for 300 epochs with a cosine schedule and adaptive gradient clipping, after DeiT.
 
-EMA weights are tested; the authors keep them beside the weights, and release the weights.
+EMA weights are tested; the authors also compute them, but release the other weights.
 """
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=300, val_interval=10)

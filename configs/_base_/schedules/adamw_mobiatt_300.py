@@ -1,6 +1,6 @@
 """AdamW for 300 epochs with a cosine schedule: Mobile-Attention (ICML 2024), section 5.1.
 
-The rate is 0.001 at 2048 images. The paper does not give the weight decay, the warm-up and the
+The rate is 0.001 at batch size 2048. The paper does not give the weight decay, the warm-up and the
 final rate, which are DeiT's (arXiv:2012.12877) here.
 """
 

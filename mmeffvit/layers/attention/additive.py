@@ -52,9 +52,12 @@ class EfficientAdditiveAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         query = unit_norm(self.query(x), dim=1)
         key = unit_norm(self.key(x), dim=1)
-        weights = unit_norm(self.score(query), dim=(2, 3))  # (B, 1, H, W)
-        global_query = query.flatten(2) @ weights.flatten(2).transpose(1, 2)  # (B, C, 1)
-        return self.out(self.proj(global_query.unsqueeze(3) * key) + query)
+        return self.out(self.proj(self.pool(query, self.score(query)) * key) + query)
+
+    def pool(self, x: Tensor, scores: Tensor) -> Tensor:
+        """Sum over the positions, weighted by normalized scores (B, 1, H, W): (B, C, 1, 1)."""
+        weights = unit_norm(scores, dim=(2, 3))
+        return (x.flatten(2) @ weights.flatten(2).transpose(1, 2)).unsqueeze(3)
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read a in ``g = sum_n(a_n q_n)``: signed, its squares sum to 1 over the positions."""

@@ -1,4 +1,4 @@
-"""Linear-angular attention of Castling-ViT, a rival of Mobile-Attention (ICML 2024)."""
+"""Linear-angular attention of Castling-ViT, compared with Mobile-Attention (ICML 2024)."""
 
 import math
 
@@ -60,7 +60,7 @@ class CastlingAttention(nn.Module):
         return (unit_norm(x, dim=2) + self.conv(mixed)).reshape(value.shape)
 
     def masked(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Softmax attention with the larger weights alone: (B, M, C / M, N)."""
+        """Softmax attention with only the larger weights: (B, M, C / M, N)."""
         weights = (query.transpose(2, 3) @ key * self.head_channels**-0.5).softmax(dim=-1)
         weights = torch.where(weights > THRESHOLD, weights, 0)
         return value @ weights.transpose(2, 3)

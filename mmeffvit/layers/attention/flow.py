@@ -23,7 +23,7 @@ class FlowAttention(HeadMixer):
         y  = sigmoid(I' N' / N) * Q (K^T (N softmax_m(O') * V)) / I
 
     As in the authors' code, O' is clipped to [-1, 1], its softmax is multiplied by N and I' by N' /
-    N; the code's epsilon of 1e-6 is left out, since sigmoids are positive.
+    N; the code's epsilon of 1e-6 is omitted, since sigmoids are positive.
 
     Args:
         head_channels: D, channels of q and of k in a head. The value may have another number.

@@ -1,4 +1,4 @@
-"""Linear attention whose channels or heads are gated by the queries."""
+"""Linear attention with channels or heads gated by the queries."""
 
 from torch import Tensor, nn
 
@@ -10,8 +10,8 @@ class GatedAttention(TokenLinearAttention):
     """A gated linear unit (arXiv:2002.05202) in place of Mobile-Attention's competition.
 
     ``y = sigmoid(W q + b) * Q (K^T V) / Z``: a gate per channel and token, at the cost N C^2 that
-    table 2 prints. The paper does not say what the gates are of: the queries are a linear map of
-    the layer's input. A gate per head, as the competition has, is a second reading.
+    table 2 states. The paper does not specify the input of the gates; here it is the queries, a
+    linear map of the layer's input. Optionally there is one gate per head, as in the competition.
 
     Args:
         channels: M D, channels of the queries.

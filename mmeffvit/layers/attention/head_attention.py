@@ -12,11 +12,10 @@ class HeadSoftmaxAttention(HeadMixer):
     """Softmax attention among the heads of one token: equation 3 of Mobile-Attention.
 
     ``R_t^h = sum_i(softmax_i(q_t^h . k_t^i / sqrt(D)) v_t^i)``, i over the M heads of token t: the
-    "vanilla design" of table 2. An output depends on its own token alone.
+    "vanilla design" of table 2. An output depends only on its own token.
 
-    The paper does not say how R is combined with the mixing of tokens. ``mix_tokens`` is a reading:
-    R takes the place of the values in linear attention (equation 2), as ``softmax(O') V`` does in
-    equation 7.
+    The paper does not say how R is combined with the mixing of tokens. With ``mix_tokens``, R
+    replaces the values in linear attention (equation 2), as ``softmax(O') V`` does in equation 7.
 
     Args:
         head_channels: D, channels of q and of k in a head. The value may have another number.

@@ -33,8 +33,8 @@ class HydraAttention(nn.Module):
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read the weight of every value in the output, ``Phi(q_i) Phi(k_n)`` in each head.
 
-        Figure 5 of Mobile-Attention draws such a map without saying how it is formed; this one is a
-        reading. It is summed over the heads, which gives the cosine between query and key.
+        Figure 5 of Mobile-Attention shows such a map without a definition. Here it is summed over
+        the heads, which gives the cosine between query and key.
         """
         query, key, _ = inputs
         rows = unit_norm(rows_of_queries(query, locate), dim=2)  # (1, N', M)

@@ -10,7 +10,7 @@ class KeyValueAdditiveAttention(EfficientAdditiveAttention):
 
     ``y = W_f(W_p(h * v) + q)`` with ``v = W_v x``, ``p = g * k``, ``b = |p . w_k|`` and the global
     key ``h = sum_n(b_n p_n)``; q, k and g as in :class:`EfficientAdditiveAttention`. SwiftFormer
-    (arXiv:2303.15446) replaces the interaction of keys and values by its projection W_p alone.
+    (arXiv:2303.15446) replaces the interaction of keys and values by the projection W_p.
     Norms are SwiftFormer's, where arXiv:2108.09084 has a softmax over the positions.
 
     Args:
@@ -31,8 +31,3 @@ class KeyValueAdditiveAttention(EfficientAdditiveAttention):
         key = global_query * unit_norm(self.key(x), dim=1)
         global_key = self.pool(key, self.key_score(key))
         return self.out(self.proj(global_key * self.value(x)) + query)
-
-    def pool(self, x: Tensor, scores: Tensor) -> Tensor:
-        """Sum over the positions, weighted by normalized scores (B, 1, H, W): (B, C, 1, 1)."""
-        weights = unit_norm(scores, dim=(2, 3))
-        return (x.flatten(2) @ weights.flatten(2).transpose(1, 2)).unsqueeze(3)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from .patches import from_tokens, to_tokens
+from .self_attention import from_tokens, to_tokens
 
 
 class LatentSelfAttention(nn.Module):
@@ -10,7 +10,7 @@ class LatentSelfAttention(nn.Module):
 
     ``y = W_o(relu(W_v x) * sum_n(s_n W_k x_n))`` with ``s = mean_l(softmax_n(W_l x))``: each of the
     L rows of W_l is a latent token with context scores of its own. Appendix E does not say how
-    their context vectors are combined; averaging them is a reading. With one latent it is
+    their context vectors are combined; here they are averaged. With one latent it is
     :class:`SeparableSelfAttention`, with the same weights.
 
     Args:

@@ -17,7 +17,7 @@ class LinformerAttention(SelfAttention):
     them.
 
     The paper's E and F fit one number of tokens. Here they are built for ``grid`` rows and columns
-    of patches; for another map, every row of theirs is resized bilinearly to its grid, and
+    of patches; for another map, each of their rows is resized bilinearly to its grid and
     multiplied by the ratio of the numbers of tokens, so that a constant map is projected to the
     same values at every size.
 

@@ -234,4 +234,4 @@ class DownsamplingAttention(nn.Module):
 
 def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> HeadProjections:
     modules = (layer.query, layer.key, layer.value, layer.value_local)
-    return HeadProjections(layer.mixer, tuple((module, 1) for module in modules), layer.project)
+    return HeadProjections(tuple((module, 1) for module in modules), layer.project, layer.mixer)

@@ -32,9 +32,9 @@ MIXERS: dict[str, type[nn.Module]] = {
     'flow': FlowAttention,
 }
 # of other papers: by default with as many heads as the attention that they replace
-RIVALS = ('token_softmax', 'castling', 'eva', 'flow')
+OTHERS = ('token_softmax', 'castling', 'eva', 'flow')
 SIZES = ('channels', 'value_channels')  # known where a mixer is built
-# defaults of a backbone, None for that of the mixer; one without an argument accepts no other value
+# defaults of a backbone; None is the default of the mixer
 MOBILE_ATTENTION = dict(head_channels=None, kernel='sigmoid', normalizer='token', competition=True)
 
 
@@ -64,6 +64,13 @@ def choose(
     return choices[name], own
 
 
+def check_unused(options: Mapping[str, Any], attention: str) -> None:
+    """Raise a ValueError if there are options for ``attention``, which does not use any."""
+    changed = [f'{k} is {v!r}' for k, v in options.items() if v != MOBILE_ATTENTION[k]]
+    if changed:
+        raise ValueError(f'{", ".join(changed)}: attention={attention!r} does not use it')
+
+
 def make_mixer(
     attention: str | Mapping[str, Any],
     channels: int,
@@ -81,7 +88,7 @@ def make_mixer(
         options: Values for the arguments in ``MOBILE_ATTENTION``; those in the dict take
             precedence.
         value_channels: Channels of the values; None for those of the queries.
-        num_heads: Heads of the attention that it replaces: the default of mixers of other papers.
+        num_heads: Heads of the replaced attention: the default of mixers of other papers.
 
     Raises:
         ValueError: If the name is unknown, or the class has no such argument.
@@ -89,7 +96,7 @@ def make_mixer(
     changed = {key: value for key, value in options.items() if value != MOBILE_ATTENTION[key]}
     own = attention if isinstance(attention, Mapping) else dict(type=attention)
     cls, arguments = choose(changed | dict(own), MIXERS)
-    if num_heads is not None and cls in map(MIXERS.get, RIVALS):
+    if num_heads is not None and cls in map(MIXERS.get, OTHERS):
         arguments = dict(head_channels=channels // num_heads) | arguments
     sizes = dict(channels=channels, value_channels=value_channels)
     parameters = signature(cls).parameters

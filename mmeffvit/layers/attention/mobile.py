@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .heads import HeadMixer, count_heads
+from .heads import HeadMixer, split_heads
 from .reading import Locate, Reading, over_queries, rows_of_queries
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
@@ -87,9 +87,9 @@ class MobileAttention(HeadMixer):
     ========================  ==========  ========  ==========
 
     The default is the code with the divisor of equation 7, so that the output does not grow with
-    the number of tokens. The axis of the softmax is not printed: over the tokens, as in the code
-    and in section 5.3, or over the heads, the reading of "weights are assigned to each head". The
-    code's dropout of 0.05 is behind the output projection, which is not part of this layer.
+    the number of tokens. The paper does not state the axis of the softmax: the tokens, as in the
+    code and in section 5.3, or the heads, according to "weights are assigned to each head". The
+    code's dropout of 0.05 follows the output projection, which is not part of this layer.
 
     Args:
         head_channels: D, channels of q and of k in a head; the paper's choice is 4. The value may
@@ -137,9 +137,8 @@ class MobileAttention(HeadMixer):
         self.competition = competition
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        heads = self.num_heads(query, value)
-        # (B, M, D, N) and (B, M, C / M, N)
-        query, key, mixed = (m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key, value))
+        # (B, M, D, N), (B, M, D, N) and (B, M, C / M, N)
+        query, key, mixed = split_heads(query, key, value, self.head_channels)
         query, key = self.phi(query), self.phi(key)
         if self.competition:
             weights, gate = self.compete(query, key)
@@ -154,10 +153,6 @@ class MobileAttention(HeadMixer):
     def phi(self, x: Tensor) -> Tensor:
         """The features of queries or keys (B, M, D, N)."""
         return features(x, self.form.kernel)
-
-    def num_heads(self, query: Tensor, value: Tensor) -> int:
-        """M; every head has ``head_channels`` query channels and an equal part of the values."""
-        return count_heads(query, value, self.head_channels)
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of the values, of mean 1 if ``factor``, and output gates: both (B, M, N)."""
@@ -182,10 +177,8 @@ class MobileAttention(HeadMixer):
         Shape:
             The inputs of the forward -> (B, M), with a mean of 1 over the heads.
         """
-        query, key, value = inputs
-        heads = self.num_heads(query, value)
-        query, key = (self.phi(m.flatten(2).unflatten(1, (heads, -1))) for m in (query, key))
-        _, given = self.competed_flows(query, key)
+        query, key, _ = split_heads(*inputs, self.head_channels)
+        _, given = self.competed_flows(self.phi(query), self.phi(key))
         return given.mean(dim=-1)
 
     def denominator(self, query: Tensor, key: Tensor) -> Tensor:
@@ -201,15 +194,14 @@ class MobileAttention(HeadMixer):
         'competition' is ``N softmax_n(O')``, or what other forms have in its place. 'linear' is the
         weight of a token in plain linear attention, ``N Q_i . K_n / sum_m(Q_i . K_m)`` for query i.
         'competed' is their product, the weight in this layer. By default, the first two have mean 1
-        over the tokens in each head, so one color scale fits all; they are drawn summed over the M
-        heads, where the uniform weight is M.
+        over the tokens in each head, so one color scale fits all. Maps are drawn as sums over the M
+        heads, with the uniform weight M.
         """
-        query, key, value = inputs
-        heads, size = self.num_heads(query, value), key.shape[2:]
-        rows = rows_of_queries(query, locate).transpose(1, 2)  # (1, M D, N')
+        queries, keys, _ = split_heads(*inputs, self.head_channels)  # (1, M, D, N)
+        queries, keys = self.phi(queries), self.phi(keys)
+        heads, size = queries.shape[1], inputs[1].shape[2:]
+        rows = rows_of_queries(inputs[0], locate).transpose(1, 2)  # (1, M D, N')
         rows = self.phi(rows.unflatten(1, (heads, -1)))
-        # (1, M, D, N)
-        queries, keys = (self.phi(m.flatten(2).unflatten(1, (heads, -1))) for m in (query, key))
         # average over the queries first: the cost stays linear in N
         shares = (rows * keys.mean(dim=-1, keepdim=True)).sum(dim=2, keepdim=True)  # (1, M, 1, N')
         query_weights = (rows / shares).mean(dim=-1, keepdim=True)  # (1, M, D, 1)

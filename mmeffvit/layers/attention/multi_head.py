@@ -45,9 +45,8 @@ class MultiHeadAttention(nn.Module):
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all cells.
 
-        'attention' is that of the cells and 'class_tokens' the mean over those of the class tokens,
-        if there are any; the weights of the class tokens themselves are left out of the maps, so a
-        map sums to less than 1.
+        'attention' is that of the cells, 'class_tokens' the mean over class tokens, if there are
+        any. Maps omit the weights of class tokens, so they sum to less than 1.
         """
         x, size = inputs
         query, key, _ = self.heads(x)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .patches import from_tokens, to_tokens
+from .self_attention import from_tokens, to_tokens
 
 SAMPLINGS = ('uniform', 'random', 'top')
 
@@ -31,11 +31,11 @@ class SampledSelfAttention(nn.Module):
     """Separable self-attention with pixel and patch sampling: appendix E of arXiv:2206.02680.
 
     :class:`SeparableSelfAttention`, with the same weights, among m of the P pixels of each patch,
-    or pixels of n of the N patches, or both. Its MACs fall in proportion. Each patch has
-    its own m pixels, and the norm of a patch is that of all its pixels.
+    or pixels of n of the N patches, or both. Its MACs decrease in proportion. Each patch
+    has its own m pixels, and the norm of a patch is that of all its pixels.
 
-    The paper does not say what tokens that are left out get: here their output is zero, so a
-    residual connection leaves them unchanged.
+    The paper does not define the output of the other tokens: here it is zero, so a residual
+    connection leaves them unchanged.
 
     Args:
         channels: C, channels of the input and of the output.

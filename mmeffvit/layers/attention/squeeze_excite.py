@@ -1,4 +1,4 @@
-"""Linear attention whose channels or heads are weighted by squeeze and excitation."""
+"""Linear attention with channels or heads weighted by squeeze and excitation."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,9 +23,8 @@ class SqueezeExciteAttention(TokenLinearAttention):
     """Squeeze and excitation (arXiv:1709.01507) in place of Mobile-Attention's competition.
 
     ``y = s * Q (K^T V) / Z`` with ``s = sigmoid(W_2 relu(W_1 z))``, z the means over the tokens.
-    The paper (table 2, SE) does not give its place and sizes. As channel attention, it is behind
-    the mixing, with one weight per channel; one per head, as the competition has, is a second
-    reading.
+    The paper (table 2, SE) does not give its position and sizes. As channel attention, it follows
+    the mixing, with one weight per channel; optionally one per head, as in the competition.
 
     Args:
         channels: M D, channels of the queries.

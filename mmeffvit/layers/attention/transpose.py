@@ -1,4 +1,4 @@
-"""Attention between channels instead of tokens: of SwiftFormer's figure 2, and cross-covariance."""
+"""Attention between channels instead of tokens: SwiftFormer's figure 2, and cross-covariance."""
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,8 @@ class TransposeAttention(nn.Module):
     """Transpose self-attention, equation 2 of SwiftFormer (arXiv:2303.15446).
 
     ``y = W_o (v softmax(q^T k / sqrt(D)))`` in every head, with ``q, k, v = W x``: the scores are
-    (D, D), and v (N, D) is multiplied from the right. The paper does not give the axis of the
-    softmax; 'keys', the last one, is a reading.
+    (D, D), and v (N, D) is multiplied from the right. The paper does not specify the axis of
+    the softmax; the default is 'keys', the last one.
 
     Args:
         channels: C, channels of the input and of the output.
