@@ -76,8 +76,8 @@ def read_coco(
     complete: Callable[[Record, int], None] = lambda annotation, number: None,
     *,
     annotations: bool = True,
-) -> CocoFile | None:
-    """Read an annotation file, or report that it cannot be read and return None.
+) -> CocoFile:
+    """Read an annotation file.
 
     Args:
         path: The file.
@@ -85,12 +85,11 @@ def read_coco(
         lists: Required lists; the others are not read if they are missing.
         complete: Fills in what an annotation may lack, in place; called with its number, too.
         annotations: Whether annotations are read at all.
+
+    Raises:
+        UserError: If it cannot be read, or lacks a list.
     """
-    try:
-        content = read_json(path)
-    except UserError as error:
-        add(faults.FILE_BROKEN, error)
-        return None
+    content = read_json(path)
     if isinstance(content, dict):
         content = {name: [] for name in LISTS if name not in lists} | content
     absent = [
@@ -99,8 +98,7 @@ def read_coco(
         if not (isinstance(content, dict) and isinstance(content.get(name), list))
     ]
     if absent:
-        add(faults.FILE_BROKEN, f'{path} has no list of {", ".join(absent)}')
-        return None
+        raise UserError(f'{path} has no list of {", ".join(absent)}')
     if not annotations:
         content = {**content, 'annotations': []}
     for number, annotation in enumerate(content['annotations'], 1):

@@ -21,7 +21,7 @@ from mmeffvit.cli.export import make_parser as export_parser
 from mmeffvit.cli.main import main
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning import weights as start
+from mmeffvit.finetuning import base
 from mmeffvit.inference.model import load_predictor
 from mmeffvit.visualization.attention.run import visualize_attention
 from mmeffvit.zoo import metafile, read_models
@@ -73,7 +73,7 @@ def released(server, tmp_path, monkeypatch):
 def change(monkeypatch: pytest.MonkeyPatch, name: str, **fields: object) -> None:
     models = dict(metafile.read_models())
     models[name] = dataclasses.replace(models[name], **fields)
-    for module in (metafile, start):
+    for module in (metafile, base):
         monkeypatch.setattr(module, 'read_models', lambda: MappingProxyType(models))
 
 
