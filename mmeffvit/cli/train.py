@@ -199,9 +199,10 @@ def set_steps(values: dict[str, Any]) -> None:
 
 def train_config(config: str, values: dict[str, Any]) -> None:
     processes, options = values.pop('processes'), take_run_options(values)
+    how = {**values, 'amp': bool(values['amp'])}
     if processes in (None, 1):
         with run_console(options.verbose) as options.hooks:
-            runner = train(config, options, **{**values, 'amp': bool(values['amp'])})
+            runner = train(config, options, **how)
         if reports():
             for hook in options.hooks:
                 for line in hook.advice(runner):
@@ -210,10 +211,7 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         return
     if options.launcher != 'none':
         raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')
-    flags = [f'--{name.replace("_", "-")}' for name in ('amp', 'auto_scale_lr') if values[name]]
-    flags += [] if values['check'] else ['--no-check']
-    flags += ['--resume', values['resume']] if values['resume'] else []
-    train_in_processes(processes, config, options, flags=flags)
+    train_in_processes(processes, config, options, **how)
     print(how_to_test(resolve_work_dir(load_config(config), options.work_dir)))
 
 
