@@ -87,6 +87,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
             f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
         )
     set_steps(values)
+    from mmeffvit.data.predictions import Wanted
     from mmeffvit.finetuning.distill import DistillOptions, distill
 
     *checkpoint, folder = images
@@ -94,6 +95,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
         options = DistillOptions(
             checkpoint=next(iter(checkpoint), None),
             finetune=take_finetune_options(values, hooks),
+            wanted=Wanted(**take(values, Wanted)),
             **take(values, DistillOptions),
         )
         distill(student, teacher, Path(folder), options)

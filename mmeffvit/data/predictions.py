@@ -26,16 +26,24 @@ class Wanted:
 
     Args:
         classes: Class names to keep, in this order; None keeps those of the predictions.
-        low: Minimum score.
-        high: Score from which a prediction counts as an annotation.
+        min_score: Minimum score.
+        sure_score: Score from which a prediction counts as an annotation; others are sampled.
         ids: COCO file with the image and category ids of a list of results; by default
             ``NAME.images.json`` beside it, and the classes with ids from 1.
     """
 
     classes: Sequence[str] | None = None
-    low: float = 0.3
-    high: float = 0.7
+    min_score: float = 0.3
+    sure_score: float = 0.7
     ids: Path | None = None
+
+    def check(self) -> None:
+        """Reject invalid scores."""
+        if not 0 <= self.min_score <= self.sure_score <= 1:
+            raise UserError(
+                f'--min-score is {self.min_score:g} and --sure-score {self.sure_score:g}; give '
+                '0 to 1, the first no larger'
+            )
 
 
 def read_predictions(path: Path, images: Path, wanted: Wanted) -> DataSet:
@@ -65,11 +73,11 @@ def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
     labels = {name: label for label, name in enumerate(classes)}
     kept = {key: labels[each['name']] for key, each in known.items() if each['name'] in labels}
     others = known.keys() - kept.keys()
-    rows = [row for row in content['annotations'] if not is_dropped(row, others, wanted.low)]
+    rows = [row for row in content['annotations'] if not is_dropped(row, others, wanted.min_score)]
     if not rows:
         raise UserError(
             f'{path} has no object of {listed(map(repr, classes), 4)} with a score of '
-            f'{wanted.low:g} or more: lower --min-score, or choose another teacher'
+            f'{wanted.min_score:g} or more: lower --min-score, or choose another teacher'
         )
     complete(rows, path)
     content = {**content, 'annotations': rows}

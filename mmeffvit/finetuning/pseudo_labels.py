@@ -99,7 +99,7 @@ def predict_dataset(
     Raises:
         UserError: If the folder has predictions of another teacher, or there are none.
     """
-    rows = list(predicted_rows(predictor, described, images, folder, wanted.low, keep_masks))
+    rows = list(predicted_rows(predictor, described, images, folder, wanted.min_score, keep_masks))
     classes = list(predictor.classes)
     if not predictor.is_detector:
         pictures = [
