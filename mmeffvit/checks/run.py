@@ -20,7 +20,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import listed
 
-from .classes import wrong_classes
+from .config.classes import wrong_classes
 from .data.detection import find_regular, images_of, read_checked, reads_as, voc_images
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
+from mmeffvit.data.class_folders import is_classification
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.engine.compiled import PARTS
 from mmeffvit.engine.options import check_accelerator
@@ -162,7 +163,7 @@ def run(config: str, **values: Any) -> None:
     what = f'{config} is a dataset'
     reject(parser, values, OF_CONFIG, what, 'train the config that is written')
     reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
-    from mmeffvit.finetuning.classify import classify, is_classification
+    from mmeffvit.finetuning.classify import classify
     from mmeffvit.finetuning.run import finetune
 
     is_classes = of_data['format'] is None and is_classification(Path(config))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mmeffvit.config.beside import comment, literal
 from mmeffvit.config.load import load_config
-from mmeffvit.data import class_folders
-from mmeffvit.data.prepare import FORMATS, prepare
+from mmeffvit.data.class_folders import read
+from mmeffvit.data.prepare import prepare
 from mmeffvit.data.records import DataSet
 from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
@@ -87,19 +87,6 @@ default_hooks = dict(
     )
 )
 '''
-
-
-def is_classification(path: Path) -> bool:
-    """Whether a dataset has a folder per class."""
-    return class_folders.find(path) is not None and not any(
-        module.find(path.absolute()) for module in FORMATS.values()
-    )
-
-
-def read(path: Path) -> DataSet:
-    """Read the dataset of a classifier."""
-    root = path.absolute()
-    return class_folders.read(root, class_folders.find(root) or {})
 
 
 def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
