@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.messages import progress
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.schema import integer_from, number_from
 
@@ -285,6 +286,13 @@ def run_lengths(counts: Any) -> list[int]:
     runs[1::2] = np.cumsum(runs[1::2])
     runs[2::2] = np.cumsum(runs[2::2])
     return runs.tolist()
+
+
+def encode_runs(mask: NDArray) -> dict[str, Any]:
+    """A (H, W) mask as COCO's compressed run lengths."""
+    encode = require('pycocotools.mask', 'Writing masks').encode
+    code = encode(np.asfortranarray(mask, np.uint8))
+    return dict(size=list(code['size']), counts=code['counts'].decode())
 
 
 def describe(annotation: Record, image: Record | None = None) -> str:
