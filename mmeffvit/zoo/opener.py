@@ -16,11 +16,10 @@ from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.checks.run import check_classes, load_checked
 from mmeffvit.config.beside import assigned_values
 from mmeffvit.config.build import build_model, own_model_config, silenced
-from mmeffvit.config.datasets import build_unread, eval_dataset, name_of
+from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
-from mmeffvit.utils.text import reason
 
 from .hub import (
     as_colors,
@@ -201,7 +200,7 @@ def open_model(
     with DefaultScope.overwrite_default_scope(config.default_scope):
         settings = eval_dataset(config)
         with silenced():
-            dataset = unread(settings) if settings else None
+            dataset = build_unread(settings) if settings else None
             model = build_model(own_model_config(config))
         if check:
             check_classes(model, dataset, 'test')
@@ -214,11 +213,3 @@ def open_model(
             report = load_into(model, checkpoint, new_classes=new_classes)
             log_report(report)
     return OpenModel(model, config, checkpoint, dataset)
-
-
-def unread(settings: Mapping[str, Any]) -> BaseDataset:
-    """The test dataset of a config, not loaded; invalid arguments are user errors."""
-    try:
-        return build_unread(settings)
-    except (TypeError, ValueError) as error:
-        raise UserError(f'test data ({name_of(settings)}): {reason(error)}') from error
