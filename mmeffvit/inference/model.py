@@ -20,7 +20,7 @@ from mmeffvit.config.datasets import image_pipeline
 from mmeffvit.config.load import DENSE
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
-from mmeffvit.utils.text import check_names
+from mmeffvit.utils.text import check_names, first_line
 from mmeffvit.zoo.opener import find_source, open_model
 
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
@@ -140,9 +140,8 @@ def resolve_device(name: str) -> torch.device:
         device = torch.device(get_device() if name == 'auto' else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise UserError(
-            f'device {name!r} cannot be used ({reason}): give auto, cpu, cuda:0 ...'
+            f'device {name!r} cannot be used ({first_line(error)}): give auto, cpu, cuda:0 ...'
         ) from error
     return device
 

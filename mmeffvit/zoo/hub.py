@@ -32,6 +32,7 @@ from mmeffvit.utils.schema import (
     is_palette,
     is_text,
 )
+from mmeffvit.utils.text import first_line
 from mmeffvit.version import __version__
 
 from .card import model_card
@@ -162,10 +163,10 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
             api.create_repo(repository, private=private, exist_ok=True)
             return str(api.upload_folder(repo_id=repository, folder_path=folder))
         except Exception as error:  # of the hub or of its HTTP client, which differs by release
-            reason = str(error).strip().splitlines()[0]
             raise UserError(
-                f'{repository!r} cannot be pushed to the Hugging Face hub ({reason}): log in with '
-                '`hf auth login`, or save_pretrained(model, FOLDER) and upload the folder'
+                f'{repository!r} cannot be pushed to the Hugging Face hub ({first_line(error)}): '
+                'log in with `hf auth login`, or save_pretrained(model, FOLDER) and upload the '
+                'folder'
             ) from error
 
 
