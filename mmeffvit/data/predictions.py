@@ -57,16 +57,13 @@ def read_predictions(path: Path, images: Path, wanted: Wanted) -> DataSet:
     Raises:
         UserError: If they are not of these images or classes, or there are none.
     """
-    reader = read_label_maps if path.is_dir() else read_objects
-    data = reader(path, images, wanted)
-    for picture in data.splits['train']:
-        picture.is_predicted = True
-    return data
+    if path.is_dir():
+        return read_label_maps(path, images, wanted)
+    return of_objects(path, images, as_dataset(path, read_json(path), wanted), wanted)
 
 
-def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
-    """See :func:`read_predictions`."""
-    content = as_dataset(path, read_json(path), wanted)
+def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wanted) -> DataSet:
+    """A dataset of predicted objects, whose classes are matched by name."""
     findings = Findings()
     known = CocoFile({**content, 'annotations': []}, lambda fault, place: None).categories
     classes = kept_classes(path, [each['name'] for each in known.values()], wanted.classes)
@@ -88,6 +85,8 @@ def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
             f'{path} has predictions for none of the {counted(len(images_below(images)), "image")} '
             f'in {images}: give the images that they are of'
         )
+    for picture in pictures:
+        picture.is_predicted = True
     return DataSet(DETECTOR, images, classes, {'train': pictures}, findings)
 
 
@@ -203,5 +202,5 @@ def of_label_maps(
         for value, label in colors.items()
     }
     for picture in pictures:
-        picture.colors = mapped
+        picture.is_predicted, picture.colors = True, mapped
     return DataSet(SEGMENTOR, images, classes, {'train': pictures}, findings, colors=mapped)
