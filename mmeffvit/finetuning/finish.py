@@ -70,13 +70,13 @@ def finish(
     runner, metrics = evaluate(str(config_path), str(checkpoint), test, out=result / 'found.pkl')
     run = FinishedRun(config_path, checkpoint, runner, options.cfg_options)
     jobs: dict[str, Callable[[], object]] = {
-        'pictures': run.sheet, 'curves': run.curves, 'per class': run.per_class,
+        'pictures': run.sheet, 'curves': run.curves, 'per class': run.table,
     }  # fmt: skip
     if run.config.default_scope == 'mmdet':
         jobs['errors'] = run.errors
     jobs |= {suffix: partial(run.export, suffix) for suffix in export}
     if int8:
-        jobs['int8'] = run.quantize
+        jobs['int8'] = run.int8
     rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
     for name, job in jobs.items():
@@ -122,7 +122,7 @@ class FinishedRun:
         plot_curves([self.config_path.with_name('run')], self.result / 'curves.png')
         return self.result / 'curves.png'
 
-    def per_class(self) -> Path:
+    def table(self) -> Path:
         found = self.result / 'found.pkl'
         report_per_class(str(self.config_path), found, self.result, self.cfg_options)
         return self.result / 'per_class.md'
@@ -146,7 +146,7 @@ class FinishedRun:
         export_model(str(self.config_path), str(self.checkpoint), path, options)
         return path
 
-    def quantize(self) -> str:
+    def int8(self) -> str:
         """Fine-tune the exported file in int8 on the training images."""
         (first, *_) = datasets_of(self.config, 'train')
         found = quantize(
