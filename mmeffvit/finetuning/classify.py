@@ -115,7 +115,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
         if not options.resume:
             write_run(path, base, config, options)
         train_written(config, options)
-        return test(path, base, config, options)
+        return evaluate_best(path, base, config, options)
 
 
 def check_options(options: FinetuneOptions) -> None:
@@ -129,7 +129,9 @@ def check_options(options: FinetuneOptions) -> None:
         raise UserError(f'--{option} is not for classifiers: change the config that is written')
 
 
-def test(path: Path, base: Base, config: Path, options: FinetuneOptions) -> dict[str, float]:
+def evaluate_best(
+    path: Path, base: Base, config: Path, options: FinetuneOptions
+) -> dict[str, float]:
     """Test the best checkpoint, and print its metrics and the next commands."""
     folder = config.parent
     best = best_checkpoint(folder / 'run').path

@@ -22,8 +22,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
 
 from .hub import (
-    as_colors,
     config_of_saved,
+    describe_config,
     described_by_weights,
     differences,
     holds_model,
@@ -144,9 +144,7 @@ def source_of_checkpoint(
             f'the config inside {target} differs from all of ours in more than numbers: '
             f'give its own config, as in CONFIG {target}'
         )
-    meta = checkpoint.dataset_meta
-    content = dict(name=name, cfg_options=numbers, classes=list(meta.get('classes') or ()),
-                   palette=as_colors(meta.get('palette')))  # fmt: skip
+    content = describe_config(name, numbers, checkpoint.dataset_meta)
     sizes = {key: tuple(v) if isinstance(v, list) else v for key, v in resizing.items()}
     opened = config_of_saved(target, content, {**sizes, **options}, scopes)
     return Source(target, opened, saved=checkpoint)
