@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.data.predictions import Wanted
 from mmeffvit.errors import UserError
 
 from .arguments import (
@@ -87,7 +88,6 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
             f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
         )
     set_steps(values)
-    from mmeffvit.data.predictions import Wanted
     from mmeffvit.finetuning.distill import DistillOptions, distill
 
     *checkpoint, folder = images
