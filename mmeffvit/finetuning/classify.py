@@ -23,7 +23,7 @@ from mmeffvit.zoo.runs import best_checkpoint
 from .base import Base, Start, find_start, known_weights
 from .finish import advice
 from .recipe import WARM_UP, Overrides, ema_momentum
-from .run import FinetuneOptions, locked_run, train_written
+from .run import FinetuneOptions, trained
 from .write_config import DATA, base_line
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
@@ -111,10 +111,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
             f'{path} has a folder of images per class, and {base.name} is no classifier without a '
             f'teacher: choose one such as {CLASSIFIER}'
         )
-    with locked_run(path, base, options) as config:
-        if not options.resume:
-            write_run(path, base, config, options)
-        train_written(config, options)
+    with trained(path, base, options, write_run) as config:
         return evaluate_best(path, base, config, options)
 
 

@@ -1,6 +1,6 @@
 """One command: a dataset is read, a config written, a model trained, and the result shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,16 +92,18 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     if options.int8:
         check_int8(export)
     base = Base.of(options.model or default_model(path))
-    with locked_run(path, base, options) as config:
-        if not options.resume:
-            write_run(path, base, config, options)
-        train_written(config, options)
+    with trained(path, base, options, write_run) as config:
         return finish(config, export, options, int8=options.int8, weights=known_weights(base))
 
 
 @contextmanager
-def locked_run(path: Path, base: Base, options: FinetuneOptions) -> Iterator[Path]:
-    """The path of the config in the work dir, which is locked and has a run only to resume it."""
+def trained(
+    path: Path,
+    base: Base,
+    options: FinetuneOptions,
+    write_run: Callable[[Path, Base, Path, FinetuneOptions], None],
+) -> Iterator[Path]:
+    """Write a config, unless a run is resumed, and train with it in its locked folder."""
     stem = path.resolve().stem if path.is_file() else path.resolve().name
     folder = check_output(options.work_dir or Path('work_dirs', f'{stem}_{base.name}'), folder=True)
     config = folder / f'{base.name}.py'
@@ -113,18 +115,16 @@ def locked_run(path: Path, base: Base, options: FinetuneOptions) -> Iterator[Pat
                 f'{folder} has a run already: continue it with --resume, or choose another '
                 '--work-dir'
             )
+        if not options.resume:
+            write_run(path, base, config, options)
+        run = replace(options, work_dir=folder / 'run')
+        how = dict(amp=uses_amp(options), resume=options.resume)
+        processes = load_config(config).get('processes', 1)
+        if processes == 1:
+            train(str(config), run, **how)
+        else:
+            train_in_processes(processes, str(config), run, **how)
         yield config
-
-
-def train_written(config: Path, options: FinetuneOptions) -> None:
-    """Train with the written config, in as many processes as it names."""
-    run = replace(options, work_dir=config.with_name('run'))
-    how = dict(amp=uses_amp(options), resume=options.resume)
-    processes = load_config(config).get('processes', 1)
-    if processes == 1:
-        train(str(config), run, **how)
-    else:
-        train_in_processes(processes, str(config), run, **how)
 
 
 def uses_amp(options: FinetuneOptions) -> bool:

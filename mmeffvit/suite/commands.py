@@ -96,13 +96,9 @@ def launch(
     elif launcher == 'slurm':
         partition = [f'--partition={options.partition}'] if options.partition else []
         prefix = ['srun', *partition, f'--job-name={Path(arguments[0]).stem}']
-        prefix += [
-            f'--gres=gpu:{per_node}',
-            f'--ntasks={options.gpus}',
-            f'--ntasks-per-node={per_node}',
-        ]
-        prefix += [f'--cpus-per-task={CPUS_PER_GPU}', '--kill-on-bad-exit=1']
-        prefix += [sys.executable, '-u']
+        prefix += [f'--gres=gpu:{per_node}', f'--ntasks={options.gpus}']
+        prefix += [f'--ntasks-per-node={per_node}', f'--cpus-per-task={CPUS_PER_GPU}']
+        prefix += ['--kill-on-bad-exit=1', sys.executable, '-u']
     run = RunOptions(work_dir, options.cfg_options, launcher)  # verbose: its log has everything
     path = str(resource_dir('tools') / script)
     return [*prefix, path, *arguments, *arguments_of(run)]
