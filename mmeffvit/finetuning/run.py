@@ -101,7 +101,7 @@ def trained(
     path: Path,
     base: Base,
     options: FinetuneOptions,
-    write_run: Callable[[Path, Base, Path, FinetuneOptions], None],
+    write: Callable[[Path, Base, Path, FinetuneOptions], None],
 ) -> Iterator[Path]:
     """Write a config, unless a run is resumed, and train with it in its locked folder."""
     stem = path.resolve().stem if path.is_file() else path.resolve().name
@@ -116,7 +116,7 @@ def trained(
                 '--work-dir'
             )
         if not options.resume:
-            write_run(path, base, config, options)
+            write(path, base, config, options)
         run = replace(options, work_dir=folder / 'run')
         how = dict(amp=uses_amp(options), resume=options.resume)
         processes = load_config(config).get('processes', 1)
