@@ -190,7 +190,7 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
         logger.info(describe_labels(data, teacher))
         if labeled is not None:
             return merged(labeled, data)
-        split_off(data, reading.seed, reading.fraction)
+        split_off(data, reading)
         for item in data.objects('val'):
             item.is_crowd |= item.score < wanted.sure_score  # neither right nor wrong
         return data
@@ -225,7 +225,7 @@ def describe_labels(data: DataSet, teacher: str) -> str:
 def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
     """A labeled dataset with a validation split."""
     data = read(path, reading)
-    split_off(data, reading.seed, reading.fraction)
+    split_off(data, reading)
     for item in data.objects():
         item.score = 1.0
     return data
