@@ -49,7 +49,7 @@ class RunOptions:
 
 
 def prepare(config: Config, options: RunOptions) -> Path:
-    """Apply the options to the config, in place, start the process group, and check the work dir."""
+    """Apply the options to the config, in place, start the process group; returns the work dir."""
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
     randomness = dict(config.get('randomness') or dict(seed=None))
