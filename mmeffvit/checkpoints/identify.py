@@ -43,6 +43,7 @@ CLASSIFIER = HEADS[-1]
 # suffixes of configs by the number of classes
 DATASETS = {80: '', 1000: '', 150: '_ade20k', 21: '_voc12'}
 COUNTERS = r'\.num_batches_tracked$'  # some releases lack them: no effect at a fixed momentum
+MAY_LACK = rf'{COUNTERS}|^output_norms\.'  # tensors of a backbone that releases may lack
 
 
 def families() -> Mapping[str, type[nn.Module]]:
@@ -89,7 +90,7 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
             with torch.device('meta'):
                 module = family(arch)
             target = module.state_dict()
-            absent = [key for key in target if key not in state and not may_lack(key)]
+            absent = [key for key in target if key not in state and not re.search(MAY_LACK, key)]
             absent += [key for key in state if key not in target]
             fitted = state | module.adapt_weights(state)
             both = (key for key in state if key in target)
@@ -100,11 +101,6 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
             if not found.misfits:
                 return found
     return best
-
-
-def may_lack(key: str) -> bool:
-    """Whether a release may lack a tensor of a backbone."""
-    return key.startswith('output_norms.') or bool(re.search(COUNTERS, key))
 
 
 def same_size(tensor: Tensor, other: Tensor) -> bool:

@@ -11,7 +11,7 @@ from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.text import counted
 
 from .checkpoint import Checkpoint
-from .identify import CLASSIFIER, COUNTERS, families, same_size
+from .identify import CLASSIFIER, COUNTERS, MAY_LACK, families, same_size
 from .rename import recognize, rename
 
 NO_PART = 'no part of a backbone'
@@ -220,8 +220,7 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
         reasons=reasons,
         renamed={names.get(old, old): new for old, new in renamed.items() if new in state},
     )
-    may_lack = rf'{COUNTERS}|^output_norms\.'
-    return Match(checkpoint, state, target, report, may_lack, is_backbone=True)
+    return Match(checkpoint, state, target, report, MAY_LACK, is_backbone=True)
 
 
 def _match_model(

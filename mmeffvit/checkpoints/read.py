@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.optional import install_command
-from mmeffvit.utils.text import counted, listed
+from mmeffvit.utils.text import counted, first_line, listed
 
 from .safe_globals import allowed, check_pickle
 
@@ -120,8 +120,8 @@ def _read_torch(path: Path, map_location: Any) -> Any:
     except pickle.UnpicklingError as error:
         raise CheckpointError(describe_refusal(path, error)) from error
     except Exception as error:  # hostile bytes can raise anything
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise CheckpointError(f'{path} is not a torch checkpoint ({reason[0]})') from error
+        reason = first_line(error) or type(error).__name__
+        raise CheckpointError(f'{path} is not a torch checkpoint ({reason})') from error
 
 
 def _check_pickles(path: Path) -> None:
@@ -145,7 +145,7 @@ def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
         names = []
     # torch wraps the error in its advice to load the file anyway
     cause = error.__context__ or error
-    reason = f'it holds objects of {", ".join(names)}' if names else str(cause).splitlines()[0]
+    reason = f'it holds objects of {", ".join(names)}' if names else first_line(cause)
     return (
         f'{path} is rejected: {reason}, and unpickling these could run any code. '
         'Only tensors, plain values and the classes of the training engine are loaded. If you '

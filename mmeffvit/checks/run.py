@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from mmeffvit.checkpoints import Checkpoint, load_into
 from mmeffvit.config.datasets import class_of, datasets_of, mentions
 from mmeffvit.config.values import dicts_in
 from mmeffvit.data import faults
-from mmeffvit.data.coco_file import LISTS, check_boxes, check_masks, read_coco
+from mmeffvit.data.coco_file import LISTS, read_coco
 from mmeffvit.data.faults import Findings, Report
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import listed
 
-from .classes import wrong_classes
-from .data.detection import find_regular, images_of, reads_as, voc_images
+from .config.classes import wrong_classes
+from .data.detection import find_regular, images_of, read_checked, reads_as, voc_images
 
 
 def check_data(config: Config, splits: tuple[str, ...]) -> None:
@@ -58,7 +58,8 @@ def check_data(config: Config, splits: tuple[str, ...]) -> None:
             if reads_as(cls, 'CocoDataset'):
                 folder = Path(dataset.get('data_root') or '', _prefix(dataset, 'img'))
                 needed = LISTS if split != 'test' else ('images', 'categories')
-                check_coco_file(path, folder, report, lists=needed, with_masks=with_masks)
+                if file := read_checked(path, report, needed, with_masks=with_masks):
+                    find_regular(images_of(file, folder), report)
             elif reads_as(cls, 'XMLDataset'):
                 root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
                 xmls = root / dataset.get('ann_subdir', 'Annotations')
@@ -86,20 +87,6 @@ def check_dataset_paths(dataset: Mapping, name: str) -> None:
                 f'{name} data: {kind} {str(path)!r} does not exist (in {path.parent.resolve()}). '
                 'Put the dataset there, set DATA_ROOT, or pass --cfg-options data_root=FOLDER'
             )
-
-
-def check_coco_file(
-    path: Path, folder: Path, report: Report, *, lists: Sequence[str], with_masks: bool
-) -> None:
-    """Report faults of a COCO annotation file, and images that are not regular files."""
-    file = read_coco(path, report.add, lists)
-    if file is None:
-        return
-    report.num_records = len(file.content['annotations'])
-    check_boxes(file, report)
-    if with_masks:
-        check_masks(file, report)
-    find_regular(images_of(file, folder), report)
 
 
 def check_folders(dataset: Mapping, report: Report) -> None:
@@ -148,7 +135,7 @@ def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> Non
     if category_ids is None or len(category_ids) == len(classes):
         return
     file = read_coco(dataset.ann_file, Findings().add, ('categories',), annotations=False)
-    present = [category['name'] for category in file.categories.values()] if file else []
+    present = [category['name'] for category in file.categories.values()]
     if len(category_ids) > len(classes):
         twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
         raise UserError(

@@ -17,11 +17,11 @@ from mmeffvit.checks.config.findings import Kind
 from mmeffvit.checks.data.check import SPLITS, check_dataset
 from mmeffvit.config.load import ALL, DENSE, open_config
 from mmeffvit.data.check import check as check_images
+from mmeffvit.data.class_folders import is_classification
+from mmeffvit.data.class_folders import read as read_classes
 from mmeffvit.data.files import Sample
 from mmeffvit.data.prepare import FORMATS, PrepareOptions, read, summary
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning.classify import is_classification
-from mmeffvit.finetuning.classify import read as read_classes
 from mmeffvit.utils.text import counted
 
 from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject

@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.data.predictions import Wanted
 from mmeffvit.errors import UserError
 
 from .arguments import (
@@ -94,6 +95,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
         options = DistillOptions(
             checkpoint=next(iter(checkpoint), None),
             finetune=take_finetune_options(values, hooks),
+            wanted=Wanted(**take(values, Wanted)),
             **take(values, DistillOptions),
         )
         distill(student, teacher, Path(folder), options)

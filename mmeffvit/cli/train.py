@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
+from mmeffvit.data.class_folders import is_classification
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.engine.compiled import PARTS
 from mmeffvit.engine.options import check_accelerator
@@ -162,7 +163,7 @@ def run(config: str, **values: Any) -> None:
     what = f'{config} is a dataset'
     reject(parser, values, OF_CONFIG, what, 'train the config that is written')
     reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
-    from mmeffvit.finetuning.classify import classify, is_classification
+    from mmeffvit.finetuning.classify import classify
     from mmeffvit.finetuning.run import finetune
 
     is_classes = of_data['format'] is None and is_classification(Path(config))
@@ -199,9 +200,10 @@ def set_steps(values: dict[str, Any]) -> None:
 
 def train_config(config: str, values: dict[str, Any]) -> None:
     processes, options = values.pop('processes'), take_run_options(values)
+    how = {**values, 'amp': bool(values['amp'])}
     if processes in (None, 1):
         with run_console(options.verbose) as options.hooks:
-            runner = train(config, options, **{**values, 'amp': bool(values['amp'])})
+            runner = train(config, options, **how)
         if reports():
             for hook in options.hooks:
                 for line in hook.advice(runner):
@@ -210,10 +212,7 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         return
     if options.launcher != 'none':
         raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')
-    flags = [f'--{name.replace("_", "-")}' for name in ('amp', 'auto_scale_lr') if values[name]]
-    flags += [] if values['check'] else ['--no-check']
-    flags += ['--resume', values['resume']] if values['resume'] else []
-    train_in_processes(processes, config, options, flags=flags)
+    train_in_processes(processes, config, options, **how)
     print(how_to_test(resolve_work_dir(load_config(config), options.work_dir)))
 
 

@@ -100,6 +100,18 @@ def literal_value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
+def assigned_values(text: Any) -> dict[str, Any] | None:
+    """The values of a config that only assigns literals; None for others: they are not executed."""
+    if not isinstance(text, str):
+        return None
+    try:
+        lines = ast.parse(text).body
+        return {name.id: literal_value(line.value) for line in lines for name in line.targets}
+    # RecursionError and MemoryError come from deep nesting
+    except (SyntaxError, AttributeError, TypeError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def unsubstituted(code: str) -> str:
     """The same Python code with ``{{``, which only strings have, spelled as an escape sequence."""
     return code.replace('{{', '{\\x7b')

@@ -21,7 +21,7 @@ from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.modules import replaced
-from mmeffvit.utils.text import did_you_mean, listed
+from mmeffvit.utils.text import did_you_mean, first_line, listed
 
 from .values import dicts_in
 
@@ -140,8 +140,7 @@ def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
         error: The raised error.
         settings: The config, or its model as ``dict(model=...)``.
     """
-    text = str(error.args[0] if error.args else error).strip()
-    line = text.splitlines()[0] if text else ''
+    line = first_line(error)
     if found := UNREGISTERED.search(line):
         name, scope, kind = found.groups()
         choices = did_you_mean(name.rpartition('.')[2], registered(kind)) or 'no name is similar.'

@@ -10,6 +10,9 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS
 
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import reason
+
 from .build import isolated
 from .values import dicts_in
 
@@ -51,19 +54,23 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
     """Build a dataset with its paths and classes, without loading annotations.
 
     Its files may be missing.
+
+    Raises:
+        UserError: If it is not registered, or an argument is invalid.
     """
     config = {**deepcopy(dict(settings)), 'pipeline': [], 'lazy_init': True}
     scope = config.pop('_scope_', None)  # mmengine adds it to what `mmdet::...` configs define
     cls = class_of(config, scope)
-    if cls is None:
-        return DATASETS.build({**config, '_scope_': scope})  # raises the error for unknown types
-    dataset = cls.__new__(cls)
+    dataset = None
     try:
+        if cls is None:
+            return DATASETS.build({**config, '_scope_': scope})  # names unknown types
+        dataset = cls.__new__(cls)
         dataset.__init__(**{key: value for key, value in config.items() if key != 'type'})
-    except AssertionError:
-        # at their end, constructors of mmseg's own datasets require their files
-        if not hasattr(dataset, '_metainfo'):
-            raise
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        # at their end, constructors of mmseg's own datasets assert that their files exist
+        if not (isinstance(error, AssertionError) and hasattr(dataset, '_metainfo')):
+            raise UserError(f'data ({name_of(settings)}): {reason(error)}') from error
     return dataset
 
 

@@ -18,7 +18,7 @@ from mmeffvit.registry import CLASSIFICATION
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.utils.text import did_you_mean
+from mmeffvit.utils.text import did_you_mean, first_line
 
 from .beside import LiteralConfig
 from .values import check_values, dicts_in
@@ -149,8 +149,7 @@ def explain(error: BaseException, path: str | Path) -> str:
     place = next(name for name in reversed([str(path), *read]) if Path(name).is_file())
     inside = [f', line {n}' for f, n in lines.items() if f.f_code.co_filename == place]
     place += ''.join(inside[-MAX_LINES:])
-    text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
-    line = text.splitlines()[0] if text else ''
+    line = first_line(error)
     is_clear = isinstance(error, ImportError | SyntaxError | TypeError | KeyError)
     return f'{place}: {line}' if is_clear and line else f'{place}: {type(error).__name__}: {line}'
 

@@ -7,6 +7,7 @@ from mmeffvit.utils.text import listed
 
 from .faults import Findings
 from .files import images_below
+from .prepare import FORMATS
 from .records import SPLIT_NAMES, DataSet, Object, Picture
 
 FORMAT = 'a folder per class'
@@ -36,8 +37,16 @@ def has_classes(folder: Path) -> bool:
     return not is_other and sum(bool(images_below(each)) for each in classes) > 1
 
 
-def read(root: Path, splits: dict[str, Path]) -> DataSet:
+def is_classification(path: Path) -> bool:
+    """Whether a dataset has a folder per class."""
+    others = (module.find(path.absolute()) for module in FORMATS.values())
+    return find(path) is not None and not any(others)
+
+
+def read(path: Path) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
+    root = path.absolute()
+    splits = find(root) or {}
     classes = [folder.name for folder in folders_in(splits['train'])]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():

@@ -11,7 +11,7 @@ from mmeffvit.utils.text import listed
 
 from . import faults
 from .coco_file import LISTS, CocoFile, is_box, is_id, is_score, mask_fault, read_coco
-from .faults import Fault, Findings
+from .faults import Findings
 from .files import ImageFinder
 from .records import SPLIT_NAMES, DataSet, Object, Picture, split_of
 
@@ -81,17 +81,12 @@ def root_of(path: Path) -> Path:
 
 def read_split(path: Path, findings: Findings) -> CocoFile:
     """The valid records of a file; an error if it is not in COCO format."""
-    unread: list[object] = []
-
-    def add(fault: Fault, place: object) -> None:
-        if fault is faults.FILE_BROKEN:
-            unread.append(place)
-        findings.add(fault, f'{path}: {place}')
-
-    file = read_coco(path, add, complete=fill_area)
-    if file is None:
-        raise UserError(f'{unread[0]}: it is not in COCO format')
-    return file
+    try:
+        return read_coco(
+            path, lambda fault, place: findings.add(fault, f'{path}: {place}'), complete=fill_area
+        )
+    except UserError as error:
+        raise UserError(f'{error}: it is not in COCO format') from error
 
 
 def fill_area(annotation: dict[str, Any], number: int) -> None:

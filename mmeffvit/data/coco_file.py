@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.messages import progress
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.schema import integer_from, number_from
 
@@ -76,8 +77,8 @@ def read_coco(
     complete: Callable[[Record, int], None] = lambda annotation, number: None,
     *,
     annotations: bool = True,
-) -> CocoFile | None:
-    """Read an annotation file, or report that it cannot be read and return None.
+) -> CocoFile:
+    """Read an annotation file.
 
     Args:
         path: The file.
@@ -85,12 +86,11 @@ def read_coco(
         lists: Required lists; the others are not read if they are missing.
         complete: Fills in what an annotation may lack, in place; called with its number, too.
         annotations: Whether annotations are read at all.
+
+    Raises:
+        UserError: If it cannot be read, or lacks a list.
     """
-    try:
-        content = read_json(path)
-    except UserError as error:
-        add(faults.FILE_BROKEN, error)
-        return None
+    content = read_json(path)
     if isinstance(content, dict):
         content = {name: [] for name in LISTS if name not in lists} | content
     absent = [
@@ -99,8 +99,7 @@ def read_coco(
         if not (isinstance(content, dict) and isinstance(content.get(name), list))
     ]
     if absent:
-        add(faults.FILE_BROKEN, f'{path} has no list of {", ".join(absent)}')
-        return None
+        raise UserError(f'{path} has no list of {", ".join(absent)}')
     if not annotations:
         content = {**content, 'annotations': []}
     for number, annotation in enumerate(content['annotations'], 1):
@@ -287,6 +286,13 @@ def run_lengths(counts: Any) -> list[int]:
     runs[1::2] = np.cumsum(runs[1::2])
     runs[2::2] = np.cumsum(runs[2::2])
     return runs.tolist()
+
+
+def encode_runs(mask: NDArray) -> dict[str, Any]:
+    """A (H, W) mask as COCO's compressed run lengths."""
+    encode = require('pycocotools.mask', 'Writing masks').encode
+    code = encode(np.asfortranarray(mask, np.uint8))
+    return dict(size=list(code['size']), counts=code['counts'].decode())
 
 
 def describe(annotation: Record, image: Record | None = None) -> str:

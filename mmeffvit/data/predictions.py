@@ -26,16 +26,24 @@ class Wanted:
 
     Args:
         classes: Class names to keep, in this order; None keeps those of the predictions.
-        low: Minimum score.
-        high: Score from which a prediction counts as an annotation.
+        min_score: Minimum score.
+        sure_score: Score from which a prediction counts as an annotation; others are sampled.
         ids: COCO file with the image and category ids of a list of results; by default
             ``NAME.images.json`` beside it, and the classes with ids from 1.
     """
 
     classes: Sequence[str] | None = None
-    low: float = 0.3
-    high: float = 0.7
+    min_score: float = 0.3
+    sure_score: float = 0.7
     ids: Path | None = None
+
+    def check(self) -> None:
+        """Reject invalid scores."""
+        if not 0 <= self.min_score <= self.sure_score <= 1:
+            raise UserError(
+                f'--min-score is {self.min_score:g} and --sure-score {self.sure_score:g}; give '
+                '0 to 1, the first no larger'
+            )
 
 
 def read_predictions(path: Path, images: Path, wanted: Wanted) -> DataSet:
@@ -49,27 +57,24 @@ def read_predictions(path: Path, images: Path, wanted: Wanted) -> DataSet:
     Raises:
         UserError: If they are not of these images or classes, or there are none.
     """
-    reader = read_label_maps if path.is_dir() else read_objects
-    data = reader(path, images, wanted)
-    for picture in data.splits['train']:
-        picture.is_predicted = True
-    return data
+    if path.is_dir():
+        return read_label_maps(path, images, wanted)
+    return of_objects(path, images, as_dataset(path, read_json(path), wanted), wanted)
 
 
-def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
-    """See :func:`read_predictions`."""
-    content = as_dataset(path, read_json(path), wanted)
+def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wanted) -> DataSet:
+    """A dataset of predicted objects, whose classes are matched by name."""
     findings = Findings()
     known = CocoFile({**content, 'annotations': []}, lambda fault, place: None).categories
     classes = kept_classes(path, [each['name'] for each in known.values()], wanted.classes)
     labels = {name: label for label, name in enumerate(classes)}
     kept = {key: labels[each['name']] for key, each in known.items() if each['name'] in labels}
     others = known.keys() - kept.keys()
-    rows = [row for row in content['annotations'] if not is_dropped(row, others, wanted.low)]
+    rows = [row for row in content['annotations'] if not is_dropped(row, others, wanted.min_score)]
     if not rows:
         raise UserError(
             f'{path} has no object of {listed(map(repr, classes), 4)} with a score of '
-            f'{wanted.low:g} or more: lower --min-score, or choose another teacher'
+            f'{wanted.min_score:g} or more: lower --min-score, or choose another teacher'
         )
     complete(rows, path)
     content = {**content, 'annotations': rows}
@@ -80,6 +85,8 @@ def read_objects(path: Path, images: Path, wanted: Wanted) -> DataSet:
             f'{path} has predictions for none of the {counted(len(images_below(images)), "image")} '
             f'in {images}: give the images that they are of'
         )
+    for picture in pictures:
+        picture.is_predicted = True
     return DataSet(DETECTOR, images, classes, {'train': pictures}, findings)
 
 
@@ -195,5 +202,5 @@ def of_label_maps(
         for value, label in colors.items()
     }
     for picture in pictures:
-        picture.colors = mapped
+        picture.is_predicted, picture.colors = True, mapped
     return DataSet(SEGMENTOR, images, classes, {'train': pictures}, findings, colors=mapped)

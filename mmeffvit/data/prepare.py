@@ -93,7 +93,7 @@ def prepare(
             f'{data.root}: no object in any training image: there is nothing to train on'
         )
     data.splits = {name: part for name, part in data.splits.items() if part or name == 'train'}
-    split_off(data, options.seed, options.fraction)
+    split_off(data, options)
     written = (write_label_maps if options.for_segmentor else write_coco)(data, out)
     logger.info('\n'.join(summary(data)))
     return data, written
@@ -110,7 +110,7 @@ def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
     return f'; images with broken objects{whole}: {number:,}' if number else ''
 
 
-def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
+def split_off(data: DataSet, options: PrepareOptions) -> None:
     """Hold out ``data.splits['val']``, unless there is one or a test split to take its place.
 
     The split is seeded and stratified: classes are split from the rarest to the most frequent, so
@@ -126,14 +126,14 @@ def split_off(data: DataSet, seed: int, fraction: float = FRACTION) -> None:
         raise UserError(
             f'{data.root} has {counted(len(pictures), "image")}; training needs two or more'
         )
-    random.Random(seed).shuffle(pictures)
-    number = min(max(1, round(fraction * len(pictures))), MAX_VALIDATION)
-    chosen = held_out(pictures, number, fraction)
+    random.Random(options.seed).shuffle(pictures)
+    number = min(max(1, round(options.fraction * len(pictures))), MAX_VALIDATION)
+    chosen = held_out(pictures, number, options.fraction)
     data.splits['train'] = [p for i, p in enumerate(pictures) if i not in chosen]
     data.splits['val'] = [p for i, p in enumerate(pictures) if i in chosen]
     for name in ('train', 'val'):
         data.splits[name].sort(key=lambda picture: picture.path)
-    data.made_split = dict(seed=seed, fraction=fraction)
+    data.made_split = dict(seed=options.seed, fraction=options.fraction)
 
 
 def held_out(pictures: list[Picture], number: int, fraction: float) -> set[int]:

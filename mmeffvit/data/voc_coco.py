@@ -107,8 +107,8 @@ def check_images(folder: Path, names: Sequence[str]) -> None:
 def read_annotations(path: Path) -> Any:
     """Index a valid annotation file by image: pycocotools' ``COCO``."""
     report = Report('COCO', str(path))
-    if file := read_coco(path, report.add):
-        check_masks(file, report)
+    file = read_coco(path, report.add)
+    check_masks(file, report)
     report.stop_run((faults.MASK_SHORT,))
     return as_pycocotools(file)
 

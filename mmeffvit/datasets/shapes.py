@@ -11,6 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from mmeffvit.data.coco_file import encode_runs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.messages import progress
@@ -239,12 +240,6 @@ def contrasting_color(rng: np.random.Generator, color: np.ndarray) -> np.ndarray
 
 def encode_mask(mask: np.ndarray) -> dict:
     """The COCO fields of a (H, W) bool mask, run-length encoded: polygons cannot have holes."""
-    from pycocotools import mask as coco_mask  # a requirement of mmdet, not of this package
-
-    code = coco_mask.encode(np.asfortranarray(mask, np.uint8))
-    return dict(
-        bbox=coco_mask.toBbox(code).tolist(),
-        area=int(mask.sum()),
-        iscrowd=0,
-        segmentation=dict(size=code['size'], counts=code['counts'].decode()),
-    )
+    box = cv2.boundingRect(mask.astype(np.uint8))
+    fields = dict(bbox=list(map(float, box)), area=int(mask.sum()), iscrowd=0)
+    return dict(fields, segmentation=encode_runs(mask))

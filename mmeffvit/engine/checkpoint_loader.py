@@ -5,7 +5,6 @@ in a pickle. The content of a file is unchanged: only ``mmeffvit://``, and check
 commands, have the keys of our models. Only our commands reject NaN and infinite weights.
 """
 
-import ast
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,11 +18,12 @@ from mmengine.runner.checkpoint import CheckpointLoader
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.read import is_command, read_content
-from mmeffvit.checkpoints.sources import OURS, Origin, fetch, register
-from mmeffvit.config.beside import literal_value
+from mmeffvit.checkpoints.sources import OURS, fetch, register
+from mmeffvit.config.beside import assigned_values
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import did_you_mean, listed
+from mmeffvit.zoo.metafile import find_origin
 
 # schemes of named models, with mmengine's functions that list them
 NAMED = {
@@ -54,13 +54,6 @@ def guard_checkpoints() -> None:
     prefixes += [key for key in ('hf://', OURS) if key not in known]
     CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
     register(find_origin, resolve)
-
-
-def find_origin(address: str) -> Origin | None:
-    """:func:`mmeffvit.zoo.metafile.find_origin`, imported at the first download."""
-    from mmeffvit.zoo import metafile
-
-    return metafile.find_origin(address)
 
 
 @contextmanager
@@ -122,23 +115,10 @@ def remove_programs(content: Any, name: str) -> None:
 def sets_values(text: Any) -> bool:
     """Whether a Python config consists of assignments of literals alone."""
     # mmengine substitutes environment variables and bases before it executes the text
-    if not isinstance(text, str) or '{{' in text:
+    values = None if '{{' in str(text) else assigned_values(text)
+    if values is None or values.keys() & {'_base_', 'dict'}:  # it would execute bases
         return False
-    try:
-        return all(map(is_assignment, ast.parse(text).body))
-    # RecursionError and MemoryError come from deep nesting
-    except (SyntaxError, AttributeError, TypeError, ValueError, RecursionError, MemoryError):
-        return False
-
-
-def is_assignment(line: ast.stmt) -> bool:
-    """Whether a line assigns a literal, but no bases, which mmengine would execute."""
-    if not isinstance(line, ast.Assign) or not all(isinstance(n, ast.Name) for n in line.targets):
-        return False
-    value, names = literal_value(line.value), {name.id for name in line.targets}
-    if 'custom_imports' in names and not imports_known(value):
-        return False
-    return not names & {'_base_', 'dict'}
+    return 'custom_imports' not in values or imports_known(values['custom_imports'])
 
 
 def imports_known(value: Any) -> bool:

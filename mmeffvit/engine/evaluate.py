@@ -82,7 +82,6 @@ def open_test(
     source = find_source(config_path, options.cfg_options, ALL)
     config = source.config
     prepare(config, options)
-    check_output(config.work_dir, folder=True)
     if show_dir:
         check_output(show_dir, folder=True)
     check_data(config, ('test',))

@@ -12,6 +12,7 @@ from mmengine.hooks import Hook
 
 from mmeffvit.config.load import resolve_work_dir
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
 from mmeffvit.utils.quiet import output_to
 
 from .launcher import prepare_launcher
@@ -47,8 +48,8 @@ class RunOptions:
         return nullcontext() if self.verbose else output_to(Path(work_dir, CONSOLE_LOG))
 
 
-def prepare(config: Config, options: RunOptions) -> None:
-    """Apply the options to the config, in place, and start the process group."""
+def prepare(config: Config, options: RunOptions) -> Path:
+    """Apply the options to the config, in place, start the process group; returns the work dir."""
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
     config.launcher = options.launcher
     randomness = dict(config.get('randomness') or dict(seed=None))
@@ -63,6 +64,7 @@ def prepare(config: Config, options: RunOptions) -> None:
             loader.persistent_workers = False  # torch rejects it
     if options.launcher != 'none':
         prepare_launcher(config, options.launcher)
+    return check_output(config.work_dir, folder=True)
 
 
 def check_accelerator(option: str) -> None:

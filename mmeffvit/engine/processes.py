@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,16 +38,22 @@ def train_in_processes(
     config: str,
     options: RunOptions,
     *,
-    flags: Sequence[str] = (),
+    amp: bool = False,
+    resume: str | None = None,
+    auto_scale_lr: bool = False,
+    check: bool = True,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run ``mmeffvit train CONFIG`` in ``count`` processes.
+    """Run :func:`mmeffvit.engine.train.train` in ``count`` processes, by its command.
 
     Args:
         count: Number of processes.
         config: The config file.
         options: See :class:`RunOptions`; the launcher is always torchrun.
-        flags: Further arguments of the command.
+        amp: See :func:`mmeffvit.engine.train.train`, as for the next three.
+        resume: A checkpoint, or 'auto'.
+        auto_scale_lr: Scale the learning rate.
+        check: Check the config first.
         environment: Environment variables of the processes.
 
     Raises:
@@ -54,14 +61,10 @@ def train_in_processes(
         Interrupted: After Ctrl-C or SIGTERM, when all processes have ended.
     """
     check_count(count, environment or {})
-    script = [str(resource_dir('tools') / 'train.py'), config, '--launcher', 'pytorch', *flags]
-    if options.work_dir is not None:
-        script += ['--work-dir', str(options.work_dir)]
-    if options.seed is not None:
-        script += ['--seed', str(options.seed)]
-    script += ['--deterministic'] * options.deterministic + ['--verbose'] * options.verbose
-    if options.cfg_options:
-        script += ['--cfg-options', *to_texts(options.cfg_options)]
+    script = [str(resource_dir('tools') / 'train.py'), config]
+    script += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr + ['--no-check'] * (not check)
+    script += ['--resume', resume] if resume else []
+    script += arguments_of(replace(options, launcher='pytorch'))
     torchrun = ['-m', 'mmeffvit.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
     threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
     # packages are not imported from the current folder
@@ -77,6 +80,21 @@ def train_in_processes(
             raise interrupted(number, config, options) from None
     if code:
         raise UserError('training failed; see its output above')
+
+
+def arguments_of(options: RunOptions) -> list[str]:
+    """The options of a run as arguments of its command."""
+    arguments = []
+    if options.work_dir is not None:
+        arguments += ['--work-dir', str(options.work_dir)]
+    if options.seed is not None:
+        arguments += ['--seed', str(options.seed)]
+    arguments += ['--deterministic'] * options.deterministic + ['--verbose'] * options.verbose
+    if options.launcher != 'none':
+        arguments += ['--launcher', options.launcher]
+    if options.cfg_options:
+        arguments += ['--cfg-options', *to_texts(options.cfg_options)]
+    return arguments
 
 
 def check_count(count: int, environment: Mapping[str, str]) -> None:

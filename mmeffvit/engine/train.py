@@ -21,7 +21,7 @@ from mmeffvit.checks.run import check_classes, check_data, load_checked
 from mmeffvit.config.build import without_weights
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import check_output, locked, remove_partial
+from mmeffvit.utils.files import locked, remove_partial
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.opener import Source, find_source
@@ -67,8 +67,7 @@ def train(
     """
     source = find_source(config_path, options.cfg_options, ALL)
     config = source.config
-    prepare(config, options)
-    work_dir = check_output(config.work_dir, folder=True)
+    work_dir = prepare(config, options)
     check_data(config, ('train', 'val'))
     if amp:
         use_mixed_precision(config)

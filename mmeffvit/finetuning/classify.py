@@ -7,15 +7,14 @@ from pathlib import Path
 
 from mmeffvit.config.beside import comment, literal
 from mmeffvit.config.load import load_config
-from mmeffvit.data import class_folders
-from mmeffvit.data.prepare import FORMATS, prepare
+from mmeffvit.data.class_folders import read
+from mmeffvit.data.prepare import prepare
 from mmeffvit.data.records import DataSet
 from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import check_output, locked, write_file
+from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
@@ -24,7 +23,7 @@ from mmeffvit.zoo.runs import best_checkpoint
 from .base import Base, Start, find_start, known_weights
 from .finish import advice
 from .recipe import WARM_UP, Overrides, ema_momentum
-from .run import FinetuneOptions, uses_amp
+from .run import FinetuneOptions, trained
 from .write_config import DATA, base_line
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
@@ -90,19 +89,6 @@ default_hooks = dict(
 '''
 
 
-def is_classification(path: Path) -> bool:
-    """Whether a dataset has a folder per class."""
-    return class_folders.find(path) is not None and not any(
-        module.find(path.absolute()) for module in FORMATS.values()
-    )
-
-
-def read(path: Path) -> DataSet:
-    """Read the dataset of a classifier."""
-    root = path.absolute()
-    return class_folders.read(root, class_folders.find(root) or {})
-
-
 def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
     """Train and test a classifier.
 
@@ -119,17 +105,14 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
     require('mmpretrain')
     options.overrides.check()
     check_options(options)
-    name = options.model or CLASSIFIER
-    base = Base.of(name, allow_classifiers=True)
+    base = Base.of(options.model or CLASSIFIER, allow_classifiers=True)
     if base.config.default_scope != 'mmpretrain' or base.config.model.type != 'ImageClassifier':
         raise UserError(
-            f'{path} has a folder of images per class, and {name} is no classifier without a '
+            f'{path} has a folder of images per class, and {base.name} is no classifier without a '
             f'teacher: choose one such as {CLASSIFIER}'
         )
-    folder = options.work_dir or Path('work_dirs', f'{path.resolve().name}_{name}')
-    check_output(folder, folder=True)
-    with locked(folder, 'a training run'):
-        return run(path, base, folder, options)
+    with trained(path, base, options, write_run) as config:
+        return evaluate_best(path, base, config, options)
 
 
 def check_options(options: FinetuneOptions) -> None:
@@ -143,19 +126,14 @@ def check_options(options: FinetuneOptions) -> None:
         raise UserError(f'--{option} is not for classifiers: change the config that is written')
 
 
-def run(path: Path, base: Base, folder: Path, options: FinetuneOptions) -> dict[str, float]:
-    config = folder / f'{base.name}.py'
-    has_run = any(folder.glob('run/*.pth'))
-    if has_run != bool(options.resume):
-        fix = 'continue it with --resume' if has_run else 'leave out --resume'
-        state = 'has a run already' if has_run else 'has no run'
-        raise UserError(f'{folder} {state}: {fix}, or choose another --work-dir')
-    if not options.resume:
-        write_run(path, base, config, options)
-    train(str(config), options.run_in(folder / 'run'), amp=uses_amp(options), resume=options.resume)
+def evaluate_best(
+    path: Path, base: Base, config: Path, options: FinetuneOptions
+) -> dict[str, float]:
+    """Test the best checkpoint, and print its metrics and the next commands."""
+    folder = config.parent
     best = best_checkpoint(folder / 'run').path
-    test = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
-    _, metrics = evaluate(str(config), str(best), test)
+    run = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
+    _, metrics = evaluate(str(config), str(best), run)
     found = ', '.join(f'{key} {value} %' for key, value in in_percent(metrics).items())
     lines = [f'\n{base.name} on {path.resolve().name}: {found}', f'  best  {best}']
     lines += advice(load_config(config), in_percent(metrics), known_weights(base))

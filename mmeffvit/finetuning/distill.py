@@ -38,11 +38,8 @@ class DistillOptions:
     Args:
         checkpoint: Weights of a teacher that is a config.
         labeled: Labeled dataset, used for training too and for validation.
-        classes: Class names to train; by default those of the labels, else of the student's
-            weights, else of the teacher.
-        min_score: Lowest score of a prediction that is used.
-        sure_score: Score from which a prediction is always a label; others are sampled by score.
-        ids: See :class:`mmeffvit.data.predictions.Wanted`.
+        wanted: Predictions to use; classes are by default those of the labels, else of the
+            student's weights, else of the teacher.
         losses: See :class:`mmeffvit.engine.teacher.TeacherHook`; ['none'] trains on predictions
             alone; None selects the loss of the task.
         compare: Also train the student on the labels alone, for as many steps.
@@ -51,21 +48,10 @@ class DistillOptions:
 
     checkpoint: str | None = None
     labeled: Path | None = None
-    classes: Sequence[str] | None = None
-    min_score: float = 0.3
-    sure_score: float = 0.7
-    ids: Path | None = None
+    wanted: Wanted = field(default_factory=Wanted)
     losses: Sequence[str] | None = None
     compare: bool = True
     finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
-
-    def check(self) -> None:
-        """Reject invalid scores."""
-        if not 0 <= self.min_score <= self.sure_score <= 1:
-            raise UserError(
-                f'--min-score is {self.min_score:g} and --sure-score {self.sure_score:g}; give '
-                '0 to 1, the first no larger'
-            )
 
 
 def distill(student: str, teacher: str, images: Path, options: DistillOptions) -> dict[str, float]:
@@ -84,13 +70,14 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
     Raises:
         UserError: If student, teacher, images or options do not fit each other.
     """
-    options.check()
+    options.wanted.check()
     images = images.resolve() if '..' in images.parts else images.absolute()
     find_images(images)
     name, weights, classes = open_student(student)
-    options = replace(options, classes=options.classes or classes)
-    if options.classes:
-        check_names(options.classes, '--classes')
+    wanted = replace(options.wanted, classes=options.wanted.classes or classes)
+    if wanted.classes:
+        check_names(wanted.classes, '--classes')
+    options = replace(options, wanted=wanted)
     own = options.finetune
     if weights is not None and own.weights == AUTO:
         own = replace(own, weights=weights)
@@ -121,11 +108,10 @@ def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching
             'give its config and checkpoint'
         )
     if not is_model or wanted == [NO_LOSS]:
-        return Teaching(options.sure_score)
+        return Teaching(options.wanted.sure_score)
     losses = tuple(choose_losses(wanted, base.config.default_scope))
-    return Teaching(
-        options.sure_score, in_place(teacher), in_place(options.checkpoint), losses=losses
-    )
+    places = in_place(teacher), in_place(options.checkpoint)
+    return Teaching(options.wanted.sure_score, *places, losses=losses)
 
 
 def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
@@ -191,8 +177,9 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
 
     def read_taught(images: Path, reading: PrepareOptions) -> DataSet:
         labeled = read_labeled(options.labeled, reading) if options.labeled else None
-        classes = options.classes or (labeled.classes if labeled else None)
-        wanted = Wanted(classes, options.min_score, options.sure_score, options.ids)
+        wanted = options.wanted
+        if labeled and not wanted.classes:
+            wanted = replace(wanted, classes=labeled.classes)
         if not opened:
             data = read_predictions(Path(teacher).absolute(), images, wanted)
         else:
@@ -203,9 +190,9 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
         logger.info(describe_labels(data, teacher))
         if labeled is not None:
             return merged(labeled, data)
-        split_off(data, reading.seed, reading.fraction)
+        split_off(data, reading)
         for item in data.objects('val'):
-            item.is_crowd |= item.score < wanted.high  # neither right nor wrong
+            item.is_crowd |= item.score < wanted.sure_score  # neither right nor wrong
         return data
 
     return read_taught
@@ -238,7 +225,7 @@ def describe_labels(data: DataSet, teacher: str) -> str:
 def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
     """A labeled dataset with a validation split."""
     data = read(path, reading)
-    split_off(data, reading.seed, reading.fraction)
+    split_off(data, reading)
     for item in data.objects():
         item.score = 1.0
     return data

@@ -3,7 +3,8 @@
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,24 +43,20 @@ INT8_IMAGES = 256  # at most, in memory
 
 def finish(
     config_path: Path,
-    folder: Path,
     export: Sequence[str],
-    cfg_options: Mapping[str, Any],
+    options: RunOptions,
     *,
     int8: bool = False,
     weights: str | None = None,
-    verbose: bool = True,
 ) -> dict[str, float]:
-    """Test the best checkpoint, and write pictures, tables and exported files.
+    """Test the best checkpoint, and write pictures, tables and exported files to ``result/``.
 
     Args:
-        config_path: The config of the run.
-        folder: Contains ``run/``; ``result/`` is written.
+        config_path: The config, beside ``run/``.
         export: Suffixes of the files to export.
-        cfg_options: Dotted keys and values that replace the config's.
+        options: Those of the run.
         int8: Also fine-tune the ``.onnx`` file in int8.
         weights: URL of pretrained weights, suggested after training from scratch.
-        verbose: See :class:`RunOptions`.
 
     Returns:
         The metrics by name.
@@ -67,31 +64,120 @@ def finish(
     Raises:
         UserError: If there is no checkpoint.
     """
-    result = folder / 'result'
-    checkpoint = best_checkpoint(folder / 'run').path
-    options = RunOptions(result / 'test', cfg_options, verbose=verbose)
-    found = result / 'found.pkl'
-    runner, metrics = evaluate(str(config_path), str(checkpoint), options, out=found)
-    config = load_config(config_path, cfg_options)
+    result = config_path.with_name('result')
+    checkpoint = best_checkpoint(config_path.with_name('run')).path
+    test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
+    runner, metrics = evaluate(str(config_path), str(checkpoint), test, out=result / 'found.pkl')
+    run = FinishedRun(config_path, checkpoint, runner, options.cfg_options)
+    jobs: dict[str, Callable[[], object]] = {
+        'pictures': run.sheet, 'curves': run.curves, 'per class': run.table,
+    }  # fmt: skip
+    if run.config.default_scope == 'mmdet':
+        jobs['errors'] = run.errors
+    jobs |= {suffix: partial(run.export, suffix) for suffix in export}
+    if int8:
+        jobs['int8'] = run.int8
     rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
-    jobs = dict(jobs_of(config_path, config, runner, folder, checkpoint, export, cfg_options))
-    if int8:
-        jobs['int8'] = partial(
-            quantized, config_path, config, runner.test_loop.dataloader.dataset, result, cfg_options
-        )
     for name, job in jobs.items():
         try:
-            with options.output(options.work_dir):
+            with test.output(test.work_dir):
                 rows[name] = str(job())
         except UserError as error:  # one that fails leaves the others
             rows[name] = f'not made: {error}'
-    lines = [f'\n{config_path.stem} on {Path(config.data_root).name}']
+    lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
     lines += [f'  {name:<14}{text}' for name, text in rows.items()]
-    lines += advice(config, in_percent(metrics), weights)
+    lines += advice(run.config, in_percent(metrics), weights)
     logger.info('\n'.join(lines))
-    logger.info(next_commands(config_path, config, image_of(runner).parent))
+    logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
     return metrics
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A trained and tested model; each method writes a file or folder and returns its path."""
+
+    config_path: Path
+    checkpoint: Path
+    runner: Runner  # of the test
+    cfg_options: Mapping[str, Any]
+
+    @property
+    def result(self) -> Path:
+        return self.config_path.with_name('result')
+
+    @cached_property
+    def config(self) -> Config:
+        return load_config(self.config_path, self.cfg_options)
+
+    @property
+    def tested(self) -> BaseDataset:
+        return self.runner.test_loop.dataloader.dataset
+
+    def sheet(self) -> Path:
+        draw_contact_sheet(self.runner, self.result / 'contact_sheet.png')
+        return self.result / 'contact_sheet.png'
+
+    def curves(self) -> Path:
+        plot_curves([self.config_path.with_name('run')], self.result / 'curves.png')
+        return self.result / 'curves.png'
+
+    def table(self) -> Path:
+        found = self.result / 'found.pkl'
+        report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        return self.result / 'per_class.md'
+
+    def errors(self) -> Path:
+        evaluator, out = self.config.test_evaluator, self.result / 'errors'
+        types = ('bbox', 'segm') if 'segm' in evaluator.metric else ('bbox',)
+        found = str(self.result / 'found.pkl')
+        analyze(found, evaluator.ann_file, out, types=types, classes=self.config.classes)
+        return out
+
+    def export(self, suffix: str) -> Path:
+        path = self.result / f'model{suffix}'
+        shape = tuple(self.tested[0]['inputs'].shape[1:])
+        options = ToolOptions(
+            shape=shape if FORMATS[suffix].fixed else None,
+            batch=1 if FORMATS[suffix].fixed else None,
+            image=images_of(self.tested)[0],
+            cfg_options=self.cfg_options,
+        )
+        export_model(str(self.config_path), str(self.checkpoint), path, options)
+        return path
+
+    def int8(self) -> str:
+        """Fine-tune the exported file in int8 on the training images."""
+        (first, *_) = datasets_of(self.config, 'train')
+        found = quantize(
+            self.result / 'model.onnx',
+            images_of(DATASETS.build({**first, 'pipeline': []})),
+            self.result / 'int8.onnx',
+            samples=INT8_IMAGES,
+            finetune=INT8_STEPS,
+            allow_slower=True,  # the file may be for another machine
+            metric=self.measure,
+        )
+        return f'{found.out}: {found.chosen}'
+
+    def measure(self, file: Path) -> float:
+        """The first metric of an exported file on the test data, in percent."""
+        predictor = ExportedPredictor(file)
+        inputs = find_inputs(images_of(self.tested)).sources
+        frames = read_frames(inputs, predictor.read, logger.warning)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, 'found.json' if predictor.is_detector else 'found')
+            writer = (
+                CocoWriter(out, find_ids(self.tested, predictor.classes))
+                if predictor.is_detector
+                else LabelMapWriter(out, predictor.label_offset)
+            )
+            predict_frames(predictor, frames, [writer], None, 1)
+            return per_class(str(self.config_path), out, self.cfg_options)[0].mean
+
+
+def images_of(dataset: BaseDataset) -> list[Path]:
+    return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
 
 
 def advice(
@@ -112,105 +198,6 @@ def advice(
                 f'  on a machine with a network: mmeffvit download {weights} --to DIR\n'
                 f'  here: {FOLDER}=DIR mmeffvit train ..., with a copy of DIR'
             )
-
-
-def jobs_of(
-    config_path: Path,
-    config: Config,
-    runner: Runner,
-    folder: Path,
-    checkpoint: Path,
-    export: Sequence[str],
-    cfg_options: Mapping[str, Any],
-) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The jobs after the test, by name in the table."""
-    result = folder / 'result'
-    dataset = runner.test_loop.dataloader.dataset
-
-    def sheet() -> Path:
-        draw_contact_sheet(runner, result / 'contact_sheet.png')
-        return result / 'contact_sheet.png'
-
-    def curves() -> Path:
-        plot_curves([folder / 'run'], result / 'curves.png')
-        return result / 'curves.png'
-
-    def per_class() -> Path:
-        report_per_class(str(config_path), result / 'found.pkl', result, cfg_options)
-        return result / 'per_class.md'
-
-    def errors() -> Path:
-        types = ('bbox', 'segm') if 'segm' in config.test_evaluator.metric else ('bbox',)
-        truth = config.test_evaluator.ann_file
-        found = str(result / 'found.pkl')
-        analyze(found, truth, result / 'errors', types=types, classes=config.classes)
-        return result / 'errors'
-
-    def exported(suffix: str) -> Path:
-        path = result / f'model{suffix}'
-        shape = tuple(dataset[0]['inputs'].shape[1:])
-        options = ToolOptions(
-            shape=shape if FORMATS[suffix].fixed else None,
-            batch=1 if FORMATS[suffix].fixed else None,
-            image=image_of(runner),
-            cfg_options=cfg_options,
-        )
-        export_model(str(config_path), str(checkpoint), path, options)
-        return path
-
-    yield 'pictures', sheet
-    yield 'curves', curves
-    yield 'per class', per_class
-    if config.default_scope == 'mmdet':
-        yield 'errors', errors
-    for suffix in export:
-        yield suffix, partial(exported, suffix)
-
-
-def quantized(
-    config_path: Path,
-    config: Config,
-    tested: BaseDataset,
-    result: Path,
-    cfg_options: Mapping[str, Any],
-) -> str:
-    """Fine-tune the exported file in int8 on the training images."""
-    (first, *_) = datasets_of(config, 'train')
-    found = quantize(
-        result / 'model.onnx',
-        images_of(DATASETS.build({**first, 'pipeline': []})),
-        result / 'int8.onnx',
-        samples=INT8_IMAGES,
-        finetune=INT8_STEPS,
-        allow_slower=True,  # the file may be for another machine
-        metric=partial(measured, config_path, tested, cfg_options),
-    )
-    return f'{found.out}: {found.chosen}'
-
-
-def measured(
-    config_path: Path, tested: BaseDataset, cfg_options: Mapping[str, Any], file: Path
-) -> float:
-    """The first metric of an exported file on the test data, in percent."""
-    predictor = ExportedPredictor(file)
-    frames = read_frames(find_inputs(images_of(tested)).sources, predictor.read, logger.warning)
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, 'found.json' if predictor.is_detector else 'found')
-        writer = (
-            CocoWriter(out, find_ids(tested, predictor.classes))
-            if predictor.is_detector
-            else LabelMapWriter(out, predictor.label_offset)
-        )
-        predict_frames(predictor, frames, [writer], None, 1)
-        return per_class(str(config_path), out, cfg_options)[0].mean
-
-
-def images_of(dataset: BaseDataset) -> list[Path]:
-    return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
-
-
-def image_of(runner: Runner) -> Path:
-    return Path(runner.test_loop.dataloader.dataset.get_data_info(0)['img_path'])
 
 
 def next_commands(config_path: Path, config: Config, images: Path) -> str:

@@ -13,6 +13,7 @@ from mmengine.runner import Runner
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
+from mmeffvit.engine.options import use_mixed_precision
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import free_memory, resident_memory
 from mmeffvit.utils.messages import logger
@@ -87,8 +88,9 @@ def predicted(tried: list[tuple[int, int]], size: int) -> float:
 def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
     """A function that trains for one step with a given batch size."""
     model = build_model(own_model_config(config)).to(device).train()
-    settings = dict(config.optim_wrapper, **(dict(type='AmpOptimWrapper') if amp else {}))
-    optimizer = build_optim_wrapper(model, settings)
+    if amp:
+        use_mixed_precision(config)
+    optimizer = build_optim_wrapper(model, config.optim_wrapper)
     dataset = DATASETS.build(config.train_dataloader.dataset)
     collate = config.train_dataloader.get('collate_fn', dict(type='pseudo_collate'))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mmeffvit.data.coco_file import MIN_SIDE
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.predictions import Wanted, of_label_maps, read_predictions
+from mmeffvit.data.predictions import Wanted, of_label_maps, of_objects
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
@@ -24,7 +24,7 @@ from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
 SHARD = 16  # images per file of predictions; existing files are reused
-ABOUT, OBJECTS = 'about.json', 'objects.json'
+ABOUT = 'about.json'
 MIB = 2**20
 
 
@@ -90,14 +90,12 @@ def predict_dataset(
     Raises:
         UserError: If the folder has predictions of another teacher, or there are none.
     """
-    rows = list(predicted_rows(predictor, described, images, folder, wanted.low, keep_masks))
+    rows = list(predicted_rows(predictor, described, images, folder, wanted.min_score, keep_masks))
     classes = list(predictor.classes)
     if not predictor.is_detector:
         pictures = [
-            Picture(images / row['file_name'], label_map=folder / row['label_map'],
-                    is_predicted=True)
-            for row in rows
-        ]  # fmt: skip
+            Picture(images / row['file_name'], label_map=folder / row['label_map']) for row in rows
+        ]
         colors = {label: label for label in range(len(classes))}
         return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
     found = [dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']]
@@ -107,8 +105,7 @@ def predict_dataset(
         annotations=found,
         categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
     )
-    write_file(folder / OBJECTS, json.dumps(content))
-    return read_predictions(folder / OBJECTS, images, wanted)
+    return of_objects(folder, images, content, wanted)
 
 
 def predicted_rows(

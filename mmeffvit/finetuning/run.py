@@ -1,12 +1,11 @@
 """One command: a dataset is read, a config written, a model trained, and the result shown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from mmengine.device import get_device
-from mmengine.hooks import Hook
 
 from mmeffvit.config.load import load_config
 from mmeffvit.data.masks import find as find_label_maps
@@ -41,13 +40,12 @@ DEFAULT_EXPORT = ('.onnx',)
 NO_EXPORT = 'none'
 
 
-@dataclass(frozen=True)
-class FinetuneOptions:
-    """Options of a fine-tuning run.
+@dataclass
+class FinetuneOptions(RunOptions):
+    """Options of a fine-tuning run, whose ``work_dir`` also gets the config, index and results.
 
     Args:
         model: Name of one of our configs; None chooses a small one for the data.
-        work_dir: Output folder of the config, the index, the run and the results.
         reading: Options for reading the dataset.
         overrides: Numbers that replace those of the recipe.
         weights: See :func:`mmeffvit.finetuning.base.find_start`.
@@ -58,15 +56,11 @@ class FinetuneOptions:
             installed.
         int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
         seed: Random seed of the validation split and of training.
-        cfg_options: Dotted keys and values that replace the config's.
-        verbose: See :class:`mmeffvit.engine.options.RunOptions`.
-        hooks: Additional hooks of a single-process run.
         reader: Reads the dataset; by default the reader of its format.
         teaching: Distillation settings of a student.
     """
 
     model: str | None = None
-    work_dir: Path | None = None
     reading: PrepareOptions = field(default_factory=PrepareOptions)
     overrides: Overrides = field(default_factory=Overrides)
     weights: str = AUTO
@@ -75,17 +69,9 @@ class FinetuneOptions:
     export: Sequence[str] | None = None
     int8: bool = False
     seed: int = 0
-    cfg_options: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = False
-    hooks: Sequence[Hook] = ()
     reader: Reader | None = None
     teaching: Teaching | None = None
-
-    def run_in(self, work_dir: Path) -> RunOptions:
-        """The options of the training run."""
-        return RunOptions(
-            work_dir, self.cfg_options, seed=self.seed, verbose=self.verbose, hooks=self.hooks
-        )
 
 
 def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
@@ -105,45 +91,40 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     export = exportable(options.export)
     if options.int8:
         check_int8(export)
-    name = options.model or default_model(path)
-    base = Base.of(name)
+    base = Base.of(options.model or default_model(path))
+    with trained(path, base, options, write_run) as config:
+        return finish(config, export, options, int8=options.int8, weights=known_weights(base))
+
+
+@contextmanager
+def trained(
+    path: Path,
+    base: Base,
+    options: FinetuneOptions,
+    write: Callable[[Path, Base, Path, FinetuneOptions], None],
+) -> Iterator[Path]:
+    """Write a config, unless a run is resumed, and train with it in its locked folder."""
     stem = path.resolve().stem if path.is_file() else path.resolve().name
-    folder = check_output(options.work_dir or Path('work_dirs', f'{stem}_{name}'), folder=True)
-    config = folder / f'{name}.py'
+    folder = check_output(options.work_dir or Path('work_dirs', f'{stem}_{base.name}'), folder=True)
+    config = folder / f'{base.name}.py'
     if options.resume and not config.is_file():
         raise UserError(f'no run to resume: {config} does not exist')
     with locked(folder, 'a training run'):
-        return run_all(path, base, folder, export, options)
-
-
-def run_all(
-    path: Path, base: Base, folder: Path, export: Sequence[str], options: FinetuneOptions
-) -> dict[str, float]:
-    """See :func:`finetune`; ``folder`` is locked."""
-    config, has_run = folder / f'{base.name}.py', any(folder.glob('run/*.pth'))
-    if has_run and not options.resume:
-        raise UserError(
-            f'{folder} has a run already: continue it with --resume, or choose another --work-dir'
-        )
-    if not options.resume:
-        write_run(path, base, config, options)
-    run = options.run_in(folder / 'run')
-    processes = load_config(config).get('processes', 1)
-    if processes == 1:
-        train(str(config), run, amp=uses_amp(options), resume=options.resume)
-    else:
-        flags = ['--amp'] if uses_amp(options) else []
-        flags += ['--resume', options.resume] if options.resume else []
-        train_in_processes(processes, str(config), run, flags=flags)
-    return finish(
-        config,
-        folder,
-        export,
-        options.cfg_options,
-        int8=options.int8,
-        weights=known_weights(base),
-        verbose=options.verbose,
-    )
+        if any(folder.glob('run/*.pth')) and not options.resume:
+            raise UserError(
+                f'{folder} has a run already: continue it with --resume, or choose another '
+                '--work-dir'
+            )
+        if not options.resume:
+            write(path, base, config, options)
+        run = replace(options, work_dir=folder / 'run')
+        how = dict(amp=uses_amp(options), resume=options.resume)
+        processes = load_config(config).get('processes', 1)
+        if processes == 1:
+            train(str(config), run, **how)
+        else:
+            train_in_processes(processes, str(config), run, **how)
+        yield config
 
 
 def uses_amp(options: FinetuneOptions) -> bool:

@@ -57,9 +57,9 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
         )
         return CocoIds([], f'label + 1 ({reason})')
     report = Report('test', str(path))
-    # annotations are not checked: those of other tasks have other fields
-    known = read_coco(path, report.add, ('images', 'categories'), annotations=False)
     try:
+        # annotations are not checked: those of other tasks have other fields
+        known = read_coco(path, report.add, ('images', 'categories'), annotations=False)
         report.stop_run()
     except UserError as error:
         return CocoIds([], f'label + 1 ({error})')

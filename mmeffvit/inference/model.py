@@ -15,6 +15,7 @@ from torch import nn
 from mmeffvit.config.datasets import image_pipeline
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import first_line
 from mmeffvit.zoo.opener import OpenModel, find_source, open_model
 
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
@@ -54,9 +55,8 @@ def resolve_device(name: str) -> torch.device:
         device = torch.device(get_device() if name == 'auto' else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise UserError(
-            f'device {name!r} cannot be used ({reason}): give auto, cpu, cuda:0 ...'
+            f'device {name!r} cannot be used ({first_line(error)}): give auto, cpu, cuda:0 ...'
         ) from error
     return device
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import cv2
-import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.data.coco_file import encode_runs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, partial_path, write_file
 from mmeffvit.utils.images import write_image, write_labels
-from mmeffvit.utils.optional import require
 
 from .coco_ids import CocoIds
 from .inputs import Frame, Source
@@ -136,9 +135,7 @@ def coco_results(found: Detections, ids: CocoIds) -> list[dict]:
             score=float(found.scores[i]),
         )
         if found.masks is not None:
-            encode = require('pycocotools.mask', 'Results with masks').encode
-            coded = encode(np.asfortranarray(found.masks[i], dtype=np.uint8))
-            row['segmentation'] = dict(size=list(coded['size']), counts=coded['counts'].decode())
+            row['segmentation'] = encode_runs(found.masks[i])
         rows.append(row)
     return rows
 

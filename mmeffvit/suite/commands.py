@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.engine.processes import to_texts
+from mmeffvit.engine.options import RunOptions
+from mmeffvit.engine.processes import arguments_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import resource_dir
 
@@ -63,19 +64,17 @@ class SuiteOptions:
 
 def train_command(config_file: Path, options: SuiteOptions, launcher: str) -> list[str]:
     """The command that trains a config, or resumes an interrupted run of it."""
-    arguments = [str(resource_dir('tools') / 'train.py'), str(config_file), '--resume']
-    arguments += ['--work-dir', str(options.work_dir / config_file.stem)]
+    arguments = [str(config_file), '--resume']
     arguments += ['--amp'] * options.amp + ['--auto-scale-lr'] * options.auto_scale_lr
-    return launch(arguments, config_file, options, launcher)
+    return launch('train.py', arguments, options.work_dir / config_file.stem, options, launcher)
 
 
 def evaluation_command(
     config_file: Path, checkpoint: str | Path, options: SuiteOptions, launcher: str
 ) -> list[str]:
     """The command that tests a checkpoint of a config."""
-    arguments = [str(resource_dir('tools') / 'test.py'), str(config_file), str(checkpoint)]
-    arguments += ['--work-dir', str(evaluation_dir(config_file, options))]
-    return launch(arguments, config_file, options, launcher)
+    arguments = [str(config_file), str(checkpoint)]
+    return launch('test.py', arguments, evaluation_dir(config_file, options), options, launcher)
 
 
 def evaluation_dir(config_file: Path, options: SuiteOptions) -> Path:
@@ -83,9 +82,9 @@ def evaluation_dir(config_file: Path, options: SuiteOptions) -> Path:
 
 
 def launch(
-    arguments: list[str], config_file: Path, options: SuiteOptions, launcher: str
+    script: str, arguments: list[str], work_dir: Path, options: SuiteOptions, launcher: str
 ) -> list[str]:
-    """Add the launcher before a command, and the options that all commands share after it."""
+    """The command that runs a script of ``tools/`` on a config, by a launcher."""
     per_node = min(options.gpus, options.gpus_per_node)
     prefix = [sys.executable, '-u']
     if launcher == 'pytorch':
@@ -96,15 +95,13 @@ def launch(
         prefix += ['-m', 'torch.distributed.run', *nodes, f'--nproc_per_node={per_node}']
     elif launcher == 'slurm':
         partition = [f'--partition={options.partition}'] if options.partition else []
-        prefix = ['srun', *partition, f'--job-name={config_file.stem}', f'--gres=gpu:{per_node}']
-        prefix += [f'--ntasks={options.gpus}', f'--ntasks-per-node={per_node}']
-        prefix += [f'--cpus-per-task={CPUS_PER_GPU}', '--kill-on-bad-exit=1']
-        prefix += [sys.executable, '-u']
-    suffix = ['--verbose']  # the log of the suite has everything
-    suffix += [] if launcher == 'none' else ['--launcher', launcher]
-    if options.cfg_options:
-        suffix += ['--cfg-options', *to_texts(options.cfg_options)]
-    return [*prefix, *arguments, *suffix]
+        prefix = ['srun', *partition, f'--job-name={Path(arguments[0]).stem}']
+        prefix += [f'--gres=gpu:{per_node}', f'--ntasks={options.gpus}']
+        prefix += [f'--ntasks-per-node={per_node}', f'--cpus-per-task={CPUS_PER_GPU}']
+        prefix += ['--kill-on-bad-exit=1', sys.executable, '-u']
+    run = RunOptions(work_dir, options.cfg_options, launcher)  # verbose: its log has everything
+    path = str(resource_dir('tools') / script)
+    return [*prefix, path, *arguments, *arguments_of(run)]
 
 
 def printed(config_file: Path, options: SuiteOptions, system: str) -> str:

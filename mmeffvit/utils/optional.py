@@ -11,6 +11,7 @@ from mmeffvit.errors import UserError
 
 from .files import PACKAGE
 from .quiet import quiet
+from .text import first_line
 
 INSTALL_COMMANDS = {  # by package
     'torch': "pip install 'mmeffvit[det,seg]'",
@@ -66,7 +67,7 @@ def require(name: str, purpose: str = '') -> ModuleType:
             return import_module(name)
     except (ImportError, AssertionError, OSError, RuntimeError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error) or type(error).__name__
         state = 'is not installed' if absent else f'does not work in this environment ({reason})'
         what = f'{purpose} needs {package}, which' if purpose else package
         raise UserError(f'{what} {state}: `{install_command(package)}`') from error

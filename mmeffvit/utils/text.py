@@ -47,6 +47,12 @@ def reason(error: Exception) -> str:
     return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of the message of an error; may be empty."""
+    text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
+    return text.partition('\n')[0]
+
+
 def name_fault(name: object) -> str | None:
     """Why something cannot be the name of a class; None if it can.
 

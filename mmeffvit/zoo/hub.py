@@ -32,6 +32,7 @@ from mmeffvit.utils.schema import (
     is_palette,
     is_text,
 )
+from mmeffvit.utils.text import first_line
 from mmeffvit.version import __version__
 
 from .card import model_card
@@ -162,10 +163,10 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
             api.create_repo(repository, private=private, exist_ok=True)
             return str(api.upload_folder(repo_id=repository, folder_path=folder))
         except Exception as error:  # of the hub or of its HTTP client, which differs by release
-            reason = str(error).strip().splitlines()[0]
             raise UserError(
-                f'{repository!r} cannot be pushed to the Hugging Face hub ({reason}): log in with '
-                '`hf auth login`, or save_pretrained(model, FOLDER) and upload the folder'
+                f'{repository!r} cannot be pushed to the Hugging Face hub ({first_line(error)}): '
+                'log in with `hf auth login`, or save_pretrained(model, FOLDER) and upload the '
+                'folder'
             ) from error
 
 
@@ -182,22 +183,22 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
             f'{type(model).__name__} has no config: build it with get_model(NAME), or set its '
             '`cfg` to the Config it was built from'
         )
-    name, options = nearest_config(config)
-    meta = getattr(model, 'dataset_meta', None) or {}
-    return {
-        KIND: dict(
-            name=name,
-            cfg_options=options,
-            classes=list(meta.get('classes') or ()),
-            palette=[list(map(int, color)) for color in as_colors(meta.get('palette'))],
-            version=__version__,
-        )
-    }
+    content = describe_config(*nearest_config(config), getattr(model, 'dataset_meta', None) or {})
+    return {KIND: dict(**content, version=__version__)}
 
 
-def as_colors(palette: Any) -> Any:
-    """Colors of a palette; names of palettes, which mmdet has too, are left out."""
-    return palette if isinstance(palette, list | tuple) else ()
+def describe_config(
+    name: str, numbers: Mapping[str, Any], meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A config by its name, the numbers that differ, and the classes and palette of its data."""
+    palette = meta.get('palette')
+    colors = palette if isinstance(palette, list | tuple) else ()  # mmdet has names, too
+    return dict(
+        name=name,
+        cfg_options=numbers,
+        classes=list(meta.get('classes') or ()),
+        palette=[list(map(int, color)) for color in colors],
+    )
 
 
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:

@@ -11,9 +11,9 @@ from mmeffvit.checkpoints import Checkpoint
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 
-from .hub import holds_model, read_folder
+from .hub import config_of_saved, holds_model, read_folder
 from .metafile import Model, find_model
-from .opener import OpenModel, find_source, is_folder, open_model
+from .opener import OpenModel, Source, find_source, is_folder, open_model
 
 
 def get_model(
@@ -84,11 +84,14 @@ def get_backbone(
 
 def get_saved(name: str) -> nn.Module:
     """The model of a folder of :func:`mmeffvit.save_pretrained`, of transformers, or of a run."""
-    content, weights = read_folder(name) if holds_model(name) else ({}, None)
-    known = find_model(content['name']) if content else None
-    if known is not None and known.config is None:
-        return get_backbone(known, weights, content.get('arguments') or {})
-    source = find_source(name, scopes=ALL)
+    if holds_model(name):
+        content, weights = read_folder(name)
+        known = find_model(content['name'])
+        if known.config is None:
+            return get_backbone(known, weights, content.get('arguments') or {})
+        source = Source(name, config_of_saved(name, content, scopes=ALL), saved=weights)
+    else:
+        source = find_source(name, scopes=ALL)
     return with_config(open_model(source, source.own, check=False))
 
 

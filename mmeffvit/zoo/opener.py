@@ -14,16 +14,16 @@ from torch import nn
 from mmeffvit.backbones.base import log_report
 from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.checks.run import check_classes, load_checked
+from mmeffvit.config.beside import assigned_values
 from mmeffvit.config.build import build_model, own_model_config, silenced
-from mmeffvit.config.datasets import build_unread, eval_dataset, name_of
+from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
-from mmeffvit.utils.text import reason
 
 from .hub import (
-    as_colors,
     config_of_saved,
+    describe_config,
     described_by_weights,
     differences,
     holds_model,
@@ -32,7 +32,7 @@ from .hub import (
     values_in,
 )
 from .metafile import read_models, weights_of
-from .runs import best_checkpoint, config_of, find_run, is_run, values_of_config
+from .runs import best_checkpoint, config_of, find_run, is_run
 
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
@@ -125,7 +125,7 @@ def source_of_checkpoint(
     if '://' not in target and is_run(folder):
         return Source(target, open_config(config_of(folder), options, scopes), saved=Path(target))
     checkpoint = open_checkpoint(target)
-    values = values_of_config(checkpoint.meta.get('cfg'))
+    values = assigned_values(checkpoint.meta.get('cfg'))
     if values is None:
         content = described_by_weights(target, checkpoint)
         return Source(target, config_of_saved(target, content, options, scopes), saved=checkpoint)
@@ -144,9 +144,7 @@ def source_of_checkpoint(
             f'the config inside {target} differs from all of ours in more than numbers: '
             f'give its own config, as in CONFIG {target}'
         )
-    meta = checkpoint.dataset_meta
-    content = dict(name=name, cfg_options=numbers, classes=list(meta.get('classes') or ()),
-                   palette=as_colors(meta.get('palette')))  # fmt: skip
+    content = describe_config(name, numbers, checkpoint.dataset_meta)
     sizes = {key: tuple(v) if isinstance(v, list) else v for key, v in resizing.items()}
     opened = config_of_saved(target, content, {**sizes, **options}, scopes)
     return Source(target, opened, saved=checkpoint)
@@ -200,7 +198,7 @@ def open_model(
     with DefaultScope.overwrite_default_scope(config.default_scope):
         settings = eval_dataset(config)
         with silenced():
-            dataset = unread(settings) if settings else None
+            dataset = build_unread(settings) if settings else None
             model = build_model(own_model_config(config))
         if check:
             check_classes(model, dataset, 'test')
@@ -213,11 +211,3 @@ def open_model(
             report = load_into(model, checkpoint, new_classes=new_classes)
             log_report(report)
     return OpenModel(model, config, checkpoint, dataset)
-
-
-def unread(settings: Mapping[str, Any]) -> BaseDataset:
-    """The test dataset of a config, not loaded; invalid arguments are user errors."""
-    try:
-        return build_unread(settings)
-    except (TypeError, ValueError) as error:
-        raise UserError(f'test data ({name_of(settings)}): {reason(error)}') from error

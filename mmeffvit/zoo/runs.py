@@ -1,16 +1,13 @@
 """Work dirs of runs: their checkpoints and their config."""
 
-import ast
 import logging
 import re
 from pathlib import Path
-from typing import Any
 
 from mmengine.logging import print_log
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.checkpoint import require_run
-from mmeffvit.config.beside import literal_value
 from mmeffvit.errors import CheckpointError, UserError
 
 
@@ -71,12 +68,3 @@ def config_of(work_dir: Path) -> Path:
         names = ', '.join(path.name for path in found)
         raise UserError(f'{work_dir} has the configs of several runs: give one of {names}')
     return found[0]
-
-
-def values_of_config(text: Any) -> dict[str, Any] | None:
-    """The values of a config that only assigns literals; None for others: they are not executed."""
-    try:
-        lines = ast.parse(text).body
-        return {line.targets[0].id: literal_value(line.value) for line in lines}
-    except (TypeError, SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
-        return None

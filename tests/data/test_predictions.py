@@ -70,7 +70,7 @@ def test_classes_are_matched_by_name_and_scores_are_cut_off(photos, tmp_path):
     content = dict(images=images(), categories=categories('bolt', 'nut'), annotations=results())
     path = save(tmp_path / 'whole.json', content)
     assert found(path, photos, classes=['gear', 'nut']) == [('a.png', 'nut', 0.5)]
-    assert found(path, photos, low=0.6) == [('a.png', 'bolt', 0.9)]
+    assert found(path, photos, min_score=0.6) == [('a.png', 'bolt', 0.9)]
     data = read_predictions(path, photos, Wanted())
     assert [(p.is_predicted, len(p.objects)) for p in data.splits['train']] == [
         (True, 2),
@@ -92,7 +92,7 @@ def test_classes_are_matched_by_name_and_scores_are_cut_off(photos, tmp_path):
         ),
         (
             dict(images=images(), categories=categories('bolt', 'nut'), annotations=results()),
-            dict(low=0.95),
+            dict(min_score=0.95),
             'no object of .* with a score of 0.95 or more: lower --min-score',
         ),
         (

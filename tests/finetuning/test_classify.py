@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.class_folders import find
+from mmeffvit.data.class_folders import find, is_classification
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning.classify import classify, is_classification
+from mmeffvit.finetuning.classify import classify
 from mmeffvit.finetuning.recipe import Overrides
 from mmeffvit.finetuning.run import FinetuneOptions
 from tests.conftest import run_command_here

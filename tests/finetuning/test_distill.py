@@ -130,7 +130,7 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     predictor = Predictor(model.config, model.checkpoint, device='cpu')
     folder = data / ('val2017' if predictor.is_detector else 'images/training')
     described = describe_teacher(str(model.config), str(model.checkpoint))
-    arguments = (described, folder, tmp_path / 'cache', Wanted(low=0.0))
+    arguments = (described, folder, tmp_path / 'cache', Wanted(min_score=0.0))
     first = predict_dataset(predictor, *arguments, keep_masks=False)
     assert 'predictions of the teacher for ' in log.text
     assert ' MiB in ' in log.text
@@ -153,7 +153,8 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
 
 def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
     path = models.file_for_any_size('retinanet_swiftformer_l1')
-    read = make_reader(str(path), Base.of(STUDENT), tmp_path, DistillOptions(min_score=0.0))
+    options = DistillOptions(wanted=Wanted(min_score=0.0))
+    read = make_reader(str(path), Base.of(STUDENT), tmp_path, options)
     data = read(shapes / 'val2017', PrepareOptions())
     teacher = ExportedPredictor(path)
     assert data.classes == list(teacher.classes)

@@ -173,7 +173,7 @@ def test_commands_for_a_cluster():
     train, test = line.split(' && ')
     assert train.startswith('srun --partition=gpu --job-name=retinanet_shvit_s4 --gres=gpu:8 ')
     assert '--ntasks=16 --ntasks-per-node=8' in train
-    assert '--resume --work-dir out/retinanet_shvit_s4 --amp --verbose --launcher slurm' in train
+    assert '--resume --amp --work-dir out/retinanet_shvit_s4 --verbose --launcher slurm' in train
     assert train.endswith("--cfg-options 'a=(1,2)'")
     assert f'{config_file} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
     assert '--amp' not in test

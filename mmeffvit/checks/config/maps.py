@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from mmengine.config import Config
 from torch import Size, nn
 
-from mmeffvit.checks.classes import HEADS
 from mmeffvit.config.datasets import input_multiples
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed, reason
 
+from .classes import HEADS
 from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
 

@@ -108,12 +108,7 @@ def build(configured: ConfiguredDataset, report: Report) -> BaseDataset | None:
     except UserError as error:
         report.add(PATH_MISSING, error)
         return None
-    try:
-        dataset = build_unread(configured.settings)
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{configured.name} data: {error.args[0] if error.args else error}') from (
-            error
-        )
+    dataset = build_unread(configured.settings)
     check_evaluators(configured, dataset, report)
     return dataset
 

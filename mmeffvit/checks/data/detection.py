@@ -8,7 +8,7 @@ from typing import Any
 from mmengine.dataset import BaseDataset
 
 from mmeffvit.data import faults
-from mmeffvit.data.coco_file import CocoFile, check_boxes, check_masks, describe, read_coco
+from mmeffvit.data.coco_file import LISTS, CocoFile, check_boxes, check_masks, describe, read_coco
 from mmeffvit.data.faults import Report
 from mmeffvit.data.files import Sample, make_lookup
 from mmeffvit.data.records import in_words
@@ -35,17 +35,13 @@ def reads_as(cls: Any, name: str) -> bool:
 
 def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_masks: bool) -> None:
     """Check every record of the annotation file, that all images exist, and open some."""
-    file = read_coco(dataset.ann_file, report.add)
+    file = read_checked(dataset.ann_file, report, with_masks=with_masks)
     if file is None:
         return
-    report.num_records = len(file.content['annotations'])
     classes = dataset.metainfo['classes']
     check_links(file, report)
     check_categories(file, classes, report)
-    check_boxes(file, report)
-    if with_masks:
-        check_masks(file, report)
-    else:
+    if not with_masks:
         report.facts.append('masks were not checked, since the config does not read them')
     count_classes(file, classes, report)
     expected = images_of(file, dataset.data_prefix.get('img') or '')
@@ -55,6 +51,22 @@ def check_coco(dataset: BaseDataset, report: Report, sample: Sample, *, with_mas
     opened = check_images(expected, report, sample)
     report.facts.insert(0, f'{numbers}, {counted(opened, "image")} opened')
     check_loading(dataset, report)
+
+
+def read_checked(
+    path: str | Path, report: Report, lists: Sequence[str] = LISTS, *, with_masks: bool
+) -> CocoFile | None:
+    """The records of an annotation file, after checks of boxes and masks; None without a file."""
+    try:
+        file = read_coco(path, report.add, lists)
+    except UserError as error:
+        report.add(faults.FILE_BROKEN, error)
+        return None
+    report.num_records = len(file.content['annotations'])
+    check_boxes(file, report)
+    if with_masks:
+        check_masks(file, report)
+    return file
 
 
 def check_links(file: CocoFile, report: Report) -> None:
@@ -140,7 +152,7 @@ def find_regular(expected: Sequence[Expected], report: Report) -> list[Expected]
     return present
 
 
-def images_of(file: CocoFile, folder: str) -> list[Expected]:
+def images_of(file: CocoFile, folder: str | Path) -> list[Expected]:
     return [
         (Path(folder, image['file_name']), (image['height'], image['width']))
         for image in file.images.values()

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +28,7 @@ class Pair:
     labels: Path | None
 
 
-@dataclass
-class OpenedPair:
-    """Faults of one pair, and pixel counts by value in the file."""
-
-    pair: Pair
-    found: list[tuple[Fault, str]]
-    pixels: Mapping[int, int] = field(default_factory=dict)
+Opened = tuple[list[tuple[Fault, str]], dict[int, int]]  # faults, and pixels by value in the file
 
 
 def is_segmentation(dataset: BaseDataset) -> bool:
@@ -65,7 +59,7 @@ def check_segmentation(dataset: BaseDataset, report: Report, sample: Sample) -> 
     classes = dataset.metainfo['classes']
     settings = (len(classes), dataset.ignore_index, dataset.reduce_zero_label, dataset.label_map)
     opened = in_threads(open_pair, chosen, f'{report.name}: pairs')
-    images, pixels = add_up(opened, lambda value: label_of(value, *settings), report)
+    images, pixels = add_up(chosen, opened, lambda value: label_of(value, *settings), report)
     fill_table(classes, images, pixels, report, complete=len(chosen) == len(pairs))
 
 
@@ -112,7 +106,7 @@ def check_unused_labels(dataset: BaseDataset, pairs: Sequence[Pair], report: Rep
             report.add(faults.MAP_UNUSED, path)
 
 
-def open_pair(pair: Pair) -> OpenedPair:
+def open_pair(pair: Pair) -> Opened:
     """Decode both files and compare their sizes."""
     found: list[tuple[Fault, str]] = []
     size = None
@@ -121,37 +115,39 @@ def open_pair(pair: Pair) -> OpenedPair:
     except Unreadable as fault:
         found.append((faults.IMAGE_BROKEN, str(fault)))
     if pair.labels is None:
-        return OpenedPair(pair, found)
+        return found, {}
     try:
         labels = read_labels(pair.labels).squeeze()
     except Unreadable as fault:
-        return OpenedPair(pair, [*found, (faults.MAP_BROKEN, str(fault))])
+        return [*found, (faults.MAP_BROKEN, str(fault))], {}
     if labels.ndim != 2:
-        fault = (faults.MAP_COLOR, f'{pair.labels} has {labels.shape[-1]} channels')
-        return OpenedPair(pair, [*found, fault])
+        text = f'{pair.labels} has {labels.shape[-1]} channels'
+        return [*found, (faults.MAP_COLOR, text)], {}
     if size is not None and labels.shape != size:
         sizes = f'{pair.labels} is {in_words(labels.shape)}, its image {in_words(size)}'
         found.append((faults.MAP_SIZE, sizes))
     values, counts = np.unique(labels, return_counts=True)
-    pixels = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    return OpenedPair(pair, found, pixels)
+    return found, dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def add_up(
-    opened: Iterable[OpenedPair], to_label: Callable[[int], int | None], report: Report
+    pairs: Iterable[Pair],
+    opened: Iterable[Opened],
+    to_label: Callable[[int], int | None],
+    report: Report,
 ) -> tuple[Counter[int], Counter[int]]:
     """Report the faults of all pairs; count images and pixels by class or ignored value."""
     images: Counter[int] = Counter()
     pixels: Counter[int] = Counter()
-    for item in opened:
-        for kind, text in item.found:
+    for pair, (found, counts) in zip(pairs, opened, strict=True):
+        for kind, text in found:
             report.add(kind, text)
-        labels = {value: to_label(value) for value in item.pixels}
+        labels = {value: to_label(value) for value in counts}
         wrong = [value for value, label in labels.items() if label is None]
         if wrong:
-            report.add(faults.MAP_VALUE, f'{item.pair.labels} has {listed(wrong, 6)}')
+            report.add(faults.MAP_VALUE, f'{pair.labels} has {listed(wrong, 6)}')
         images.update({label for label in labels.values() if label is not None})
-        for value, count in item.pixels.items():
+        for value, count in counts.items():
             if labels[value] is not None:
                 pixels[labels[value]] += count
     return images, pixels

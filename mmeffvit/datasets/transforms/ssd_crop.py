@@ -7,6 +7,7 @@ from mmcv.transforms import BaseTransform
 from mmcv.transforms.utils import cache_randomness
 
 from mmeffvit.registry import TRANSFORMS
+from mmeffvit.utils.boxes import pairwise_iou
 
 
 @TRANSFORMS.register_module()
@@ -99,10 +100,8 @@ def center_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 def shows(part: np.ndarray, boxes: np.ndarray, threshold: float) -> bool:
     """Whether the largest IoU reaches the threshold, and some box has its center inside."""
-    shared = np.minimum(boxes[:, 2:], part[2:]) - np.maximum(boxes[:, :2], part[:2])
-    shared = shared.clip(min=0).prod(axis=1)
-    joint = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (part[2:] - part[:2]).prod() - shared
-    return (shared / joint).max() >= threshold and center_inside(part, boxes).any()
+    overlaps = pairwise_iou(boxes, part[None])
+    return overlaps.max() >= threshold and center_inside(part, boxes).any()
 
 
 def crop(results: dict, part: np.ndarray) -> dict:
