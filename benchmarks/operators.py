@@ -28,7 +28,7 @@ TITLE = 'Operators of full models'
 SECONDS = 3.0
 SHOWN = 4  # other operators
 STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes
-REGION = 96  # pixels of a region's side, in training and in the timed image
+LEARNED, TIMED = 48, 96  # pixels of a region's side, in training and in the timed image
 CONFIGS = (
     'rtmdet_swiftformer_xs',
     'maskrcnn_swiftformer_xs',
@@ -72,7 +72,7 @@ def measure(name: str, settings: Settings) -> Row:
         trained = {}
         if scope == 'mmseg':
             learn_colors(model, 2 if settings.quick else STEPS)
-            image, labels = colored(*size)
+            image, labels = colored(*size, TIMED)
         graph = make_graph(model.eval())
         images = image.flip(0)[None].float()  # read as BGR, as mmseg and mmdet do
         if isinstance(graph, DenseGraph):
@@ -143,12 +143,12 @@ def class_layers(head: nn.Module) -> list[tuple[Tensor, Tensor, float]]:
     return [(layer.weight, layer.bias, 1.0) for layer in layers]
 
 
-def colored(height: int, width: int) -> tuple[Tensor, Tensor]:
+def colored(height: int, width: int, region: int) -> tuple[Tensor, Tensor]:
     """An image (3, H, W) whose colors are its classes, with noise, and the label map (H, W)."""
     palette = torch.randint(0, 256, (COLORS, 3), generator=torch.Generator().manual_seed(0))
-    labels = torch.randint(COLORS, (height // REGION + 2, width // REGION + 2))
-    labels = labels.repeat_interleave(REGION, 0).repeat_interleave(REGION, 1)
-    top, left = torch.randint(REGION, (2,)).tolist()
+    labels = torch.randint(COLORS, (height // region + 2, width // region + 2))
+    labels = labels.repeat_interleave(region, 0).repeat_interleave(region, 1)
+    top, left = torch.randint(region, (2,)).tolist()
     labels = labels[top : top + height, left : left + width]
     noisy = palette[labels].permute(2, 0, 1) + 8 * torch.randn(3, height, width)
     return noisy.clamp(0, 255).byte(), labels
@@ -167,7 +167,7 @@ def learn_colors(model: nn.Module, steps: int) -> None:
     preprocessor.size, preprocessor.size_divisor = (SIDE, SIDE), None  # no padding
     model.train()
     for _ in range(steps):
-        pairs = [colored(SIDE, SIDE) for _ in range(4)]
+        pairs = [colored(SIDE, SIDE, LEARNED) for _ in range(4)]
         samples = []
         for _, labels in pairs:
             samples.append(SegDataSample(metainfo=dict(img_shape=(SIDE, SIDE))))
