@@ -27,8 +27,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.evaluation.per_class import per_class
 from mmeffvit.inference.coco_ids import find_ids
 from mmeffvit.inference.inputs import find_inputs, read_frames
+from mmeffvit.inference.predict import PredictOptions, make_writers
 from mmeffvit.inference.predictor import predict_frames
-from mmeffvit.inference.writers import CocoWriter, LabelMapWriter
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 from mmeffvit.visualization.contact_sheet import draw_contact_sheet
@@ -167,12 +167,9 @@ class FinishedRun:
         frames = read_frames(inputs, predictor.read, logger.warning)
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, 'found.json' if predictor.is_detector else 'found')
-            writer = (
-                CocoWriter(out, find_ids(self.tested, predictor.classes))
-                if predictor.is_detector
-                else LabelMapWriter(out, predictor.label_offset)
-            )
-            predict_frames(predictor, frames, [writer], None, 1)
+            ids = find_ids(self.tested, predictor.classes)
+            writers = make_writers(predictor, ids, PredictOptions(out))
+            predict_frames(predictor, frames, writers, None, 1)
             return per_class(str(self.config_path), out, self.cfg_options)[0].mean
 
 

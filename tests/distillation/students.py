@@ -1,6 +1,6 @@
 """The numbers of students in ``docs/distillation.md``: ``python -m tests.distillation.students``.
 
-It takes an hour on a CPU, with generated shapes or with photographs in COCO format. Photographs are
+It takes an hour on a CPU, with generated shapes or with images in COCO format. These are
 too few to learn what others show: there, students are judged on those whose labels only the
 teacher has seen.
 """
@@ -77,7 +77,7 @@ STUDIES = {
         Study('rtmdet_swiftformer_xs', 'rtmdet_mobilevitv2_050', (16, 5), 'channels'),
         Study(*SEGMENTORS, (5, 4), 'pixels', True, every(200), every(80)),
     ),
-    'photographs': (
+    'coco': (
         Study('light_swiftformer_xs', 'light_shvit_s1', (250, 120), 'channels'),
         Study(*SEGMENTORS, (100, 50), 'pixels', True, every(200), every(200)),
     ),
@@ -220,14 +220,14 @@ def mean_iou(pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('folder', type=Path, help='a new folder for everything that is made')
-    parser.add_argument('--photographs', type=Path, help='folder in COCO format; default: shapes')
+    parser.add_argument('--coco', type=Path, help='folder in COCO format; default: shapes')
     given = parser.parse_args()
-    kind = 'photographs' if given.photographs else 'shapes'
-    source = given.photographs or given.folder / 'shapes'
-    if not given.photographs:
+    kind = 'coco' if given.coco else 'shapes'
+    source = given.coco or given.folder / 'shapes'
+    if not given.coco:
         generate(source, SPEC)
     write_data(source, given.folder)
-    bench = Bench(source, given.folder, 128 if given.photographs else 64, bool(given.photographs))
+    bench = Bench(source, given.folder, 128 if given.coco else 64, bool(given.coco))
     for study in STUDIES[kind]:
         for what, seed, value in bench.results(study):
             print(f'{study.student}, {what}, seed {seed}: {value:.1f}', flush=True)

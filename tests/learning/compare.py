@@ -1,7 +1,7 @@
 """``python -m tests.learning.compare``: the light detector and RTMDet over the same backbone.
 
 Both train from random weights with the same data, optimizer and schedule, for equal steps of eight
-images: on generated shapes of 64 pixels (`--side`), with AP on other shapes, or on photographs in
+images: on generated shapes of 64 pixels (`--side`), with AP on other shapes, or on images in
 COCO's format at 128 pixels, with AP on the same ones. Prints a row of a Markdown table per run.
 """
 
@@ -86,14 +86,14 @@ def box_ap(config: str, data: dict[str, Any], steps: int, seed: int, classes: in
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--backbone', default='swiftformer_xs', help='as in names of configs')
-    parser.add_argument('--steps', type=int, help='500 for shapes, 200 for photographs')
+    parser.add_argument('--steps', type=int, help='500 for shapes, 200 for COCO images')
     parser.add_argument('--side', type=int, default=64, help='of the shapes, in pixels')
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
-    parser.add_argument('--photographs', type=Path, help='folder in the form of COCO')
+    parser.add_argument('--coco', type=Path, help='folder in COCO format')
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if given.photographs:
-            data = data_of(given.photographs.resolve(), 128, 'train2017', 'train2017', None)
+        if given.coco:
+            data = data_of(given.coco.resolve(), 128, 'train2017', 'train2017', None)
             steps, classes = given.steps or 200, 80
         else:
             root = Path(folder, 'shapes')

@@ -202,8 +202,8 @@ def cells_with(counts: FLOAT[...], low: INT64[...], high: INT64[...]) -> INT64[.
 
 @script(default_opset=op)
 def with_group(
-    labels: FLOAT[...], can_win: BOOL[...], values: FLOAT[...], weights: FLOAT[...],
-    low: INT64[...], high: INT64[...],
+    labels: FLOAT[...], counts: FLOAT[...], can_win: BOOL[...], values: FLOAT[...],
+    weights: FLOAT[...], low: INT64[...], high: INT64[...],
 ) -> FLOAT[...]:  # fmt: skip
     """Labels (P, D) of the pixels of cells, with those of the cells of a group and of the first.
 
@@ -211,7 +211,6 @@ def with_group(
     ``high``. A cell is in it once: threads of ONNX Runtime write to a place at the same time. The
     logits of corners (P, 4, C) are summed in its order, by their weights (P, 4, D).
     """
-    counts = op.ReduceSum(op.Cast(can_win, to=1), op.Constant(value_ints=[-1]), keepdims=0)
     cells = cells_with(counts, low, high)
     classes = likely_classes(can_win, cells, op.Min(high, op.Shape(can_win, start=1, end=2)))
     every = op.Expand(op.Unsqueeze(classes, [1]), op.Constant(value_ints=[1, 4, 1]))
@@ -282,8 +281,8 @@ def resized_argmax(
         values = op.Gather(by_center, centers)
         winners = op.Gather(op.Cast(op.Squeeze(winner, flat), to=7), centers)
         can_win = classes_that_can_win(values, winners, tolerance)
-        pairs = op.ReduceSum(op.Cast(can_win, to=1), keepdims=0)
-        pairs = op.Cast(pairs, to=7) * op.Constant(value_int=4)
+        counts = op.ReduceSum(op.Cast(can_win, to=1), flat, keepdims=0)
+        pairs = op.Cast(op.ReduceSum(counts, keepdims=0), to=7) * op.Constant(value_int=4)
         # a quarter of all take as long as all
         if op.Less(pairs, op.Size(common) * op.Squeeze(classes)):
             aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
@@ -302,13 +301,13 @@ def resized_argmax(
             more = op.Constant(value_ints=[32])
             most = op.Constant(value_ints=[64])
             none = op.Constant(value_ints=[0])
-            labels = with_group(labels, can_win, values, weights, none, two)
-            labels = with_group(labels, can_win, values, weights, two, four)
-            labels = with_group(labels, can_win, values, weights, four, eight)
-            labels = with_group(labels, can_win, values, weights, eight, sixteen)
-            labels = with_group(labels, can_win, values, weights, sixteen, more)
-            labels = with_group(labels, can_win, values, weights, more, most)
-            of_mixed = with_group(labels, can_win, values, weights, most, classes)
+            labels = with_group(labels, counts, can_win, values, weights, none, two)
+            labels = with_group(labels, counts, can_win, values, weights, two, four)
+            labels = with_group(labels, counts, can_win, values, weights, four, eight)
+            labels = with_group(labels, counts, can_win, values, weights, eight, sixteen)
+            labels = with_group(labels, counts, can_win, values, weights, sixteen, more)
+            labels = with_group(labels, counts, can_win, values, weights, more, most)
+            of_mixed = with_group(labels, counts, can_win, values, weights, most, classes)
             wide = op.Shape(left, start=1, end=2)
             tall = op.Shape(up, start=1, end=2)
             of_all = op.Expand(
