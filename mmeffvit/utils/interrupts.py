@@ -14,6 +14,7 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # environment variable of processes whose parent prints that they were interrupted
 PARENT_REPORTS = 'MMEFFVIT_PARENT_REPORTS'
+HANDLERS: list[Callable[[int, FrameType | None], Any]] = []  # those of ``handled`` at work
 REPEATED = 2.0  # seconds: torchrun forwards a signal that the terminal sends to all processes
 
 
@@ -36,22 +37,24 @@ def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    hold_while_forking()
+    end_forked_by_sigterm()
+    HANDLERS.append(handler)
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
     finally:
+        HANDLERS.remove(handler)
         for number, earlier in before.items():
             signal.signal(number, earlier)
 
 
 @cache
-def hold_while_forking() -> None:
-    """Block both signals in every fork until the new process can handle them.
+def end_forked_by_sigterm() -> None:
+    """Let SIGTERM end a forked process at any moment, as it does without a handler of Python.
 
-    Python loses signals that a process receives before its setup after the fork. A process of
-    ``multiprocessing.Pool`` that is ended so early, as by mmdet's VOC metric with few images, would
-    wait forever, and its parent for it.
+    Python loses signals that a process receives between the fork and its setup, and handles one
+    that comes just before a blocking call only after it. ``multiprocessing.Pool`` waits for the
+    processes that it ends so, as in mmdet's VOC metric, and would wait forever.
     """
     masks = threading.local()
 
@@ -61,7 +64,12 @@ def hold_while_forking() -> None:
     def unblock() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
 
-    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=unblock)
+    def unblock_forked() -> None:
+        if signal.getsignal(signal.SIGTERM) in HANDLERS:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        unblock()
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=unblock_forked)
 
 
 def exit_at_once(number: int, frame: FrameType | None = None) -> None:

@@ -20,6 +20,36 @@ with handled(Raiser()):
         print(os.waitpid(child, 0)[1])
     signal.raise_signal(signal.SIGTERM)
 """
+ENDED_IN_A_CALL = """
+import hashlib, multiprocessing, signal
+from mmeffvit.utils.interrupts import Raiser, handled
+started = multiprocessing.Event()
+def work():
+    started.set()
+    hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)  # Python handles no signal in it
+def exit_code():
+    process = multiprocessing.get_context('fork').Process(target=work)
+    process.start()
+    started.wait()
+    process.terminate()
+    process.join(60)
+    code = process.exitcode
+    process.kill()
+    return code
+with handled(Raiser()):
+    print(exit_code())
+"""
+OTHER_HANDLER = """
+import os, signal
+from mmeffvit.utils.interrupts import Raiser, handled
+with handled(Raiser()):
+    pass
+signal.signal(signal.SIGTERM, lambda number, frame: os._exit(7))
+child = os.fork()
+if not child:
+    signal.raise_signal(signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
 
 class Finalized:
@@ -42,5 +72,13 @@ def test_an_interruption_lost_in_a_finalizer_is_raised_again():
 
 def test_a_process_that_is_ended_at_once_after_its_fork_ends():
     done = run_python('-c', ENDED_AT_BIRTH)
-    assert done.stdout.split()[:20] == ['0'] * 20
+    assert done.stdout.split()[:20] == [str(int(signal.SIGTERM))] * 20
     assert done.stdout.strip().endswith('Interrupted')  # the parent still handles its own
+
+
+def test_a_forked_process_ends_in_a_call_in_which_python_handles_no_signal():
+    assert run_python('-c', ENDED_IN_A_CALL).stdout.strip() == str(-signal.SIGTERM)
+
+
+def test_a_forked_process_keeps_a_handler_that_is_not_ours():
+    assert run_python('-c', OTHER_HANDLER).stdout.strip() == '7'
