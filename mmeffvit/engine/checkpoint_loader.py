@@ -22,6 +22,7 @@ from mmeffvit.checkpoints.sources import OURS, fetch, register
 from mmeffvit.config.beside import assigned_values
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.schema import is_dict, is_list
 from mmeffvit.utils.text import did_you_mean, listed
 from mmeffvit.zoo.metafile import find_origin
 
@@ -118,14 +119,15 @@ def sets_values(text: Any) -> bool:
     values = None if '{{' in str(text) else assigned_values(text)
     if values is None or values.keys() & {'_base_', 'dict'}:  # it would execute bases
         return False
-    return 'custom_imports' not in values or imports_known(values['custom_imports'])
-
-
-def imports_known(value: Any) -> bool:
-    """Whether ``custom_imports`` names only modules of known packages."""
-    names = value.get('imports') if isinstance(value, dict) else None
+    if 'custom_imports' not in values:
+        return True
+    names = is_dict(values['custom_imports']) and values['custom_imports'].get('imports')
     names = [names] if isinstance(names, str) else names
-    return bool(names) and all(name.partition('.')[0] in PACKAGES for name in names)
+    return (
+        is_list(names)
+        and bool(names)
+        and all(str(name).partition('.')[0] in PACKAGES for name in names)
+    )
 
 
 def resolve(name: str) -> str:

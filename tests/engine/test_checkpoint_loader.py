@@ -281,6 +281,8 @@ def test_the_configs_that_runs_save_set_values():
         'a = print()',
         "custom_imports = dict(imports=['antigravity'])",
         "custom_imports = {'imports': ['mmeffvit', 'mmeffvit_payload']}",
+        'custom_imports = dict(imports=5)',
+        'custom_imports = dict(imports=[None])',
         'a = dict(b=[print])',
         'a = dict(**b)',
         'a = {**b}',
