@@ -19,7 +19,6 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.read import is_command, read_content
 from mmeffvit.checkpoints.sources import OURS, fetch, register
-from mmeffvit.config.beside import assigned_values
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.schema import is_dict, is_list
@@ -115,6 +114,8 @@ def remove_programs(content: Any, name: str) -> None:
 
 def sets_values(text: Any) -> bool:
     """Whether a Python config consists of assignments of literals alone."""
+    from mmeffvit.config.beside import assigned_values  # may be what imports mmengine, and so this
+
     # mmengine substitutes environment variables and bases before it executes the text
     values = None if '{{' in str(text) else assigned_values(text)
     if values is None or values.keys() & {'_base_', 'dict'}:  # it would execute bases
