@@ -29,12 +29,7 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
 
     Each size is tried in a step with the images, model and optimizer of the config. A CPU process
     that runs out of memory is killed, so the memory of a size is predicted from smaller ones.
-
-    Args:
-        config_path: The config.
-        limit: Maximum size per process.
-        processes: Processes that share the memory of a CPU.
-        amp: Mixed precision.
+    The ``processes`` share the memory of a CPU.
 
     Raises:
         UserError: If not even two images fit, or the device cannot be measured.

@@ -54,17 +54,10 @@ def write_config(
     start: Start,
     teaching: Teaching | None = None,
 ) -> None:
-    """Write a config, and ``data.json`` beside it.
+    """Write a config that inherits from ``base``, and ``data.json`` beside it.
 
-    Args:
-        path: The config, in a folder with ``index/``; the run is written to ``run/``.
-        base: The config that it inherits from.
-        data: The dataset.
-        splits: The written splits of the dataset.
-        recipe: Sizes and rates.
-        overrides: Options that the recipe does not have.
-        start: The initial weights.
-        teaching: Distillation settings.
+    It is written next to ``index/``, with the ``splits`` of the dataset; its run is to be in
+    ``run/``. Of the overrides, those are used that the recipe does not have.
     """
     folder = path.parent.absolute()
     classes = classes_of_maps(data) if base.is_segmentor else data.classes

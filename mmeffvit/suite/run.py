@@ -143,8 +143,10 @@ class Job:
         if self.is_done():
             self.say('already done')
             return
-        start = time.monotonic()
-        self.row.forget_results()  # they may be of another checkpoint
+        start, row = time.monotonic(), self.row
+        # earlier results may be of another checkpoint
+        row.ours, row.metrics, row.versions = {}, {}, {}
+        row.parameters, row.checkpoint, row.date = None, '', ''
         try:
             if not (self.options.test_only or self.options.released):
                 self.execute(
@@ -154,9 +156,9 @@ class Job:
         except UserError as error:
             self.enter('failed', str(error))
         else:
-            self.row.status = 'done'
+            row.status = 'done'
             self.table.save()
-            metrics = ''.join(f'{name} {value} %, ' for name, value in self.row.ours.items())
+            metrics = ''.join(f'{name} {value} %, ' for name, value in row.ours.items())
             self.say(f'done, {metrics}{duration(time.monotonic() - start)} elapsed')
 
     def is_done(self) -> bool:
