@@ -53,9 +53,6 @@ def isolated(scope: str) -> Iterator[None]:
     Random states, the current logger, message hub and default scope are restored afterwards. Inside
     the context nothing is logged and the process group is hidden: losses that average over all
     processes would wait for the other processes.
-
-    Args:
-        scope: The default scope inside the context, such as 'mmdet'.
     """
     kept = [cls._instance_dict for cls in PER_PROCESS]
     for cls in PER_PROCESS:

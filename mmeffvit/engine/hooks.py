@@ -127,10 +127,7 @@ def copied_pipelines(dataset: Any) -> list[tuple[Any, Any]]:
 def rates(runner: Runner, images: int, steps: int) -> tuple[float, float]:
     """Images per second that this run can load, and that its model can take.
 
-    Args:
-        runner: The runner, in training.
-        images: Images per step.
-        steps: Number of steps to average over.
+    ``images`` is their number per step; the average is over the last ``steps``.
     """
     hub, init = runner.message_hub, runner.train_dataloader.worker_init_fn
     waited, total = (hub.get_scalar(f'train/{key}').mean(steps) for key in ('data_time', 'time'))

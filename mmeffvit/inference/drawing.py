@@ -20,14 +20,7 @@ FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has AS
 
 
 def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.3) -> NDArray:
-    """Draw a prediction into a copy of its image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR.
-
-    Args:
-        image: The image.
-        result: Its detections, label map or scores of classes.
-        palette: (colors, 3), RGB by label.
-        score_thr: Lowest score of a detection that is drawn.
-    """
+    """See :meth:`.predictor.BasePredictor.draw`; the palette is (colors, 3), RGB by label."""
     canvas = np.ascontiguousarray(image.clip(0, 255).astype(np.uint8))
     if isinstance(result, LabelMap):
         colors = np.ascontiguousarray(palette[result.labels % len(palette)][..., ::-1])
