@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mmengine.fileio import copyfile_to_local
@@ -38,7 +38,7 @@ STORES = ('s3://', 'petrel://')
 PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain')
 # where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
-
+copies: list[TemporaryDirectory] = []  # of files of a store, removed at the end of the program
 
 _handed_over: ContextVar[Mapping[str, Checkpoint]] = ContextVar('handed_over')
 
@@ -136,7 +136,8 @@ def resolve(name: str) -> str:
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
     if any(store in name for store in STORES):
-        path = Path(mkdtemp(prefix='mmeffvit_'), Path(name).name)
+        copies.append(TemporaryDirectory(prefix='mmeffvit_'))
+        path = Path(copies[-1].name, Path(name).name)
         try:
             copyfile_to_local(name, path, backend_args=dict(backend='petrel'))
         except ImportError as error:

@@ -130,14 +130,14 @@ def source_of_checkpoint(
         content = described_by_weights(target, checkpoint)
         return Source(target, config_of_saved(target, content, options, scopes), saved=checkpoint)
     stem = Path(str(values.get('work_dir'))).name  # often that of the config, which is tried first
-    config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
     try:
+        config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
         name, numbers = nearest_config(config)
         pipelines = (
             eval_dataset(each)['pipeline'] for each in (load_config(own_configs()[name]), config)
         )
         resizing = differences(*(dict(values_in(pipeline, PIPELINE)) for pipeline in pipelines))
-    except (UserError, KeyError, AttributeError):
+    except (UserError, KeyError, AttributeError, TypeError):
         resizing = None
     if resizing is None:
         raise UserError(

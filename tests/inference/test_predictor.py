@@ -166,7 +166,15 @@ def test_a_checkpoint_alone_is_opened_by_the_config_inside(photos, tmp_path):
     assert set(predictor(photos[0]).names) <= {'bolt', 'nut', 'pin'}
 
 
-@pytest.mark.parametrize('text', ["import os; os.system('touch PWNED')", 'model = dict(type=1)'])
+@pytest.mark.parametrize(
+    'text',
+    [
+        "import os; os.system('touch PWNED')",
+        'model = dict(type=1)',
+        "default_scope = 'mmdet'\nmodel = 1",
+        'filename = 1',
+    ],
+)
 def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_run(tmp_path / 'best.pth', BOLTS, text)
