@@ -199,7 +199,10 @@ class Job:
         row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)
         row.date = datetime.now().astimezone().isoformat(timespec='seconds')
         row.versions = stack_versions()
-        row.parameters = count_parameters(self.config_file, self.options)
+        config = open_config(self.config_file, self.options.cfg_options, ALL)
+        with isolated(config.default_scope):
+            model = build_model(own_model_config(config))
+        row.parameters = sum(parameter.numel() for parameter in model.parameters())
 
 
 def measured_since(start: float, folder: Path) -> dict[str, Any]:
@@ -209,10 +212,3 @@ def measured_since(start: float, folder: Path) -> dict[str, Any]:
     if latest is None or written[latest] < start - 1:  # clocks of file systems are coarse
         raise UserError(f'the test wrote no metrics to {folder}')
     return read_json(latest)
-
-
-def count_parameters(config_file: Path, options: SuiteOptions) -> int:
-    config = open_config(config_file, options.cfg_options, ALL)
-    with isolated(config.default_scope):
-        model = build_model(own_model_config(config))
-    return sum(parameter.numel() for parameter in model.parameters())
