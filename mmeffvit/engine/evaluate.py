@@ -117,8 +117,9 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
     else:
         hook = dict(type='SegVisualizationHook', draw=True, interval=1)
-        visualizer = dict(type='SegLocalVisualizer', name='visualizer')
-        visualizer.update(config.get('visualizer') or {}, save_dir=folder)
+        visualizer = dict(type='SegLocalVisualizer')
+        # of the same name, it would be that of an earlier test in this process, with its folder
+        visualizer.update(config.get('visualizer') or {}, name=folder, save_dir=folder)
         config.visualizer = dict(visualizer, vis_backends=[dict(type='LocalVisBackend')])
     config.setdefault('default_hooks', {})['visualization'] = hook
 
