@@ -112,12 +112,7 @@ def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
 
 
 def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
-    """Compare the classes of a built dataset with its annotation file and with the heads.
-
-    Args:
-        model: The model.
-        dataset: The dataset of a loader, wrapped or not.
-        split: The name of the split, for error messages.
+    """Compare the classes of a dataset, wrapped or not, with its annotation file and the heads.
 
     Raises:
         UserError: If a class has no category in the annotation file, or a head does not match.
@@ -154,11 +149,8 @@ def load_checked(
 ) -> None:
     """Load a checkpoint into a model, if it was trained on the classes of the data.
 
-    Args:
-        model: The model.
-        checkpoint: A checkpoint of a run with the same config, or of its released model.
-        dataset: The dataset of the run.
-        split: The name of the split; to continue training, auxiliary heads are needed.
+    It is of a run with the same config, or of its released model. To continue training, for another
+    split than 'test', auxiliary heads are needed.
 
     Raises:
         UserError: If the classes differ.

@@ -153,7 +153,8 @@ class RunConsole(Hook):
         if now - self.shown >= REFRESH:
             self.shown = now
             self.show(f'{self.describe(runner, done)}, {self.time_left(runner, done)} left')
-        if not self.by_epoch and self.is_line_due(runner):
+        is_due = (runner.iter + 1) % max(1, runner.max_iters // MAX_LINES) == 0
+        if not self.by_epoch and runner.val_loop is None and is_due:
             self.finish_row(runner, done)
 
     def after_train_epoch(self, runner: Runner) -> None:
@@ -231,12 +232,6 @@ class RunConsole(Hook):
     def time_left(self, runner: Runner, done: int) -> str:
         spent = time.monotonic() - self.started - self.validated
         return duration(spent / done * (runner.max_iters - self.first - done))
-
-    def is_line_due(self, runner: Runner) -> bool:
-        """Whether a run that counts iterations prints a line here although it does not validate."""
-        if runner.val_loop is not None:
-            return False
-        return (runner.iter + 1) % max(1, runner.max_iters // MAX_LINES) == 0
 
     def flush(self) -> None:
         if self.row:

@@ -23,12 +23,16 @@ def make_parser() -> ArgumentParser:
 
 
 def run() -> None:
+    amx = 'not reported by the CPU'
+    if reports_amx():
+        trapping = 'traps, though the CPU reports it: not used, by '
+        amx = 'works' if amx_works() else f'{trapping}{ISA}={os.environ[ISA]}'
     rows = {
         'python': f'{platform.python_version()} on {platform.platform()}',
         'mmeffvit': mmeffvit.__version__,
         'torch': f'{torch.__version__}, {torch.get_num_threads()} threads',
         'torchvision': state('torchvision'),
-        'amx': amx_state(),
+        'amx': amx,
         'mmengine': mmengine.__version__,
         'numpy': numpy.__version__,
         'opencv': cv2.__version__,
@@ -46,12 +50,3 @@ def state(package: str) -> str:
     except UserError as error:
         return str(error)
     return f'{import_module(package).__version__}, works'
-
-
-def amx_state() -> str:
-    """Whether torch and OpenVINO may use AMX here."""
-    if not reports_amx():
-        return 'not reported by the CPU'
-    if amx_works():
-        return 'works'
-    return f'traps, though the CPU reports it: not used, by {ISA}={os.environ[ISA]}'

@@ -34,7 +34,8 @@ def parse_backbone(target: str) -> dict[str, Any]:
         if equals:
             settings[key] = _literal(value)
         elif index == 0:
-            settings['arch'] = float(part) if _is_decimal(part) else part
+            is_decimal = '.' in part and part.replace('.', '', 1).isdigit()
+            settings['arch'] = float(part) if is_decimal else part
         else:
             raise UserError(f'{part!r} in {target!r} has no value; write {part}=VALUE')
     return settings
@@ -76,7 +77,3 @@ def _literal(text: str) -> Any:
         return literal_eval(text)
     except (SyntaxError, ValueError):
         return text
-
-
-def _is_decimal(text: str) -> bool:
-    return '.' in text and text.replace('.', '', 1).isdigit()

@@ -1,29 +1,13 @@
 """Checks of config values that are not checked, or not clearly, when the config is built."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mmengine.config import Config
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.schema import integer_from, is_dict, is_list, is_number, is_text
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A requirement for values that are given and not None.
-
-    Args:
-        place: Regular expression for the dotted key.
-        is_valid: Returns whether a value is valid.
-        requirement: What the value must be, in words.
-    """
-
-    place: str
-    is_valid: Callable[[Any], bool]
-    requirement: str
+from mmeffvit.utils.schema import Field, integer_from, is_dict, is_list, is_number, is_text
 
 
 def are_divisors(value: Any) -> bool:
@@ -32,26 +16,26 @@ def are_divisors(value: Any) -> bool:
 
 LOADER = r'(train|val|test)_dataloader'
 DIVISORS = 'a list of positive numbers that images are divided by, such as [58.395, 57.12, 57.375]'
-RULES = (
-    Rule(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg|randomness|'
-         r'log_processor|model\.test_cfg\.(.*\.)?nms', is_dict, 'a dict'),
-    Rule(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
-         r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
-    Rule(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
-    Rule(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
-    Rule(rf'{LOADER}\.dataset\.pipeline', bool, 'a list of transforms'),
-    Rule(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)|log_processor\.window_size|'
-         r'(.*\.)?data_preprocessor\.pad_size_divisor|default_hooks\.logger\.interval',
-         integer_from(1), 'an integer of at least 1'),
-    Rule(r'default_hooks\.checkpoint\.interval', integer_from(-1), 'an integer'),
-    Rule(rf'{LOADER}\.num_workers', integer_from(0), 'an integer of at least 0'),
-    Rule(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
-         'a number of at least 0'),
-    Rule(r'(.*\.)?(data_preprocessor|Normalize)\.std', are_divisors, DIVISORS),
-    Rule(r'model\.test_cfg\.(.*\.)?nms_pre', integer_from(1), 'an integer of at least 1'),
-    Rule(r'model\.test_cfg\.(.*\.)?max_per_img', integer_from(-1), 'an integer of at least -1'),
-    Rule(r'model\.test_cfg\.(.*\.)?(score_thr|mask_thr_binary|iou_threshold)', is_number,
-         'a finite number'),
+RULES = (  # keys are regular expressions
+    Field(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg|randomness|'
+          r'log_processor|model\.test_cfg\.(.*\.)?nms', is_dict, 'a dict'),
+    Field(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
+          r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
+    Field(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
+    Field(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
+    Field(rf'{LOADER}\.dataset\.pipeline', bool, 'a list of transforms'),
+    Field(rf'{LOADER}\.batch_size|train_cfg\.max_(epochs|iters)|log_processor\.window_size|'
+          r'(.*\.)?data_preprocessor\.pad_size_divisor|default_hooks\.logger\.interval',
+          integer_from(1), 'an integer of at least 1'),
+    Field(r'default_hooks\.checkpoint\.interval', integer_from(-1), 'an integer'),
+    Field(rf'{LOADER}\.num_workers', integer_from(0), 'an integer of at least 0'),
+    Field(r'optim_wrapper\.optimizer\.lr', lambda value: is_number(value) and value >= 0,
+          'a number of at least 0'),
+    Field(r'(.*\.)?(data_preprocessor|Normalize)\.std', are_divisors, DIVISORS),
+    Field(r'model\.test_cfg\.(.*\.)?nms_pre', integer_from(1), 'an integer of at least 1'),
+    Field(r'model\.test_cfg\.(.*\.)?max_per_img', integer_from(-1), 'an integer of at least -1'),
+    Field(r'model\.test_cfg\.(.*\.)?(score_thr|mask_thr_binary|iou_threshold)', is_number,
+          'a finite number'),
 )  # fmt: skip
 
 
@@ -63,7 +47,7 @@ def check_values(config: Config) -> None:
     """
     for place, value in values_in(config.to_dict()):
         for rule in RULES if value is not None else ():
-            if re.fullmatch(rule.place, place) and not rule.is_valid(value):
+            if re.fullmatch(rule.key, place) and not rule.is_valid(value):
                 raise UserError(
                     f'{place} is {value!r:.80} in {config.filename}; it must be {rule.requirement}'
                 )

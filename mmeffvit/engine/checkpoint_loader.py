@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mmengine.fileio import copyfile_to_local
@@ -19,9 +19,9 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.read import is_command, read_content
 from mmeffvit.checkpoints.sources import OURS, fetch, register
-from mmeffvit.config.beside import assigned_values
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.schema import is_dict, is_list
 from mmeffvit.utils.text import did_you_mean, listed
 from mmeffvit.zoo.metafile import find_origin
 
@@ -38,7 +38,7 @@ STORES = ('s3://', 'petrel://')
 PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain')
 # where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
-
+copies: list[TemporaryDirectory] = []  # of files of a store, removed at the end of the program
 
 _handed_over: ContextVar[Mapping[str, Checkpoint]] = ContextVar('handed_over')
 
@@ -114,18 +114,21 @@ def remove_programs(content: Any, name: str) -> None:
 
 def sets_values(text: Any) -> bool:
     """Whether a Python config consists of assignments of literals alone."""
+    from mmeffvit.config.beside import assigned_values  # may be what imports mmengine, and so this
+
     # mmengine substitutes environment variables and bases before it executes the text
     values = None if '{{' in str(text) else assigned_values(text)
     if values is None or values.keys() & {'_base_', 'dict'}:  # it would execute bases
         return False
-    return 'custom_imports' not in values or imports_known(values['custom_imports'])
-
-
-def imports_known(value: Any) -> bool:
-    """Whether ``custom_imports`` names only modules of known packages."""
-    names = value.get('imports') if isinstance(value, dict) else None
+    if 'custom_imports' not in values:
+        return True
+    names = is_dict(values['custom_imports']) and values['custom_imports'].get('imports')
     names = [names] if isinstance(names, str) else names
-    return bool(names) and all(name.partition('.')[0] in PACKAGES for name in names)
+    return (
+        is_list(names)
+        and bool(names)
+        and all(str(name).partition('.')[0] in PACKAGES for name in names)
+    )
 
 
 def resolve(name: str) -> str:
@@ -133,7 +136,8 @@ def resolve(name: str) -> str:
     if name.startswith('pavi://'):
         raise CheckpointError(f'{name}: download it and give the path of the file')
     if any(store in name for store in STORES):
-        path = Path(mkdtemp(prefix='mmeffvit_'), Path(name).name)
+        copies.append(TemporaryDirectory(prefix='mmeffvit_'))
+        path = Path(copies[-1].name, Path(name).name)
         try:
             copyfile_to_local(name, path, backend_args=dict(backend='petrel'))
         except ImportError as error:

@@ -117,8 +117,9 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
     else:
         hook = dict(type='SegVisualizationHook', draw=True, interval=1)
-        visualizer = dict(type='SegLocalVisualizer', name='visualizer')
-        visualizer.update(config.get('visualizer') or {}, save_dir=folder)
+        visualizer = dict(type='SegLocalVisualizer')
+        # of the same name, it would be that of an earlier test in this process, with its folder
+        visualizer.update(config.get('visualizer') or {}, name=folder, save_dir=folder)
         config.visualizer = dict(visualizer, vis_backends=[dict(type='LocalVisBackend')])
     config.setdefault('default_hooks', {})['visualization'] = hook
 
@@ -127,21 +128,16 @@ def augment_tests(config: Config) -> None:
     """Wrap the model and the test pipeline for flipped copies, by default those of a detector."""
     if config.default_scope == 'mmdet':
         config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))
-        config.setdefault('tta_pipeline', flip_pipeline(config))
+        *pipeline, pack = deepcopy(config.test_dataloader.dataset.pipeline)
+        if 'meta_keys' in pack:  # they are among the default ones
+            pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
+        flips = [dict(type='RandomFlip', prob=prob) for prob in (0.0, 1.0)]
+        twice = dict(type='TestTimeAug', transforms=[flips, [pack]])
+        config.setdefault('tta_pipeline', [*pipeline, twice])
     if 'tta_model' not in config or 'tta_pipeline' not in config:
         raise UserError(f'--tta needs tta_model and tta_pipeline in {config.filename}')
     config.model = dict(**config.tta_model, module=config.model)
     config.test_dataloader.dataset.pipeline = config.tta_pipeline
-
-
-def flip_pipeline(config: Config) -> list[dict]:
-    """The test pipeline of a detector, run on the image and on its horizontal flip."""
-    pipeline = deepcopy(config.test_dataloader.dataset.pipeline)
-    pack = pipeline.pop()
-    if 'meta_keys' in pack:  # they are among the default ones
-        pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
-    flips = [dict(type='RandomFlip', prob=prob) for prob in (0.0, 1.0)]
-    return [*pipeline, dict(type='TestTimeAug', transforms=[flips, [pack]])]
 
 
 class AtomicDump(DumpResults):

@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -26,19 +25,6 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-@contextmanager
-def random_states_kept() -> Iterator[None]:
-    """Leave the random states of this process as they were."""
-    states = random.getstate(), np.random.get_state()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    try:
-        with torch.random.fork_rng(devices):
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
 
 
 class ResumableRandomnessHook(Hook):
@@ -141,10 +127,7 @@ def copied_pipelines(dataset: Any) -> list[tuple[Any, Any]]:
 def rates(runner: Runner, images: int, steps: int) -> tuple[float, float]:
     """Images per second that this run can load, and that its model can take.
 
-    Args:
-        runner: The runner, in training.
-        images: Images per step.
-        steps: Number of steps to average over.
+    ``images`` is their number per step; the average is over the last ``steps``.
     """
     hub, init = runner.message_hub, runner.train_dataloader.worker_init_fn
     waited, total = (hub.get_scalar(f'train/{key}').mean(steps) for key in ('data_time', 'time'))

@@ -16,6 +16,7 @@ from .scalars import log_scalar
 
 MIN_NORM = 1e-3  # of a unit's weights: those near zero could not grow otherwise
 TINY = 1e-6
+FUSED = (torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, torch.optim.Adagrad)
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
@@ -49,7 +50,9 @@ class MergedOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     def build_fused(self, model: nn.Module) -> OptimWrapper | None:
         """The wrapper with a fused optimizer, or None if that is not wanted or not supported."""
         settings = self.optimizer_cfg
-        if not supports_fused(settings['type']) or {'fused', 'foreach'} & settings.keys():
+        kind = settings['type']
+        cls = getattr(torch.optim, kind, None) if isinstance(kind, str) else kind
+        if cls not in FUSED or {'fused', 'foreach'} & settings.keys():
             return None
         self.optimizer_cfg = {**settings, 'fused': True}
         try:
@@ -71,12 +74,6 @@ def without_waiting(wrapper: OptimWrapper) -> Callable[..., None]:
             log_scalar(wrapper.message_hub, f'train/{wrapper.grad_name}', norm)
 
     return clip_and_log
-
-
-def supports_fused(kind: str | type) -> bool:
-    """Whether an optimizer is one of torch's with a fused step."""
-    cls = getattr(torch.optim, kind, None) if isinstance(kind, str) else kind
-    return cls in (torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, torch.optim.Adagrad)
 
 
 def merge_in_steps(optimizer: Optimizer) -> None:

@@ -76,6 +76,7 @@ def check_accelerator(option: str) -> None:
 def use_mixed_precision(config: Config) -> None:
     check_accelerator('--amp')
     kind = config.optim_wrapper.get('type', 'OptimWrapper')
+    kind = getattr(kind, '__name__', kind)  # a class in configs of mmengine's new format
     if 'Amp' not in kind:  # also for our own wrapper
         config.optim_wrapper.type = kind.replace('OptimWrapper', 'AmpOptimWrapper')
     config.optim_wrapper.loss_scale = 'dynamic'

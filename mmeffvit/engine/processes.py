@@ -46,15 +46,8 @@ def train_in_processes(
 ) -> None:
     """Run :func:`mmeffvit.engine.train.train` in ``count`` processes, by its command.
 
-    Args:
-        count: Number of processes.
-        config: The config file.
-        options: See :class:`RunOptions`; the launcher is always torchrun.
-        amp: See :func:`mmeffvit.engine.train.train`, as for the next three.
-        resume: A checkpoint, or 'auto'.
-        auto_scale_lr: Scale the learning rate.
-        check: Check the config first.
-        environment: Environment variables of the processes.
+    For the other arguments see there; the launcher is always torchrun. Variables of ``environment``
+    are added to those of this process.
 
     Raises:
         UserError: If there are fewer GPUs, or a process failed, which has printed its message.

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
+from mmeffvit.config.build import random_states_kept
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import amx_is_safe
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import reason
 
-from .hooks import copied_pipelines, random_states_kept, seed_all
+from .hooks import copied_pipelines, seed_all
 from .launcher import unwrap
 
 KEY = 'step_format'  # of a config, and of the saved state of a run

@@ -92,7 +92,8 @@ def train(
         check_optimizer(config)
         with building(config):
             loops = dict(train=runner.train_loop, val=runner.val_loop)
-        fit_log_window(runner)
+        log = runner.log_processor  # of short runs over fewer iterations, or curves would be flat
+        log.window_size = min(log.window_size, max(1, runner.max_iters // LOG_WINDOWS))
         for split, loop in loops.items():
             if loop is not None:
                 check_classes(model, loop.dataloader.dataset, split)
@@ -220,9 +221,3 @@ def make_interruptible(runner: Runner) -> None:
         if hook.save_best is not None:
             hook.rule_map = dict(greater=ge, less=le)
             hook._init_rule(hook.rules, hook.key_indicators)
-
-
-def fit_log_window(runner: Runner) -> None:
-    """Average the logged losses of short runs over fewer iterations, or curves would be flat."""
-    window = runner.log_processor.window_size
-    runner.log_processor.window_size = min(window, max(1, runner.max_iters // LOG_WINDOWS))

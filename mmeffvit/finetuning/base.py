@@ -18,12 +18,7 @@ AUTO, NONE = 'auto', 'none'
 
 @dataclass(frozen=True)
 class Base:
-    """A config to start from.
-
-    Args:
-        name: Name of the model.
-        config: The config of the model.
-    """
+    """A config of ours to start from."""
 
     name: str
     config: Config

@@ -1,15 +1,13 @@
 """Train a classifier on a folder of images per class: write, train and test a config."""
 
-import json
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from mmeffvit.config.beside import comment, literal
+from mmeffvit.config.beside import Code, assign, comment
 from mmeffvit.config.load import load_config
 from mmeffvit.data.class_folders import read
 from mmeffvit.data.prepare import prepare
-from mmeffvit.data.records import DataSet
 from mmeffvit.engine.evaluate import evaluate
 from mmeffvit.engine.metrics import in_percent
 from mmeffvit.engine.options import RunOptions
@@ -24,7 +22,7 @@ from .base import Base, Start, find_start, known_weights
 from .finish import advice
 from .recipe import WARM_UP, Overrides, ema_momentum
 from .run import FinetuneOptions, trained
-from .write_config import DATA, base_line
+from .write_config import write_lines
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
 USED = ('epochs', 'batch')  # of the overrides
@@ -32,61 +30,6 @@ STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
 EPOCHS, MAX_EPOCHS = 30, 300
 BATCH, ITERATIONS = 32, 4  # maximum batch size, minimum number of iterations per epoch
 RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
-
-CONFIG = '''"""{name}: {classes}, {images} to train."""
-
-{base_line}
-
-from mmeffvit.config.beside import read_beside
-
-data_root, index, classes, work_dir = read_beside(
-    'data.json', 'data_root', 'index', 'classes', 'work_dir'
-)
-data = dict(
-    type='CustomDataset',
-    data_root=data_root,
-    data_prefix=dict(img_path=''),
-    metainfo=dict(classes=classes),
-)
-loading = dict(batch_size={batch}, num_workers={workers}, persistent_workers={persistent})
-train_dataloader = dict(
-    sampler=dict(_delete_=True, type='DefaultSampler', shuffle=True),
-    dataset=dict(ann_file=index + 'train.txt', **data),
-    **loading,
-)
-val_dataloader = dict(dataset=dict(ann_file=index + 'val.txt', **data), **loading)
-test_dataloader = val_dataloader
-val_evaluator = dict(topk=1)
-test_evaluator = val_evaluator
-
-{what}
-load_from = {load_from}
-model = dict(
-    data_preprocessor=dict(num_classes=len(classes)), head=dict(num_classes=len(classes))
-)
-
-epochs = {epochs}
-iterations = {iterations}  # of an epoch
-train_cfg = dict(max_epochs=epochs, val_interval={interval})
-optim_wrapper = dict(optimizer=dict(lr={rate:g}))
-param_scheduler = [
-    dict(type='LinearLR', start_factor={start_factor:g}, by_epoch=True, begin=0, end={warm_up}),
-    dict(
-        type='CosineAnnealingLR',
-        by_epoch=True,
-        begin={warm_up},
-        end={last},
-        T_max={cosine},
-        eta_min={minimum:g},
-    ),
-]
-custom_hooks = [dict(type='mmeffvit.EMAHook', momentum={momentum:g}, update_buffers=True)]
-default_hooks = dict(
-    checkpoint=dict(
-        interval={interval}, max_keep_ckpts=2, save_best='accuracy/top1', rule='greater'
-    )
-)
-'''
 
 
 def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
@@ -154,15 +97,16 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     for split, pictures in data.splits.items():
         rows = (f'./{p.path.relative_to(data.root)} {p.objects[0].label}\n' for p in pictures)
         write_file(index / f'{split}.txt', ''.join(rows))
-    values = dict(
+    names = dict(
         data_root=f'{data.root}/',
         index=f'{index.absolute()}/',
         classes=data.classes,
         work_dir=f'{config.parent.absolute()}/run/',
     )
-    write_file(config.with_name(DATA), json.dumps(values, indent=1))
-    start = find_start(base, options.weights)
-    write_file(config, config_text(base, data, options.overrides, start))
+    start, number = find_start(base, options.weights), len(data.splits['train'])
+    what = f'{counted(len(data.classes), "class")}, {counted(number, "image")} to train'
+    lines = config_lines(number, options.overrides, start)
+    write_lines(config, base, data, what, names, lines)
     made = load_config(config)
     logger.info(
         f'{base.name} from {start.what}\n{counted(made.train_cfg.max_epochs, "epoch")}, batch size '
@@ -171,32 +115,55 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     )
 
 
-def config_text(base: Base, data: DataSet, overrides: Overrides, start: Start) -> str:
-    number = len(data.splits['train'])
+def config_lines(number: int, overrides: Overrides, start: Start) -> list[str]:
+    """The config for a number of training images, after the names that it reads."""
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
     rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
-    warm_up = max(1, round(WARM_UP * epochs))
+    warm_up, interval = max(1, round(WARM_UP * epochs)), max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
-    return CONFIG.format(
-        name=base.name,
-        base_line=base_line(base.name),
-        classes=counted(len(data.classes), 'class'),
-        images=counted(number, 'image'),
-        batch=batch,
-        workers=workers,
-        persistent=workers > 0,
-        what=comment(f'from {start.what}'),
-        load_from=literal(start.checkpoint),
-        epochs=epochs,
-        iterations=iterations,
-        interval=max(1, epochs // EPOCHS),
-        rate=float(f'{rate:.2g}'),
-        warm_up=warm_up,
-        start_factor=0.01 if epochs > warm_up else 1.0,  # of a single epoch: no warm-up
-        last=max(epochs, warm_up + 1),
-        cosine=max(1, epochs - warm_up),
-        minimum=float(f'{rate / 100:.2g}'),
-        momentum=ema_momentum(epochs * iterations),
+    loading = dict(batch_size=batch, num_workers=workers, persistent_workers=workers > 0)
+    train, val = (
+        dict(
+            type='CustomDataset',
+            data_root=Code('data_root'),
+            ann_file=Code(f"index + '{split}.txt'"),
+            data_prefix=dict(img_path=''),
+            metainfo=dict(classes=Code('classes')),
+        )
+        for split in ('train', 'val')
     )
+    sampler = dict(_delete_=True, type='DefaultSampler', shuffle=True)
+    counts = dict(num_classes=Code('len(classes)'))
+    # a single epoch has no warm-up
+    rise = dict(start_factor=0.01 if epochs > warm_up else 1.0, by_epoch=True, begin=0, end=warm_up)
+    fall = dict(
+        by_epoch=True,
+        begin=warm_up,
+        end=max(epochs, warm_up + 1),
+        T_max=max(1, epochs - warm_up),
+        eta_min=float(f'{rate / 100:.2g}'),
+    )
+    schedulers = [dict(type='LinearLR', **rise), dict(type='CosineAnnealingLR', **fall)]
+    average = dict(momentum=ema_momentum(epochs * iterations), update_buffers=True)
+    best = dict(max_keep_ckpts=2, save_best='accuracy/top1', rule='greater')
+    return [
+        assign('train_dataloader', dict(loading, sampler=sampler, dataset=train)),
+        assign('val_dataloader', dict(loading, dataset=val)),
+        'test_dataloader = val_dataloader',
+        assign('val_evaluator', dict(topk=1)),
+        'test_evaluator = val_evaluator',
+        '',
+        comment(f'from {start.what}'),
+        assign('load_from', start.checkpoint),
+        assign('model', dict(data_preprocessor=counts, head=counts)),
+        '',
+        assign('epochs', epochs),
+        f'iterations = {iterations}  # of an epoch',
+        assign('train_cfg', dict(max_epochs=Code('epochs'), val_interval=interval)),
+        assign('optim_wrapper', dict(optimizer=dict(lr=float(f'{rate:.2g}')))),
+        assign('param_scheduler', schedulers),
+        assign('custom_hooks', [dict(type='mmeffvit.EMAHook', **average)]),
+        assign('default_hooks', dict(checkpoint=dict(interval=interval, **best))),
+    ]

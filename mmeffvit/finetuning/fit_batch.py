@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
 from mmengine.device import get_device
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import DATASETS
-from mmengine.runner import Runner
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
@@ -29,12 +29,7 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
 
     Each size is tried in a step with the images, model and optimizer of the config. A CPU process
     that runs out of memory is killed, so the memory of a size is predicted from smaller ones.
-
-    Args:
-        config_path: The config.
-        limit: Maximum size per process.
-        processes: Processes that share the memory of a CPU.
-        amp: Mixed precision.
+    The ``processes`` share the memory of a CPU.
 
     Raises:
         UserError: If not even two images fit, or the device cannot be measured.
@@ -92,19 +87,10 @@ def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
         use_mixed_precision(config)
     optimizer = build_optim_wrapper(model, config.optim_wrapper)
     dataset = DATASETS.build(config.train_dataloader.dataset)
-    collate = config.train_dataloader.get('collate_fn', dict(type='pseudo_collate'))
 
     def step(size: int) -> None:
-        loader = Runner.build_dataloader(
-            dict(
-                dataset=dataset,
-                sampler=dict(type='DefaultSampler', shuffle=False),
-                batch_size=size,
-                num_workers=0,
-                collate_fn=collate,
-            )
-        )
-        model.train_step(next(iter(loader)), optimizer)
+        images = [dataset[index % len(dataset)] for index in range(size)]
+        model.train_step(pseudo_collate(images), optimizer)
 
     return step
 

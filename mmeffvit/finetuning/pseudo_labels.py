@@ -30,18 +30,11 @@ MIB = 2**20
 
 @dataclass
 class Collector(Writer):
-    """The predictions of a shard.
+    """The predictions of a shard."""
 
-    Args:
-        folder: Output folder of label maps.
-        images: Folder of all images.
-        first: Number of the first image.
-        keep_masks: Whether to keep the masks of objects.
-    """
-
-    folder: Path
-    images: Path
-    first: int
+    folder: Path  # of the label maps
+    images: Path  # the folder of all images
+    first: int  # the number of the first image
     keep_masks: bool
     rows: list[dict] = field(default_factory=list)
 
@@ -77,15 +70,9 @@ def predict_dataset(
     *,
     keep_masks: bool,
 ) -> DataSet:
-    """The predictions of a teacher for a folder of images; existing ones are read from disk.
+    """The predictions of a teacher for a folder of images; existing ones are read from ``folder``.
 
-    Args:
-        predictor: The teacher.
-        described: Identity of the teacher.
-        images: The folder of images.
-        folder: Output folder of the predictions.
-        wanted: Classes and scores to keep.
-        keep_masks: Whether to keep the masks of objects.
+    ``described`` is the identity of the teacher.
 
     Raises:
         UserError: If the folder has predictions of another teacher, or there are none.
@@ -127,7 +114,9 @@ def predicted_rows(
         if not shard.is_file():
             sources = [Source(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
             collector = Collector(folder, images, start + 1, keep_masks)
-            frames = read_frames(sources, predictor.read, skip)
+            frames = read_frames(
+                sources, predictor.read, lambda text: logger.warning(f'skipped: {text}')
+            )
             predict_frames(predictor, frames, [collector], low, 1)
             write_file(shard, json.dumps(collector.rows))
             if start == 0:  # the expected size of all predictions
@@ -150,7 +139,3 @@ def check_about(path: Path, about: dict[str, Any]) -> None:
             )
         return
     write_file(path, json.dumps(about))
-
-
-def skip(text: str) -> None:
-    logger.warning(f'skipped: {text}')

@@ -127,7 +127,9 @@ def make_recipe(
 ) -> Recipe:
     """The numbers for a model and its training images."""
     count = len(pictures)
-    size = overrides.image_size or fit_size(base, pictures)
+    longer = median(max(picture.size) for picture in pictures)
+    usual = min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR))
+    size = overrides.image_size or max(MIN_SIZE, usual)
     batch = overrides.batch or default_batch(size, count, overrides.processes)
     if overrides.steps:
         batch = min(batch, count)
@@ -155,17 +157,8 @@ def make_recipe(
         last_epochs=max(1, round(LAST * epochs)),
         workers=fit_workers(processes),
         from_scratch=from_scratch,
-        shrinks_images=longer_side(pictures) >= MIN_SHRINKAGE * size,
+        shrinks_images=longer >= MIN_SHRINKAGE * size,
     )
-
-
-def fit_size(base: Base, pictures: Sequence[Picture]) -> int:
-    """The typical longer side of the images, up to the size of the model."""
-    return max(MIN_SIZE, min(base.image_size, DIVISOR * math.ceil(longer_side(pictures) / DIVISOR)))
-
-
-def longer_side(pictures: Sequence[Picture]) -> float:
-    return median(max(picture.size) for picture in pictures)
 
 
 def fit_epochs(base: Base, size: int, count: int) -> int:

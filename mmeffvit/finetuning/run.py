@@ -89,8 +89,13 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
     """
     options.overrides.check()
     export = exportable(options.export)
+    if options.int8 and '.onnx' not in export:
+        raise UserError(
+            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
+            'add .onnx to --export, or leave --int8 out'
+        )
     if options.int8:
-        check_int8(export)
+        require('onnxruntime.quantization', '--int8')
     base = Base.of(options.model or default_model(path))
     with trained(path, base, options, write_run) as config:
         return finish(config, export, options, int8=options.int8, weights=known_weights(base))
@@ -146,16 +151,6 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
         logger.info(f'nothing will be exported: {error}')
         return []
     return list(suffixes or DEFAULT_EXPORT)
-
-
-def check_int8(export: Sequence[str]) -> None:
-    """Check that there will be a file to quantize, and the packages to do so."""
-    if '.onnx' not in export:
-        raise UserError(
-            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
-            'add .onnx to --export, or leave --int8 out'
-        )
-    require('onnxruntime.quantization', '--int8')
 
 
 def default_model(path: Path) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill, indent
 from typing import Any
 
 from mmengine.device import get_device
@@ -53,46 +54,54 @@ def write_config(
     start: Start,
     teaching: Teaching | None = None,
 ) -> None:
-    """Write a config, and ``data.json`` beside it.
+    """Write a config that inherits from ``base``, and ``data.json`` beside it.
 
-    Args:
-        path: The config, in a folder with ``index/``; the run is written to ``run/``.
-        base: The config that it inherits from.
-        data: The dataset.
-        splits: The written splits of the dataset.
-        recipe: Sizes and rates.
-        overrides: Options that the recipe does not have.
-        start: The initial weights.
-        teaching: Distillation settings.
+    It is written next to ``index/``, with the ``splits`` of the dataset; its run is to be in
+    ``run/``. Of the overrides, those are used that the recipe does not have.
     """
     folder = path.parent.absolute()
     classes = classes_of_maps(data) if base.is_segmentor else data.classes
     names = dict(
-        classes=classes,
         data_root=f'{data.root.absolute()}/',
-        images={name: below(split.images, data.root) for name, split in splits.items()},
         index=f'{folder}/index/',
+        images={name: below(split.images, data.root) for name, split in splits.items()},
+        classes=classes,
         work_dir=f'{folder}/run/',
     )
-    teacher_lines = []
     if teaching and teaching.teacher:
         names.update(teacher=teaching.teacher, teacher_checkpoint=teaching.checkpoint)
-        keys = "'teacher', 'teacher_checkpoint'"
-        teacher_lines = [f"teacher, teacher_checkpoint = read_beside('{DATA}', {keys})", '']
     counts = ', '.join(f'{counted(s.count, "image")} to {name}' for name, s in splits.items())
-    processes = f' --processes {recipe.processes}' if recipe.processes > 1 else ''
     sample = None
-    if base.is_segmentor:
-        data_lines = segmentation_data(splits, recipe)
-    else:
-        if teaching and data.has_scores:
-            sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
-        data_lines = detection_data(base, splits, recipe, overrides, has_scores=bool(sample))
+    if teaching and data.has_scores and not base.is_segmentor:
+        sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
     lines = [
-        f'"""{base.name}: {counted(len(classes), "class")}, {counts}.',
+        *pipelines(base, recipe, sample),
+        *batch_lines(recipe),
+        *data_lines(base, splits, recipe, overrides, bool(sample)),
+        '',
+        *model_part(base, recipe, overrides, start),
+        *schedule(base, recipe, overrides, teaching),
+    ]
+    what = f'{counted(len(classes), "class")}, {counts}'
+    write_lines(path, base, data, what, names, lines, recipe.processes)
+
+
+def write_lines(
+    path: Path,
+    base: Base,
+    data: DataSet,
+    what: str,
+    names: dict[str, Any],
+    lines: list[str],
+    processes: int = 1,
+) -> None:
+    """Write a config after a description and its base, and the values that it reads by name."""
+    options = f' --processes {processes}' if processes > 1 else ''
+    text = [
+        f'"""{base.name}: {what}.',
         '',
         'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
-        f'`mmeffvit train THIS_FILE{processes}`.',
+        f'`mmeffvit train THIS_FILE{options}`.',
         '"""',
         '',
         base_line(base.name),
@@ -100,21 +109,15 @@ def write_config(
         'from mmeffvit.config.beside import read_beside',
         '',
         f'# {data.format}: images are read in place, names are in {DATA}, annotations in index/',
-        'data_root, index, images, classes, work_dir = read_beside(',
-        f"    '{DATA}', 'data_root', 'index', 'images', 'classes', 'work_dir'",
+        f'{", ".join(names)} = read_beside(',
+        indent(fill(', '.join(map(repr, (DATA, *names))), 92), '    '),
         ')',
         '',
-        *teacher_lines,
-        *pipelines(base, recipe, sample),
-        *batch_lines(recipe),
-        *data_lines,
-        '',
-        *model_part(base, recipe, overrides, start),
-        *schedule(base, recipe, overrides, teaching),
+        *lines,
         '',
     ]
     write_file(path.with_name(DATA), json.dumps(names, indent=1))
-    write_file(path, '\n'.join(lines))
+    write_file(path, '\n'.join(text))
 
 
 def base_line(name: str) -> str:
@@ -126,79 +129,60 @@ def base_line(name: str) -> str:
     return assign('_base_', [f'{folder}/{name}.py'])
 
 
-def detection_data(
-    base: Base,
-    splits: dict[str, Split],
-    recipe: Recipe,
-    overrides: Overrides,
-    *,
-    has_scores: bool,
+def data_lines(
+    base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides, has_scores: bool
 ) -> list[str]:
-    def dataset(name: str, **more: Any) -> dict:
-        return dict(
-            data_root=Code('data_root'),
-            ann_file=Code(f"index + '{name}.json'"),
-            data_prefix=dict(img=Code(f"images['{name}']")),
-            metainfo=dict(classes=Code('classes')),
-            **more,
-        )
+    """The loaders, and the metrics of a detector."""
+    readers = dict(num_workers=recipe.workers, persistent_workers=recipe.workers > 0)
+    batches = dict(batch_size=Code('batch'), **readers)
+    tests, mode, complete = readers, {}, {}
+    if not base.is_segmentor:
+        tests, mode = batches, dict(test_mode=True)
+        # a last batch of one image would be too small for batch norms
+        sampler = base.config.train_dataloader.get('batch_sampler')
+        complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
+    train = dict(batches, **complete, dataset=train_dataset(base, overrides, has_scores))
+    lines = [assign('train_dataloader', train)]
+    for name in ('val', 'test'):
+        own = {f'{name}_dataloader': dict(tests, dataset=dataset(base, name, **mode))}
+        if not base.is_segmentor:
+            own[f'{name}_evaluator'] = dict(ann_file=Code(f"index + '{name}.json'"))
+        for key, value in own.items():
+            same = f'{key} = {key.replace("test_", "val_")}'
+            lines.append(assign(key, value) if name in splits else same)
+    return lines
 
-    train = dataset(
-        'train',
-        filter_cfg=dict(filter_empty_gt=False),  # images without objects teach what is none
-        pipeline=Code('train_pipeline'),
-    )
+
+def train_dataset(base: Base, overrides: Overrides, has_scores: bool) -> dict[str, Any]:
+    if base.is_segmentor:
+        return dataset(base, 'train')
+    # images without objects teach what is none
+    train = dataset(base, 'train', filter_cfg=dict(filter_empty_gt=False))
     if has_scores:
         train = dict(type='mmeffvit.ScoredCocoDataset', **train)
-    if overrides.balance:
-        inner = dict(type=base.config.train_dataloader.dataset.type) | train
-        train = dict(
-            _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
-        )
-    loader = dict(batch_size=Code('batch'), **readers(recipe))
-    # a last batch of one image would be too small for batch norms
-    sampler = base.config.train_dataloader.get('batch_sampler')
-    complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
-    lines = [assign('train_dataloader', dict(**loader, **complete, dataset=train))]
-    for name in ('val', 'test'):
-        if name not in splits:
-            lines += [f'{name}_dataloader = val_dataloader', f'{name}_evaluator = val_evaluator']
-            continue
-        tests = dataset(name, test_mode=True, pipeline=Code('test_pipeline'))
-        lines += [
-            assign(f'{name}_dataloader', dict(**loader, dataset=tests)),
-            assign(f'{name}_evaluator', dict(ann_file=Code(f"index + '{name}.json'"))),
-        ]
-    return lines
+    if not overrides.balance:
+        return train
+    inner = dict(type=base.config.train_dataloader.dataset.type) | train
+    return dict(
+        _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
+    )
 
 
-def segmentation_data(splits: dict[str, Split], recipe: Recipe) -> list[str]:
-    def dataset(name: str, pipeline: str) -> dict:
-        return dict(
-            _delete_=True,
-            type='mmeffvit.PairedSegDataset',
-            data_root=Code('data_root'),
-            ann_file=Code(f"index + '{name}.json'"),
-            data_prefix=dict(img_path=Code(f"images['{name}']"), seg_map_path=Code('index')),
-            metainfo=dict(classes=Code('classes')),
-            pipeline=Code(pipeline),
-        )
-
-    train = dataset('train', 'train_pipeline')
-    loader = dict(batch_size=Code('batch'), **readers(recipe), dataset=train)
-    lines = [assign('train_dataloader', loader)]
-    for name in ('val', 'test'):
-        if name in splits:
-            loader = dict(**readers(recipe), dataset=dataset(name, 'test_pipeline'))
-            lines.append(assign(f'{name}_dataloader', loader))
-        else:
-            lines.append(f'{name}_dataloader = val_dataloader')
-    return lines
-
-
-def readers(recipe: Recipe) -> dict[str, Any]:
-    """The settings of the data-loading processes."""
-    return dict(num_workers=recipe.workers, persistent_workers=recipe.workers > 0)
+def dataset(base: Base, name: str, **more: Any) -> dict[str, Any]:
+    images, kind = Code(f"images['{name}']"), {}
+    prefix = dict(img=images)
+    if base.is_segmentor:
+        kind = dict(_delete_=True, type='mmeffvit.PairedSegDataset')
+        prefix = dict(img_path=images, seg_map_path=Code('index'))
+    return dict(
+        **kind,
+        data_root=Code('data_root'),
+        ann_file=Code(f"index + '{name}.json'"),
+        data_prefix=prefix,
+        metainfo=dict(classes=Code('classes')),
+        **more,
+        pipeline=Code('train_pipeline' if name == 'train' else 'test_pipeline'),
+    )
 
 
 def batch_lines(recipe: Recipe) -> list[str]:

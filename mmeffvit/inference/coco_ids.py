@@ -42,13 +42,9 @@ class CocoIds:
 
 
 def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds:
-    """Ids of the annotation file of a dataset, if it exists and has the classes.
+    """Ids of the annotation file of an unread dataset, if it exists and has the classes.
 
     Labels are mapped as in mmdet: to the categories of the classes, in the order of the file.
-
-    Args:
-        dataset: A dataset that has not been loaded.
-        classes: Class names by label.
     """
     path = Path(getattr(dataset, 'ann_file', None) or '')
     if path.suffix != '.json' or not path.is_file():

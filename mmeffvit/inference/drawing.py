@@ -1,6 +1,6 @@
 """Draw predictions into an image, with OpenCV and Pillow only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,14 +20,7 @@ FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has AS
 
 
 def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.3) -> NDArray:
-    """Draw a prediction into a copy of its image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR.
-
-    Args:
-        image: The image.
-        result: Its detections, label map or scores of classes.
-        palette: (colors, 3), RGB by label.
-        score_thr: Lowest score of a detection that is drawn.
-    """
+    """See :meth:`.predictor.BasePredictor.draw`; the palette is (colors, 3), RGB by label."""
     canvas = np.ascontiguousarray(image.clip(0, 255).astype(np.uint8))
     if isinstance(result, LabelMap):
         colors = np.ascontiguousarray(palette[result.labels % len(palette)][..., ::-1])
@@ -49,14 +42,9 @@ def draw_detections(canvas: NDArray, found: Detections, palette: NDArray) -> NDA
             canvas[inside] = mixed.astype(np.uint8)
         left, top, right, bottom = (round(float(value)) for value in found.boxes[i])
         cv2.rectangle(canvas, (left, top), (right, bottom), colors[i][::-1].tolist(), line)
-    if not len(found):
-        return canvas
-    image = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
-    pen, font = ImageDraw.Draw(image), load_font(max(11 * line, 12))
-    for i in order:
-        text = f'{found.names[i]} {found.scores[i]:.2f}'
-        write(pen, text, found.boxes[i][:2], tuple(colors[i].tolist()), font)
-    return np.ascontiguousarray(np.asarray(image)[..., ::-1])
+    names = found.names
+    texts = [(f'{names[i]} {found.scores[i]:.2f}', found.boxes[i], colors[i]) for i in order]
+    return write(canvas, texts, max(11 * line, 12), above=True)
 
 
 def draw_classes(
@@ -65,33 +53,33 @@ def draw_classes(
     """Write the best classes and their scores into the corner of an image, enlarged if small."""
     factor = -(-SIDE // max(canvas.shape[:2]))
     size = (canvas.shape[1] * factor, canvas.shape[0] * factor)
-    image = Image.fromarray(cv2.resize(canvas, size)[..., ::-1])
     height = max(round(max(size) / 400) * 11, 12)
-    pen, font = ImageDraw.Draw(image), load_font(height)
+    texts = []
     for line, label in enumerate(found.above(score_thr, LINES)):
         text = f'{name_of(label, found.classes)} {found.scores[label]:.2f}'
-        corner = np.array([0, line * round(1.4 * height)])
-        write(pen, text, corner, tuple(palette[label % len(palette)].tolist()), font, above=False)
-    return np.ascontiguousarray(np.asarray(image)[..., ::-1])
+        texts.append((text, (0, line * round(1.4 * height)), palette[label % len(palette)]))
+    return write(cv2.resize(canvas, size), texts, height, above=False)
 
 
 def write(
-    pen: ImageDraw.ImageDraw,
-    text: str,
-    corner: NDArray,
-    color: tuple[int, ...],
-    font: Any,
-    *,
-    above: bool = True,
-) -> None:
-    """Write text on a colored background, above the corner if there is space, or below it."""
-    _, _, width, height = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
-    left = min(max(round(float(corner[0])), 0), max(pen.im.size[0] - width, 0))
-    top = round(float(corner[1]))
-    top = top - height if above and top >= height else top
-    pen.rectangle((left, top, left + width, top + height), fill=color)
-    ink = (0, 0, 0) if sum(color) > 382 else (255, 255, 255)
-    pen.text((left + 1, top), text, fill=ink, font=font)
+    canvas: NDArray, texts: Iterable[tuple[str, Any, NDArray]], height: int, *, above: bool
+) -> NDArray:
+    """Write texts with their corners and colors into an image: (H, W, 3) uint8 BGR -> the same.
+
+    Each is above its corner if there is space, or below it, on a background of its color.
+    """
+    image = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
+    pen, font = ImageDraw.Draw(image), load_font(height)
+    for text, corner, color in texts:
+        _, _, width, height = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
+        left = min(max(round(float(corner[0])), 0), max(image.width - width, 0))
+        top = round(float(corner[1]))
+        top = top - height if above and top >= height else top
+        fill = tuple(color.tolist())
+        pen.rectangle((left, top, left + width, top + height), fill=fill)
+        ink = (0, 0, 0) if sum(fill) > 382 else (255, 255, 255)
+        pen.text((left + 1, top), text, fill=ink, font=font)
+    return np.ascontiguousarray(np.asarray(image)[..., ::-1])
 
 
 @cache

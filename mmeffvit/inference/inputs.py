@@ -78,7 +78,12 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     found: list[Found] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
-            check_array(argument)
+            is_color = argument.ndim == 3 and argument.shape[2] == 3 and argument.dtype == np.uint8
+            if not (is_color and argument.size):
+                raise UserError(
+                    f'an image is {argument.dtype} of shape {argument.shape}; give (H, W, 3) uint8 '
+                    'in BGR'
+                )
             found.append((Path(), Path(f'{len(found):06d}.png'), argument))
         else:
             found += ((path, name, None) for path, name in match(str(argument), inputs))
@@ -96,18 +101,6 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
         )
     inputs.sources = make_sources(make_unique(found))
     return inputs
-
-
-def check_array(image: NDArray) -> None:
-    """Check an image that was not read from a file.
-
-    Raises:
-        UserError: If it is not (H, W, 3) uint8, or is empty.
-    """
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-        raise UserError(
-            f'an image is {image.dtype} of shape {image.shape}; give (H, W, 3) uint8 in BGR'
-        )
 
 
 def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
@@ -168,12 +161,9 @@ def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
 def result_names(
     names: Sequence[Path], preferred: Sequence[Path], suffixes: Sequence[str]
 ) -> list[Path]:
-    """Unique names for the results of the inputs.
+    """Unique names for the results of inputs, relative to the output folder.
 
-    Args:
-        names: Names of the inputs, relative to the output folder.
-        preferred: Preferred names, used if they are unique.
-        suffixes: Suffixes of the results, otherwise appended to the names of the inputs.
+    The preferred names if they are unique, else those of the inputs with the suffixes appended.
     """
     if len(set(preferred)) == len(preferred):
         return list(preferred)
@@ -253,10 +243,7 @@ def read_frames(
 ) -> Iterator[Frame]:
     """Images and frames in order; unreadable files are reported and skipped.
 
-    Args:
-        sources: The files.
-        read_image: Returns an image as (H, W, 3) BGR, or raises ``Unreadable``.
-        report: Called with the file and the reason.
+    ``read_image`` returns an image as (H, W, 3) BGR, or raises ``Unreadable``.
     """
     for source in sources:
         try:

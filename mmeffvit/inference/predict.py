@@ -13,13 +13,7 @@ from .coco_ids import CocoIds
 from .inputs import Frame, count_frames, find_inputs, read_frames
 from .predictor import SCORE_THR, BasePredictor, check_thresholds, picture_writer, predict_frames
 from .results import ClassScores, Detections, Result
-from .writers import (
-    ClassWriter,
-    CocoWriter,
-    LabelMapWriter,
-    Writer,
-    check_outputs,
-)
+from .writers import ClassWriter, CocoWriter, LabelMapWriter, Writer, check_outputs
 
 SHOWN = 20  # images of a classifier in the summary
 
@@ -61,7 +55,6 @@ class Tally(Writer):
     counts: Counter[str] = field(default_factory=Counter)
 
     def write(self, frame: Frame, result: Result) -> None:
-        """Count the detections or the best class of an image."""
         if isinstance(result, ClassScores):
             name = result.names[0]
             self.counts[name] += 1
@@ -72,7 +65,6 @@ class Tally(Writer):
             self.found += int((result.scores >= self.threshold).sum())
 
     def see(self, result: Result) -> None:
-        """Update the highest score."""
         if isinstance(result, Detections) and len(result):
             self.highest = max(self.highest, float(result.scores[0]))
 
@@ -159,11 +151,7 @@ def predict(
 
 
 def check_out(predictor: BasePredictor, out: Path | None) -> None:
-    """Check the type of the results.
-
-    Raises:
-        UserError: If ``--out`` is a folder for a detector or classifier, or a file for a segmentor.
-    """
+    """Reject a folder for a detector or classifier, and a file for a segmentor."""
     kind = 'detector' if predictor.is_detector else None
     kind = 'classifier' if predictor.is_classifier else kind
     wanted = f'a .json file, for a {kind}' if kind else 'a folder, for a segmentor'

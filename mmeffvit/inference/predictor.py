@@ -223,7 +223,6 @@ class Collector(Writer):
         self.results: list[Result] = []
 
     def write(self, frame: Frame, result: Result) -> None:
-        """Add the results of one image."""
         self.results.append(result)
 
 
@@ -242,17 +241,9 @@ def predict_frames(
     score_thr: float | None,
     batch_size: int,
 ) -> int:
-    """Predict and write results; if interrupted, keep the finished ones.
+    """Predict and write results, and return the number of images and frames of videos.
 
-    Args:
-        predictor: The predictor.
-        frames: Images and frames of videos.
-        writers: Writers of the results.
-        score_thr: Lowest score of a detection; None writes all.
-        batch_size: Maximum number of images per batch.
-
-    Returns:
-        The number of images and frames of videos.
+    If interrupted, keep the finished ones. A ``score_thr`` of None writes all detections.
     """
     number = 0
     try:
@@ -290,11 +281,6 @@ def make_batches(
 
 
 def check_thresholds(score_thr: float | None, batch_size: int) -> None:
-    """Check the score threshold and the batch size.
-
-    Raises:
-        UserError: If one is out of range.
-    """
     if score_thr is not None and not (isinstance(score_thr, Real) and 0 <= score_thr <= 1):
         raise UserError(f'the score threshold is {score_thr!r}; give a score from 0 to 1')
     if not (isinstance(batch_size, Integral) and batch_size >= 1):

@@ -146,12 +146,7 @@ Result = Detections | LabelMap | ClassScores
 
 
 def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
-    """Convert predictions of mmdet, mmseg or mmpretrain to NumPy arrays.
-
-    Args:
-        sample: The predictions, on the CPU.
-        classes: Class names by label.
-    """
+    """Convert predictions of mmdet, mmseg or mmpretrain, on the CPU, to NumPy arrays."""
     if 'pred_score' in sample:
         return ClassScores(None, None, sample.pred_score.numpy().astype(np.float32), classes)
     if 'pred_sem_seg' in sample:

@@ -39,11 +39,7 @@ class Writer(ABC):
 
 
 class ListWriter(Writer):
-    """A JSON list, one row per line, appended to a partial file that is renamed at the end.
-
-    Args:
-        path: ``FILE.json``.
-    """
+    """A JSON list, one row per line, appended to a partial file that is renamed at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,7 +49,6 @@ class ListWriter(Writer):
         self.separator = '[\n'
 
     def append(self, rows: Iterable[dict]) -> None:
-        """Append rows."""
         for row in rows:
             self.file.write(self.separator + json.dumps(row))
             self.separator = ',\n'
@@ -72,19 +67,13 @@ class ListWriter(Writer):
 
 
 class ClassWriter(ListWriter):
-    """The best classes of every image with their scores, in one JSON file.
-
-    Args:
-        path: ``FILE.json``.
-        score_thr: Lowest score; the best class is written anyway.
-    """
+    """The best classes of every image, those from ``score_thr`` and the first, in one JSON file."""
 
     def __init__(self, path: Path, score_thr: float) -> None:
         super().__init__(path)
         self.score_thr = score_thr
 
     def write(self, frame: Frame, result: ClassScores) -> None:
-        """Append the best classes of an image."""
         best = [
             dict(
                 label=int(label),
@@ -97,12 +86,7 @@ class ClassWriter(ListWriter):
 
 
 class CocoWriter(ListWriter):
-    """COCO results in one JSON file, and the image ids in another.
-
-    Args:
-        path: ``FILE.json``; the images are listed in ``FILE.images.json``.
-        ids: Ids of images and categories.
-    """
+    """COCO results in ``FILE.json``, and the image ids in ``FILE.images.json``."""
 
     def __init__(self, path: Path, ids: CocoIds) -> None:
         super().__init__(path)
@@ -110,7 +94,6 @@ class CocoWriter(ListWriter):
         self.images: list[dict] = []
 
     def write(self, frame: Frame, result: Detections) -> None:
-        """Append the detections of an image."""
         height, width = frame.image.shape[:2]
         image_id = self.ids.image_id(frame.source.path, is_image=frame.number is None)
         self.images.append(
@@ -141,18 +124,15 @@ def coco_results(found: Detections, ids: CocoIds) -> list[dict]:
 
 
 class LabelMapWriter(Writer):
-    """One grayscale PNG per image, with the values of the label maps of the dataset.
+    """One grayscale PNG per image, named after it, with the values of the dataset's label maps.
 
-    Args:
-        folder: Output folder; files are named after the images.
-        offset: Offset of the labels: 1 if the classes of the dataset start at 1.
+    These are the labels plus ``offset``: 1 if the classes of the dataset start at 1.
     """
 
     def __init__(self, folder: Path, offset: int) -> None:
         self.folder, self.offset = folder, offset
 
     def write(self, frame: Frame, result: LabelMap) -> None:
-        """Write the label map of an image."""
         write_labels(self.folder / frame.labels, result.labels + self.offset)
 
     def abandon(self) -> str:
@@ -218,12 +198,7 @@ class PictureWriter(Writer):
 def check_outputs(
     sources: Iterable[Source], *, pictures: Path | None = None, labels: Path | None = None
 ) -> None:
-    """Check in advance that all results have different files.
-
-    Args:
-        sources: The inputs.
-        pictures: Folder of the visualizations.
-        labels: Folder of the label maps.
+    """Check in advance that all results, in the two folders, have different files.
 
     Raises:
         UserError: If an input or a result would be overwritten.

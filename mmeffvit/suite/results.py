@@ -51,10 +51,6 @@ class Row:
     options: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
-    def forget_results(self) -> None:
-        self.ours, self.metrics, self.versions = {}, {}, {}
-        self.parameters, self.checkpoint, self.date = None, '', ''
-
 
 class Table:
     """The rows of a suite by the name of the config, stored in ``suite.json`` and ``suite.md``."""

@@ -143,8 +143,10 @@ class Job:
         if self.is_done():
             self.say('already done')
             return
-        start = time.monotonic()
-        self.row.forget_results()  # they may be of another checkpoint
+        start, row = time.monotonic(), self.row
+        # earlier results may be of another checkpoint
+        row.ours, row.metrics, row.versions = {}, {}, {}
+        row.parameters, row.checkpoint, row.date = None, '', ''
         try:
             if not (self.options.test_only or self.options.released):
                 self.execute(
@@ -154,9 +156,9 @@ class Job:
         except UserError as error:
             self.enter('failed', str(error))
         else:
-            self.row.status = 'done'
+            row.status = 'done'
             self.table.save()
-            metrics = ''.join(f'{name} {value} %, ' for name, value in self.row.ours.items())
+            metrics = ''.join(f'{name} {value} %, ' for name, value in row.ours.items())
             self.say(f'done, {metrics}{duration(time.monotonic() - start)} elapsed')
 
     def is_done(self) -> bool:
@@ -197,7 +199,10 @@ class Job:
         row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)
         row.date = datetime.now().astimezone().isoformat(timespec='seconds')
         row.versions = stack_versions()
-        row.parameters = count_parameters(self.config_file, self.options)
+        config = open_config(self.config_file, self.options.cfg_options, ALL)
+        with isolated(config.default_scope):
+            model = build_model(own_model_config(config))
+        row.parameters = sum(parameter.numel() for parameter in model.parameters())
 
 
 def measured_since(start: float, folder: Path) -> dict[str, Any]:
@@ -207,10 +212,3 @@ def measured_since(start: float, folder: Path) -> dict[str, Any]:
     if latest is None or written[latest] < start - 1:  # clocks of file systems are coarse
         raise UserError(f'the test wrote no metrics to {folder}')
     return read_json(latest)
-
-
-def count_parameters(config_file: Path, options: SuiteOptions) -> int:
-    config = open_config(config_file, options.cfg_options, ALL)
-    with isolated(config.default_scope):
-        model = build_model(own_model_config(config))
-    return sum(parameter.numel() for parameter in model.parameters())

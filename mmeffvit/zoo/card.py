@@ -45,6 +45,13 @@ def model_card(
     name of an image next to the card.
     """
     source, published = model.published(of_weights=True)
+    released = 'not stated'
+    if model.license is not None:
+        link = f'[{model.license["Name"]}]({model.license["URL"]})'
+        released = f'that of the released weights: {link}'
+    pipeline = PIPELINES[model.tasks[0]]
+    if model.config is not None and 'classification' in model.tasks:
+        pipeline = 'image-classification'
     rows = [
         ('data of the config', model.dataset),
         ('classes', f'{len(classes)}: {", ".join(classes)}' if classes else ''),
@@ -54,13 +61,13 @@ def model_card(
             'published for the released weights',
             f'{numbers(published)} ({source})' if source else '',
         ),
-        ('license', license or license_of(model)),
+        ('license', license or released),
     ]
     return CARD.format(
         facts=yaml.safe_dump(
             dict(
                 library_name='mmeffvit',
-                pipeline_tag=pipeline_of(model),
+                pipeline_tag=pipeline,
                 license='other',
                 license_name=license or (model.license or {}).get('Name') or 'not stated',
                 tags=list(dict.fromkeys(['mmeffvit', model.family, *model.architecture])),
@@ -73,17 +80,6 @@ def model_card(
         picture=f'\n![what it finds]({picture})\n' if picture else '',
         rows='\n'.join(f'| {name} | {value} |' for name, value in rows if value),
     )
-
-
-def pipeline_of(model: Model) -> str:
-    is_classifier = model.config is not None and 'classification' in model.tasks
-    return 'image-classification' if is_classifier else PIPELINES[model.tasks[0]]
-
-
-def license_of(model: Model) -> str:
-    if model.license is None:
-        return 'not stated'
-    return f'that of the released weights: [{model.license["Name"]}]({model.license["URL"]})'
 
 
 def numbers(metrics: Mapping[str, float]) -> str:

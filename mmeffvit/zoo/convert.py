@@ -1,6 +1,5 @@
 """Convert a released checkpoint to a file with our keys."""
 
-import io
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,7 +14,7 @@ from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.files import atomic_output, write_file
 from mmeffvit.utils.text import counted, listed
 
 from .metafile import read_models
@@ -146,9 +145,7 @@ def write(conversion: Conversion, out: Path) -> None:
         from safetensors.torch import save
 
         meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
-        content = save(tensors, metadata=meta)
-    else:
-        buffer = io.BytesIO()
-        torch.save({'state_dict': tensors}, buffer)
-        content = buffer.getvalue()
-    write_file(out, content)
+        write_file(out, save(tensors, metadata=meta))
+        return
+    with atomic_output(out) as partial:
+        torch.save({'state_dict': tensors}, partial)

@@ -20,6 +20,7 @@ from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
+from mmeffvit.utils.schema import is_number
 
 from .hub import (
     config_of_saved,
@@ -45,6 +46,8 @@ KINDS = {
     **dict.fromkeys(('.txt', '.csv', '.log', '.md'), 'a text'),
 }
 PIPELINE = 'test_dataloader.dataset.pipeline'
+SIZES = ('scale', 'size', 'divisor')  # ends of keys of transforms, in pixels
+MAX_SIZE = 8192  # pixels, in a config inside a checkpoint
 
 
 @dataclass(frozen=True)
@@ -130,20 +133,25 @@ def source_of_checkpoint(
         content = described_by_weights(target, checkpoint)
         return Source(target, config_of_saved(target, content, options, scopes), saved=checkpoint)
     stem = Path(str(values.get('work_dir'))).name  # often that of the config, which is tried first
-    config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
     try:
+        config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
         name, numbers = nearest_config(config)
         pipelines = (
             eval_dataset(each)['pipeline'] for each in (load_config(own_configs()[name]), config)
         )
         resizing = differences(*(dict(values_in(pipeline, PIPELINE)) for pipeline in pipelines))
-    except (UserError, KeyError, AttributeError):
+    except (UserError, KeyError, AttributeError, TypeError):
         resizing = None
     if resizing is None:
         raise UserError(
             f'the config inside {target} differs from all of ours in more than numbers: '
             f'give its own config, as in CONFIG {target}'
         )
+    for key, value in resizing.items():
+        least = 1 if key.endswith(SIZES) else 0
+        given = filter(is_number, value if isinstance(value, list) else [value])
+        if not all(least <= each <= MAX_SIZE for each in given):
+            raise UserError(f'{target}: {key} is {value!r:.80}; give {least} to {MAX_SIZE}')
     content = describe_config(name, numbers, checkpoint.dataset_meta)
     sizes = {key: tuple(v) if isinstance(v, list) else v for key, v in resizing.items()}
     opened = config_of_saved(target, content, {**sizes, **options}, scopes)

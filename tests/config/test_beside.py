@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -112,3 +114,11 @@ def test_a_missing_file_or_value_is_named(tmp_path):
     (tmp_path / 'data.json').write_text('{}')
     with pytest.raises(UserError, match=r'data\.json has no names: write it again'):
         load_config(path)
+
+
+def test_a_program_may_import_it_before_mmengine():
+    # which registers our checkpoint reader as soon as it is imported
+    done = subprocess.run(
+        [sys.executable, '-c', 'import mmeffvit.config.beside'], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

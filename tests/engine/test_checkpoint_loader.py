@@ -122,6 +122,24 @@ def test_the_package_changes_nothing_that_other_models_load(tmp_path):
     )
 
 
+STORE = """
+from pathlib import Path
+
+from mmeffvit.engine import checkpoint_loader
+
+checkpoint_loader.copyfile_to_local = lambda name, path, **_: Path(path).write_bytes(b'x')
+path = checkpoint_loader.resolve('s3://bucket/a.pth')
+print(path, Path(path).is_file())
+"""
+
+
+def test_a_copy_of_a_file_in_a_store_is_removed_at_the_end(tmp_path):
+    path, existed = run_python('-c', STORE, cwd=tmp_path).stdout.split()
+    assert existed == 'True'
+    assert Path(path).name == 'a.pth'
+    assert not Path(path).parent.exists()
+
+
 def test_our_commands_reject_lost_weights_of_every_module(tmp_path):
     from mmeffvit.checkpoints.read import allow_non_finite
 
@@ -281,6 +299,8 @@ def test_the_configs_that_runs_save_set_values():
         'a = print()',
         "custom_imports = dict(imports=['antigravity'])",
         "custom_imports = {'imports': ['mmeffvit', 'mmeffvit_payload']}",
+        'custom_imports = dict(imports=5)',
+        'custom_imports = dict(imports=[None])',
         'a = dict(b=[print])',
         'a = dict(**b)',
         'a = {**b}',

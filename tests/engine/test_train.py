@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
+from mmengine.optim import OptimWrapper
 from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 from torch import nn
 
 from mmeffvit.checkpoints import Checkpoint
+from mmeffvit.engine.options import use_mixed_precision
 from mmeffvit.engine.train import check_weights
 from mmeffvit.engine.user_errors import check_label_map
 from mmeffvit.errors import CheckpointError, UserError
@@ -37,3 +40,11 @@ def test_a_label_map_in_color_is_named():
     sample = SegDataSample(gt_sem_seg=PixelData(data=torch.zeros(4, 5, 3)))
     with pytest.raises(UserError, match=r'^a\.png has several channels'):
         check_label_map(dict(data_samples=sample), dict(seg_map_path='a.png'))
+
+
+def test_mixed_precision_takes_a_wrapper_by_name_or_class(monkeypatch):
+    monkeypatch.setattr('mmeffvit.engine.options.get_device', lambda: 'cuda')
+    for kind in ('OptimWrapper', OptimWrapper, 'AmpOptimWrapper'):
+        config = Config(dict(optim_wrapper=dict(type=kind)))
+        use_mixed_precision(config)
+        assert config.optim_wrapper.type == 'AmpOptimWrapper'

@@ -166,7 +166,22 @@ def test_a_checkpoint_alone_is_opened_by_the_config_inside(photos, tmp_path):
     assert set(predictor(photos[0]).names) <= {'bolt', 'nut', 'pin'}
 
 
-@pytest.mark.parametrize('text', ["import os; os.system('touch PWNED')", 'model = dict(type=1)'])
+@pytest.mark.parametrize('scale', [(100_000, 100_000), (0, 0), (-1, 320)])
+def test_a_checkpoint_cannot_ask_for_images_that_no_memory_holds(scale, tmp_path):
+    save_run(tmp_path / 'best.pth', {**BOLTS, 'test_dataloader.dataset.pipeline.1.scale': scale})
+    with pytest.raises(UserError, match=r'pipeline\.1\.scale is .* give 1 to 8192'):
+        mmeffvit.Predictor(tmp_path / 'best.pth', device='cpu')
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        "import os; os.system('touch PWNED')",
+        'model = dict(type=1)',
+        "default_scope = 'mmdet'\nmodel = 1",
+        'filename = 1',
+    ],
+)
 def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_run(tmp_path / 'best.pth', BOLTS, text)

@@ -43,9 +43,7 @@ def _is_class_agnostic(head: nn.Module) -> bool:
 def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Report heads whose number of classes differs from the data, each for one split.
 
-    Args:
-        model: The model with the heads.
-        known: The ``metainfo`` of the dataset, with ``classes``, by split.
+    ``known`` is the ``metainfo`` of the dataset, with ``classes``, by split.
     """
     for name, count in class_counts(model).items():
         for split, meta in known.items():
@@ -71,9 +69,14 @@ def compare_classes(step: 'Step', config: Config) -> Iterator[Finding]:
     known = {}
     for split in SPLITS:
         for dataset in datasets_of(config, split):
-            yield from obsolete_keys(dataset, split)
+            own = dataset.get('metainfo') or {}
+            if 'CLASSES' in own:
+                yield fault(
+                    f'{split} data: metainfo has CLASSES, which mmdet and mmseg no longer read; '
+                    'write metainfo=dict(classes=...)'
+                )
             cls = class_of(dataset, config.default_scope)
-            meta = {**(getattr(cls, 'METAINFO', None) or {}), **(dataset.get('metainfo') or {})}
+            meta = {**(getattr(cls, 'METAINFO', None) or {}), **own}
             if meta.get('classes') and not isinstance(meta['classes'], str):  # not of a file
                 known.setdefault(split, meta)
     faults = list(wrong_classes(step.model, known) if known else differing_heads(step, heads))
@@ -100,14 +103,6 @@ def excessive_topk(config: Config, num_classes: int) -> Iterator[Finding]:
                     f'{split}_evaluator.topk={topk} needs {largest} classes or more, but the model '
                     f'has {num_classes}. Set {split}_evaluator.topk=1'
                 )
-
-
-def obsolete_keys(dataset: Mapping, split: str) -> Iterator[Finding]:
-    if 'CLASSES' in (dataset.get('metainfo') or {}):
-        yield fault(
-            f'{split} data: metainfo has CLASSES, which mmdet and mmseg no longer read; write '
-            'metainfo=dict(classes=...)'
-        )
 
 
 def differing_heads(step: 'Step', heads: Mapping[str, int]) -> Iterator[str]:

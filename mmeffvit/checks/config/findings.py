@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 
@@ -32,17 +33,6 @@ class Finding:
         return f'{self.kind.value}: {self.text}'
 
 
-def passed(text: str) -> Finding:
-    return Finding(Kind.PASSED, text)
-
-
-def note(text: str) -> Finding:
-    return Finding(Kind.NOTE, text)
-
-
-def unchecked(text: str) -> Finding:
-    return Finding(Kind.UNCHECKED, text)
-
-
-def fault(text: str, fix: tuple[str, Any] | None = None) -> Finding:
-    return Finding(Kind.FAULT, text, fix)
+passed, note, unchecked, fault = (
+    partial(Finding, kind) for kind in (Kind.PASSED, Kind.NOTE, Kind.UNCHECKED, Kind.FAULT)
+)

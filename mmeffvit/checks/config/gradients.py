@@ -31,7 +31,8 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
         return
     groups = outermost(step.model, unused)
     text = f'no gradient reaches {listed(groups)} ({counted(len(unused), "tensor")})'
-    if allows_unused(config):
+    wrapper = config.get('model_wrapper_cfg') or {}
+    if any(each.get('find_unused_parameters') for each in (config, wrapper)):
         yield note(f'{text}; the config has find_unused_parameters=True')
     else:
         text += f': {suggest_fix(step, groups)}, or set find_unused_parameters=True'
@@ -40,11 +41,6 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
             if distributed
             else note(f'{text}, for distributed training; a single process trains without')
         )
-
-
-def allows_unused(config: Config) -> bool:
-    wrapper = config.get('model_wrapper_cfg') or {}
-    return bool(config.get('find_unused_parameters') or wrapper.get('find_unused_parameters'))
 
 
 def outermost(model: nn.Module, names: set[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Maps that arrive at heads and necks: their strides, their channels, and why a step failed."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from mmengine.config import Config
@@ -15,6 +16,11 @@ from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
 
 GENERATORS = ('prior_generator', 'anchor_generator', 'approx_anchor_generator', 'point_generator')
+NEEDS_ACCELERATOR = re.compile(
+    r'device cpu not found|not (implemented|supported|available) (on|for|in).{0,3}cpu'
+    r'|not compiled with|no kernel image|requires? (a )?(cuda|gpu)',
+    re.IGNORECASE,
+)
 LISTS = ('featmap_strides', 'feature_strides')  # of RoI extractors, of segmentation heads
 
 
@@ -139,7 +145,7 @@ def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
     """Report why the step failed; channels only if other faults explain it."""
     if step.error is None:
         return
-    if step.needs_accelerator:
+    if NEEDS_ACCELERATOR.search(str(step.error)):
         yield unchecked(f'a training step: it needs an accelerator ({reason(step.error)})')
         return
     wrong = list(wrong_channels(step)) if step.model is not None else []

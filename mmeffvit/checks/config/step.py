@@ -1,6 +1,5 @@
 """Run one training step on a small random batch, and record what happens in each module."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,11 +22,6 @@ SIDES = {'mmdet': 256, 'mmseg': 128, 'mmpretrain': 128}
 MAX_OWN_SIDE = 512  # pixels: the largest fixed size that is tried
 MAX_SAMPLED = 64  # sampled candidates per image
 MAX_DEPTH = 3  # depth of the recorded modules
-NEEDS_ACCELERATOR = re.compile(
-    r'device cpu not found|not (implemented|supported|available) (on|for|in).{0,3}cpu'
-    r'|not compiled with|no kernel image|requires? (a )?(cuda|gpu)',
-    re.IGNORECASE,
-)
 
 
 @dataclass
@@ -61,10 +55,6 @@ class Step:
     @property
     def backbone(self) -> nn.Module | None:
         return getattr(self.model, 'backbone', None)
-
-    @property
-    def needs_accelerator(self) -> bool:
-        return self.error is not None and bool(NEEDS_ACCELERATOR.search(str(self.error)))
 
     def watched(self) -> Iterator[tuple[str, nn.Module]]:
         """The modules of the model down to ``MAX_DEPTH``, except those inside the backbone."""
