@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
+from .heads import check_heads
 from .reading import Locate, Reading, over_queries
 
 
@@ -28,8 +29,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, channels: int, num_heads: int) -> None:
         super().__init__()
-        if num_heads < 1 or channels % num_heads:
-            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
+        check_heads(channels, num_heads)
         self.num_heads = num_heads
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
