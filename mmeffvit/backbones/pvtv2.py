@@ -176,21 +176,15 @@ def make_stage(
 ) -> Stage:
     """A stage of equal blocks."""
     channels = arch.channels[index]
+    make_attention = mobile or partial(SpatialReductionAttention, reduction=REDUCTIONS[index])
+    expansion = arch.expansions[index]
     blocks = [
-        PVTv2Block(channels, make_attention(channels, index, mobile), arch.expansions[index], prob)
+        PVTv2Block(channels, make_attention(channels, HEADS[index]), expansion, prob)
         for prob in drop_probs(drop_path_rate, arch.depths, index)
     ]
     before = arch.channels[index - 1]
     downsample = PatchEmbedding(before, channels, 3, 2) if index else nn.Identity()
     return PVTv2Stage(downsample, blocks, channels)
-
-
-def make_attention(
-    channels: int, index: int, mobile: Callable[[int, int], nn.Module] | None
-) -> nn.Module:
-    if mobile is not None:
-        return mobile(channels, HEADS[index])
-    return SpatialReductionAttention(channels, HEADS[index], REDUCTIONS[index])
 
 
 def initialize(module: nn.Module) -> None:
@@ -277,15 +271,6 @@ class PVTv2(Backbone):
             **options,
         )
         self.apply(initialize)
-
-    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights of linear layers as those of 1x1 convolutions."""
-        own = self.state_dict()
-        return {
-            name: value[..., None, None]
-            for name, value in state.items()
-            if name in own and value.ndim == 2 and own[name].shape == (*value.shape, 1, 1)
-        }
 
 
 @register_backbone
