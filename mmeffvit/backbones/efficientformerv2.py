@@ -31,7 +31,6 @@ from .base import (
     cells,
     drop_probs,
     resolve_arch,
-    resolve_out_indices,
     resolve_output_stride,
 )
 
@@ -346,7 +345,6 @@ class EfficientFormerV2(Backbone):
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         heads = dict(
             head_channels=head_channels,
             kernel=kernel,
@@ -357,10 +355,10 @@ class EfficientFormerV2(Backbone):
         choice.check_output_stride(output_stride)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
-            stages=[
-                make_stage(sizes, i, choice, samplings[i], drop_path_rate)
-                for i in range(out_indices[-1] + 1)
-            ],
+            stages=(
+                make_stage(sizes, i, choice, sampling, drop_path_rate)
+                for i, sampling in enumerate(samplings)
+            ),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

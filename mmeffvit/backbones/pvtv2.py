@@ -23,7 +23,6 @@ from .base import (
     Stage,
     drop_probs,
     resolve_arch,
-    resolve_out_indices,
 )
 
 STRIDES = (4, 8, 16, 32)
@@ -246,7 +245,6 @@ class PVTv2(Backbone):
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
         if attention != 'mobile' and not mobile_stages:
@@ -258,13 +256,12 @@ class PVTv2(Backbone):
             competition=competition,
         )
         mobile = partial(MobileMixer, attention=attention, options=heads)
-        stages = [
-            make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
-            for i in range(out_indices[-1] + 1)
-        ]
         super().__init__(
             stem=PatchEmbedding(3, sizes.channels[0], 7, 4),
-            stages=stages,
+            stages=(
+                make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
+                for i in range(len(STRIDES))
+            ),
             channels=sizes.channels,
             strides=STRIDES,
             out_indices=out_indices,

@@ -48,12 +48,7 @@ class Part:
 
 
 def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:
-    """MACs of every module that ran, without those of its submodules.
-
-    Args:
-        model: The model; see :func:`mmeffvit.utils.modules.forwards`.
-        forward: Runs the model.
-    """
+    """MACs of every module that ran in ``forward(model)``, without those of its submodules."""
     own: dict[str, int] = {}
     active = ['']
     settled = 0

@@ -51,7 +51,7 @@ def read_ground_truth(path: str | Path) -> COCO:
     check_boxes(file, report)
     check_masks(file, report, wanted=False)
     report.stop_run()
-    return as_pycocotools(file)
+    return as_pycocotools(file.content)
 
 
 def read_detections(

@@ -3,23 +3,14 @@
 On a CPU, plain PyTorch takes half the time of torchvision's operator, and less for gradients.
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .backend import has_torchvision, in_float32
 
-
-class Geometry(NamedTuple):
-    """Stride, padding and dilation of a convolution, each as (vertical, horizontal)."""
-
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-
-
+# stride, padding and dilation of a convolution, each as (vertical, horizontal)
+Geometry = tuple[tuple[int, int], ...]
 # the names of these options in mmcv, without and with a mask
 Names = tuple[tuple[str, str], ...]
 V1 = (('dH', 'dW'), ('padH', 'padW'), ('dilationH', 'dilationW'))
@@ -149,7 +140,7 @@ def modulated_deform_conv_backward(
 
 
 def geometry_of(names: Names, options: dict[str, int]) -> Geometry:
-    return Geometry(*((options[vertical], options[horizontal]) for vertical, horizontal in names))
+    return tuple((options[vertical], options[horizontal]) for vertical, horizontal in names)
 
 
 def gradients(
