@@ -117,11 +117,12 @@ def check_detections(
 
 
 def with_text_counts(mask: Any) -> Any:
-    """A mask with run lengths as str, which are bytes in pickles."""
-    counts = mask.get('counts') if isinstance(mask, dict) else None
-    if isinstance(counts, bytes):
-        return {'size': list(mask.get('size') or ()), 'counts': counts.decode('latin-1')}
-    return mask
+    """A mask with run lengths as str, which are bytes in pickles, where sizes are any sequence."""
+    if not isinstance(mask, dict) or not isinstance(mask.get('counts'), bytes):
+        return mask
+    size = mask.get('size')
+    size = list(size) if isinstance(size, tuple) else size
+    return dict(size=size, counts=mask['counts'].decode('latin-1'))
 
 
 def category_ids(truth: COCO, classes: Sequence[str] | None) -> list[int]:

@@ -92,8 +92,12 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     classes, coco = dataset.metainfo['classes'], metric._coco_api
     category_ids = coco.get_cat_ids(cat_names=classes)
     rows = read_detections(results, coco, classes)
+    with_masks = all(row.get('segmentation') for row in rows)
+    for row in rows:
+        mask = row.pop('segmentation', None)
+        if with_masks:  # mmdet reads no polygons
+            row['segmentation'] = coco.annToRLE({**row, 'segmentation': mask})
     samples = samples_of(rows, category_ids, coco.imgs, results)
-    with_masks = all('segmentation' in row for row in rows)
     tables = []
     for kind in ('bbox', 'segm') if with_masks else ('bbox',):
         metric.metrics = [kind]

@@ -71,6 +71,20 @@ def test_predictions_of_the_runner_give_the_same_values(truth, shapes, tmp_path)
         assert str(one.values) == str(other.values)  # NaN equals NaN
 
 
+def test_masks_of_results_may_be_polygons_and_may_be_missing(truth, shapes, tmp_path):
+    results = tmp_path / 'found.json'
+    for row in truth:
+        left, top, width, height = row['bbox']
+        right, bottom = left + width, top + height
+        row['segmentation'] = [[left, top, right, top, right, bottom, left, bottom]]
+    results.write_text(json.dumps(truth))
+    box, mask = measure(results, shapes)
+    assert box.mean > mask.mean > 0
+    results.write_text(json.dumps([{**truth[0], 'segmentation': None}, *truth[1:]]))
+    (same,) = measure(results, shapes)
+    assert same.mean == box.mean
+
+
 def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     (path,) = (ade_shapes / 'annotations' / 'validation').glob('*.png')
     true = np.asarray(Image.open(path)).astype(int)
