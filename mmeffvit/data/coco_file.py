@@ -91,13 +91,9 @@ def read_coco(
         UserError: If it cannot be read, or lacks a list.
     """
     content = read_json(path)
-    if isinstance(content, dict):
-        content = {name: [] for name in LISTS if name not in lists} | content
-    absent = [
-        name
-        for name in LISTS
-        if not (isinstance(content, dict) and isinstance(content.get(name), list))
-    ]
+    content = content if isinstance(content, dict) else {}
+    content = {name: [] for name in LISTS if name not in lists} | content
+    absent = [name for name in LISTS if not isinstance(content.get(name), list)]
     if absent:
         raise UserError(f'{path} has no list of {", ".join(absent)}')
     if not annotations:
