@@ -75,9 +75,9 @@ def measured_dataset(config: Config) -> dict[str, Any]:
 
 def metric_settings(config: Config, kind: str) -> dict[str, Any]:
     """The settings of the config's own metric of a type."""
-    given = config.test_evaluator
+    given = config.get('test_evaluator') or ()
     for settings in given if isinstance(given, list | tuple) else [given]:
-        if str(settings['type']).split('.')[-1] == kind:
+        if str(settings.get('type')).split('.')[-1] == kind:
             return {**deepcopy(dict(settings)), 'outfile_prefix': None, 'format_only': False}
     raise UserError(f'{config.filename} has no {kind} in test_evaluator')
 

@@ -135,6 +135,10 @@ def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path)
             measure(results, shapes)
     with pytest.raises(UserError, match='do not exist'):
         measure(tmp_path / 'gone.json', shapes)
+    for evaluator in (None, [dict(metric='bbox')]):
+        options = {'data_root': f'{shapes}/', 'test_evaluator': evaluator}
+        with pytest.raises(UserError, match='has no CocoMetric in test_evaluator'):
+            per_class(SHAPES, results, options)
     (tmp_path / 'maps').mkdir()
     with pytest.raises(UserError, match='has 0 label maps for'):
         per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
