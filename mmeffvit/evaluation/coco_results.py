@@ -117,7 +117,7 @@ def check_detections(
 
 
 def with_text_counts(mask: Any) -> Any:
-    """A mask with run lengths as str, which are bytes in pickles, where sizes are any sequence."""
+    """A mask with run lengths as str and a size as a list: pickles have bytes and tuples."""
     if not isinstance(mask, dict) or not isinstance(mask.get('counts'), bytes):
         return mask
     size = mask.get('size')

@@ -55,6 +55,7 @@ def test_yaml_that_cannot_be_read_is_rejected_at_once(text, tmp_path):
         ('path: [a]', '`path` is '),
         ('train: {a: b}', '`train` is '),
         ('train: ' + 'x' * 5000, 'does not exist'),
+        ('train: images/train\nvalid: images/val', '`val` and `valid`, which are the same'),
     ],
 )
 def test_places_in_yaml_are_texts(line, words, tmp_path):
