@@ -43,11 +43,11 @@ def read_ground_truth(path: str | Path) -> COCO:
         UserError: If the file is missing or is not an annotation file.
     """
     report = Report('annotation', str(path))
-
-    def complete(annotation: dict[str, Any], number: int) -> None:
-        annotation.update(id=number, iscrowd=annotation.get('iscrowd') or 0)
-
-    file = read_coco(path, report.add, complete=complete)
+    file = read_coco(
+        path,
+        report.add,
+        complete=lambda row, number: row.update(id=number, iscrowd=row.get('iscrowd') or 0),
+    )
     check_boxes(file, report)
     check_masks(file, report, wanted=False)
     report.stop_run()

@@ -48,8 +48,11 @@ def heads_of(layer: nn.Module) -> Heads | None:
         )
     if not hasattr(layer, 'head_outputs'):
         return None
-    hook_maps = partial(hook_readings, layer) if hasattr(layer, 'read_attention') else None
-    return Heads(layer.head_outputs().hook, hook_maps)
+
+    def hook_maps(visit: Visit) -> RemovableHandle:
+        return layer.register_forward_pre_hook(partial(read_maps, visit=visit))
+
+    return Heads(layer.head_outputs().hook, hook_maps if hasattr(layer, 'read_attention') else None)
 
 
 @heads_of.register
@@ -89,11 +92,6 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
         return select(found, patterns)
     except ValueError as error:
         raise UserError(f'--layers: {error}') from error
-
-
-def hook_readings(layer: nn.Module, visit: Callable[[Tensor], None]) -> RemovableHandle:
-    """Call ``visit`` with the maps of a layer of this package."""
-    return layer.register_forward_pre_hook(partial(read_maps, visit=visit))
 
 
 def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
