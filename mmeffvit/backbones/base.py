@@ -1,10 +1,11 @@
 """The base class of all backbones: declared attributes, outputs and frozen stages."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
@@ -223,10 +224,10 @@ class Backbone(BaseModule):
 
     Args:
         stem: Maps the image to the input of the first stage.
-        stages: The stages up to the last of ``out_indices``.
+        stages: The stages; a generator builds those up to the last of ``out_indices``.
         channels: Channels of every stage of the variant.
         strides: Input pixels per feature pixel of every stage of the variant.
-        out_indices: Stages whose maps are returned, counted from 0.
+        out_indices: Stages whose maps are returned; negative ones count from the last.
         output_norms: One module per index of ``out_indices``, applied to the returned map, or None.
         frozen_stages: -1 freezes nothing, 0 the stem, n the stem and the first n stages: no
             gradients, and batch norms stay in eval mode. Output norms are never frozen, since
@@ -268,11 +269,11 @@ class Backbone(BaseModule):
     def __init__(
         self,
         stem: nn.Module,
-        stages: Sequence[Stage],
+        stages: Iterable[Stage],
         *,
         channels: Sequence[int],
         strides: Sequence[int],
-        out_indices: tuple[int, ...],
+        out_indices: Sequence[int],
         output_norms: Sequence[nn.Module] | None = None,
         frozen_stages: int = -1,
         norm_eval: bool = False,
@@ -282,6 +283,8 @@ class Backbone(BaseModule):
         kept_neurons: Sequence[int] | None = None,
     ) -> None:
         super().__init__(init_cfg)
+        out_indices = resolve_out_indices(out_indices, len(channels))
+        stages = list(islice(stages, out_indices[-1] + 1))
         if not -1 <= frozen_stages <= len(stages):
             raise ValueError(f'frozen_stages is {frozen_stages}; choose -1 to {len(stages)}')
         self.stem = stem

@@ -32,7 +32,6 @@ from .base import (
     cells,
     drop_probs,
     resolve_arch,
-    resolve_out_indices,
 )
 
 STRIDE = 16  # side of a patch
@@ -350,7 +349,6 @@ class DeiT(Backbone):
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
-        out_indices = resolve_out_indices(out_indices, len(sizes.depths))
         heads = dict(
             head_channels=head_channels,
             kernel=kernel,
@@ -362,9 +360,7 @@ class DeiT(Backbone):
         build = partial(make_attention, sizes, attention, heads, class_tokens)
         super().__init__(
             stem=PatchEmbedding(sizes.channels, grid, class_tokens),
-            stages=[
-                make_stage(sizes, i, build, drop_path_rate) for i in range(out_indices[-1] + 1)
-            ],
+            stages=(make_stage(sizes, i, build, drop_path_rate) for i in range(len(sizes.depths))),
             channels=(sizes.channels,) * len(sizes.depths),
             strides=(STRIDE,) * len(sizes.depths),
             out_indices=out_indices,

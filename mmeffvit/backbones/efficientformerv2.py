@@ -31,7 +31,6 @@ from .base import (
     cells,
     drop_probs,
     resolve_arch,
-    resolve_out_indices,
     resolve_output_stride,
 )
 
@@ -79,22 +78,22 @@ VARIANTS = {  #               channels            depths         attended narrow
 class AttentionChoice:
     """The attention of the blocks and of the downsampling, and the size they are built for."""
 
-    blocks: str | Mapping[str, Any]
+    attention: str | Mapping[str, Any]  # of the blocks
     downsampling: str
     resolution: int | tuple[int, int]
     resize_matrix: bool
     mobile_attention: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        kind = self.blocks.get('type') if isinstance(self.blocks, Mapping) else self.blocks
+        kind = self.attention.get('type') if isinstance(self.attention, Mapping) else self.attention
         if kind not in ATTENTIONS:
-            raise ValueError(f'attention is {self.blocks!r}; choose one of {ATTENTIONS}')
+            raise ValueError(f'attention is {self.attention!r}; choose one of {ATTENTIONS}')
         if self.downsampling not in DOWNSAMPLINGS:
             raise ValueError(
                 f'downsampling is {self.downsampling!r}; choose one of {DOWNSAMPLINGS}'
             )
         cells(self.resolution, 1)  # checks it
-        if self.blocks == self.downsampling == 'local_global':
+        if self.attention == self.downsampling == 'local_global':
             check_unused(self.mobile_attention, 'local_global')
         width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
         if width % self.mobile().head_channels:
@@ -104,11 +103,8 @@ class AttentionChoice:
 
     def check_output_stride(self, output_stride: int) -> None:
         """Raise a ValueError if position biases do not allow a dilated network."""
-        tables = [
-            name
-            for name, value in (('attention', self.blocks), ('downsampling', self.downsampling))
-            if value == 'local_global'
-        ]
+        names = ('attention', 'downsampling')
+        tables = [name for name in names if getattr(self, name) == 'local_global']
         if output_stride < 32 and tables and self.resize_matrix:
             raise ValueError(
                 f'output_stride is {output_stride} and resize_matrix is True: matrices of biases '
@@ -123,12 +119,12 @@ class AttentionChoice:
             )
 
     def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
-        if self.blocks == 'local_global':
+        if self.attention == 'local_global':
             # keys are at stride 32 in both stages, or denser in a dilated one
             mixer = self.talking_heads(32)
         else:
             sizes = dict(value_channels=BLOCK_WIDTHS[1], num_heads=NUM_HEADS)
-            mixer = make_mixer(self.blocks, BLOCK_WIDTHS[0], self.mobile_attention, **sizes)
+            mixer = make_mixer(self.attention, BLOCK_WIDTHS[0], self.mobile_attention, **sizes)
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
     def downsample(
@@ -346,7 +342,6 @@ class EfficientFormerV2(Backbone):
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         heads = dict(
             head_channels=head_channels,
             kernel=kernel,
@@ -357,10 +352,10 @@ class EfficientFormerV2(Backbone):
         choice.check_output_stride(output_stride)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
-            stages=[
-                make_stage(sizes, i, choice, samplings[i], drop_path_rate)
-                for i in range(out_indices[-1] + 1)
-            ],
+            stages=(
+                make_stage(sizes, i, choice, sampling, drop_path_rate)
+                for i, sampling in enumerate(samplings)
+            ),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

@@ -29,7 +29,6 @@ from .base import (
     Sampling,
     Stage,
     resolve_arch,
-    resolve_out_indices,
     resolve_output_stride,
 )
 
@@ -239,11 +238,13 @@ def attention_for(attention: str | Mapping[str, Any], stride: int) -> Callable[[
 def make_stage(
     arch: MobileViTv2Arch,
     index: int,
+    stride: int,
     sampling: Sampling,
     restore_size: bool,
-    make_attention: Callable[[int], nn.Module],
+    attention: str | Mapping[str, Any],
 ) -> Stage:
     """A stage: an inverted residual for downsampling, followed by the blocks."""
+    make_attention = attention_for(attention, stride)  # also checks it
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
     downsample = InvertedResidual(in_channels, channels, sampling.stride, sampling.entry)
@@ -315,16 +316,13 @@ class MobileViTv2(Backbone):
         if odd_size not in ODD_SIZES:
             raise ValueError(f'odd_size is {odd_size!r}; choose one of {ODD_SIZES}')
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=2)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         restore_size = odd_size == 'restore'
         super().__init__(
             stem=ConvNorm(3, sizes.stem_channels, 3, stride=2, act=nn.SiLU),
-            stages=[
-                make_stage(
-                    sizes, i, samplings[i], restore_size, attention_for(attention, strides[i])
-                )
-                for i in range(out_indices[-1] + 1)
-            ],
+            stages=(
+                make_stage(sizes, i, *both, restore_size, attention)
+                for i, both in enumerate(zip(strides, samplings, strict=True))
+            ),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

@@ -23,7 +23,6 @@ from .base import (
     Stage,
     drop_probs,
     resolve_arch,
-    resolve_out_indices,
 )
 
 STRIDES = (4, 8, 16, 32)
@@ -176,21 +175,15 @@ def make_stage(
 ) -> Stage:
     """A stage of equal blocks."""
     channels = arch.channels[index]
+    make_attention = mobile or partial(SpatialReductionAttention, reduction=REDUCTIONS[index])
+    expansion = arch.expansions[index]
     blocks = [
-        PVTv2Block(channels, make_attention(channels, index, mobile), arch.expansions[index], prob)
+        PVTv2Block(channels, make_attention(channels, HEADS[index]), expansion, prob)
         for prob in drop_probs(drop_path_rate, arch.depths, index)
     ]
     before = arch.channels[index - 1]
     downsample = PatchEmbedding(before, channels, 3, 2) if index else nn.Identity()
     return PVTv2Stage(downsample, blocks, channels)
-
-
-def make_attention(
-    channels: int, index: int, mobile: Callable[[int, int], nn.Module] | None
-) -> nn.Module:
-    if mobile is not None:
-        return mobile(channels, HEADS[index])
-    return SpatialReductionAttention(channels, HEADS[index], REDUCTIONS[index])
 
 
 def initialize(module: nn.Module) -> None:
@@ -252,7 +245,6 @@ class PVTv2(Backbone):
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
         if attention != 'mobile' and not mobile_stages:
@@ -264,28 +256,18 @@ class PVTv2(Backbone):
             competition=competition,
         )
         mobile = partial(MobileMixer, attention=attention, options=heads)
-        stages = [
-            make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
-            for i in range(out_indices[-1] + 1)
-        ]
         super().__init__(
             stem=PatchEmbedding(3, sizes.channels[0], 7, 4),
-            stages=stages,
+            stages=(
+                make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
+                for i in range(len(STRIDES))
+            ),
             channels=sizes.channels,
             strides=STRIDES,
             out_indices=out_indices,
             **options,
         )
         self.apply(initialize)
-
-    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights of linear layers as those of 1x1 convolutions."""
-        own = self.state_dict()
-        return {
-            name: value[..., None, None]
-            for name, value in state.items()
-            if name in own and value.ndim == 2 and own[name].shape == (*value.shape, 1, 1)
-        }
 
 
 @register_backbone

@@ -24,7 +24,6 @@ from .base import (
     Sampling,
     Stage,
     resolve_arch,
-    resolve_out_indices,
     resolve_output_stride,
 )
 
@@ -290,13 +289,9 @@ class SHViT(Backbone):
                 )
             sizes = with_ratio(sizes, partial_ratio, num_heads)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=16)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         super().__init__(
             stem=make_stem(sizes.channels[0]),
-            stages=[
-                make_stage(sizes, i, samplings[i], num_heads, attention)
-                for i in range(out_indices[-1] + 1)
-            ],
+            stages=(make_stage(sizes, i, s, num_heads, attention) for i, s in enumerate(samplings)),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

@@ -251,10 +251,10 @@ class SwiftFormer(Backbone):
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
-            stages=[
-                make_stage(sizes, i, samplings[i], drop_path_rate, make_attention)
-                for i in range(out_indices[-1] + 1)
-            ],
+            stages=(
+                make_stage(sizes, i, sampling, drop_path_rate, make_attention)
+                for i, sampling in enumerate(samplings)
+            ),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

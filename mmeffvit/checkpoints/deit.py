@@ -1,6 +1,7 @@
 """Key table of the DeiT releases; timm's copies have the official keys."""
 
 from .rename import Layout, Table
+from .swiftformer import HEAD
 
 OFFICIAL: Table = (
     (r'^(norm|head|head_dist)\.', None),  # the classifier is not used here
@@ -17,11 +18,6 @@ OFFICIAL: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.project.'),
 )
 
-HEAD: Table = (
-    (r'^head\.', 'head.classifier.fc.'),
-    (r'^head_dist\.', 'head.distilled.fc.'),
-    (r'^norm\.', 'head.norm.'),
-)
 LAYOUTS = (
     Layout('official', r'^blocks\.\d+\.attn\.qkv\.', OFFICIAL, HEAD),
     Layout('mmeffvit', r'^stem\.positions$', ()),

@@ -1,7 +1,7 @@
 """Key tables of the EfficientFormerV2 releases: backbones, and models of mmdet 2 and mmseg 0."""
 
 from .rename import Layout, Table, as_column
-from .swiftformer import HEAD
+from .swiftformer import HEAD, STEM
 
 # inside an attention module both releases agree but for the names of convolution and norm
 ATTENTION: Table = (
@@ -24,12 +24,10 @@ CONV_NORM = r'(query|key|value|value_local|reduce)'
 OFFICIAL: Table = (
     (r'^(norm|head|dist_head)\.', None),
     (r'\.attention_bias_idxs$', None),  # indices into the tables, computed here
-    (r'^patch_embed\.0\.', 'stem.0.conv.'),
-    (r'^patch_embed\.1\.', 'stem.0.norm.'),
-    (r'^patch_embed\.3\.', 'stem.1.conv.'),
-    (r'^patch_embed\.4\.', 'stem.1.norm.'),
-    *((rf'^network\.{2 * i - 1}\.proj\.', f'stages.{i}.downsample.conv.') for i in (1, 2)),
-    *((rf'^network\.{2 * i - 1}\.norm\.', f'stages.{i}.downsample.norm.') for i in (1, 2)),
+    (r'^patch_embed\.', 'stem.'),
+    *STEM,
+    *((rf'^network\.{2 * i - 1}\.', f'stages.{i}.downsample.') for i in (1, 2)),
+    (r'^(stages\.\d\.downsample)\.proj\.', r'\1.conv.'),
     (r'^network\.5\.conv\.', 'stages.3.downsample.local.conv.'),
     (r'^network\.5\.bn\.', 'stages.3.downsample.local.norm.'),
     (r'^network\.5\.attn\.', 'stages.3.downsample.attn.'),

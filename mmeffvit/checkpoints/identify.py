@@ -68,10 +68,7 @@ class Variant:
 
 
 def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
-    """The variant of a family whose tensors are most similar to those of a backbone.
-
-    Args:
-        tensors: In any layout of the families, without prefixes.
+    """The variant of a family most similar to a backbone, in any layout, without prefixes.
 
     Returns:
         The first one that fits, else the one with the fewest misfits; None for other weights.
@@ -115,11 +112,7 @@ def head_of(weights: Mapping[str, Tensor]) -> Head | None:
 
 
 def describe(weights: Mapping[str, Tensor]) -> str:
-    """The name of the config whose model has these weights, judging by keys and shapes.
-
-    Args:
-        weights: Weights of a full model, by our keys.
-    """
+    """The name of the config whose model has these weights, judging by our keys and shapes."""
     head = head_of(weights)
     found = [head.name if head else 'a model without a head of a release']
     inside = {key: value for key, value in weights.items() if key.startswith('backbone.')}

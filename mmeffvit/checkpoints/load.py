@@ -153,12 +153,8 @@ def load_into(
 
     Modules that convert the keys of earlier versions, as some of mmdet do, still do.
 
-    Args:
-        module: See :func:`fit`.
-        checkpoint: See :func:`fit`.
-        prefix: See :func:`fit`.
-        new_classes: See :func:`fit`.
-        resume: Training continues: auxiliary heads and exact dtypes are needed.
+    The arguments are those of :func:`fit`, and ``resume``, where training continues: auxiliary
+    heads and exact dtypes are needed.
 
     Raises:
         CheckpointError: If it does not fit; the module is unchanged then.

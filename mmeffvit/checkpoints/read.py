@@ -51,20 +51,20 @@ def check_integrity(path: Path) -> None:
     try:
         if not path.is_file():  # reading a pipe would block
             raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
-        if not zipfile.is_zipfile(path):
-            if _is_legacy(path):
-                return
-            raise damaged
-        with zipfile.ZipFile(path) as archive:
-            _check_entries(path, archive)
-            bad = archive.testzip()
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                _check_entries(path, archive)
+                is_whole = archive.testzip() is None
+        else:  # a pickle of torch < 1.6 has no checksums
+            with path.open('rb') as file:
+                is_whole = file.read(1) == pickle.PROTO
     except OSError as error:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except CheckpointError:
         raise
     except Exception as error:  # a damaged zip directory can raise anything
         raise damaged from error
-    if bad is not None:
+    if not is_whole:
         raise damaged
 
 
@@ -77,12 +77,6 @@ def _check_entries(path: Path, archive: zipfile.ZipFile) -> None:
             f'{path} is rejected: its entries are compressed ({", ".join(packed[:2])}), which '
             'torch never does; they could be inflated to any size'
         )
-
-
-def _is_legacy(path: Path) -> bool:
-    """Whether the file is a pickle of torch < 1.6, which has no checksums."""
-    with path.open('rb') as file:
-        return file.read(1) == pickle.PROTO
 
 
 def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = True) -> Any:

@@ -1,7 +1,7 @@
 """One forward pass of a model on one image, without post-processing."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from inspect import signature
 from typing import Any
 
@@ -24,13 +24,7 @@ def blank_image(model: nn.Module, shape: tuple[int, int]) -> Tensor:
 
 
 def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> None:
-    """Run the modules that are used at inference.
-
-    Args:
-        model: A detector, a segmentor or a classifier in eval mode.
-        shape: Height and width of the image in pixels.
-        proposals: Number of boxes for the second stage of a detector.
-    """
+    """Run the modules that are used at inference, a second stage with ``proposals`` boxes."""
     image = blank_image(model, shape)
     if hasattr(model, 'head'):
         model(image, mode='tensor')
@@ -91,15 +85,13 @@ def proposal_boxes(
     return InstanceData(bboxes=boxes, scores=maps[0].new_zeros(proposals))
 
 
-@contextmanager
-def empty_regions(roi_head: nn.Module) -> Iterator[None]:
+def empty_regions(roi_head: nn.Module) -> AbstractContextManager:
     """Make RoI extractors, which have no counted operations, return zeros of the right shape.
 
     They depend on values, which the meta device lacks.
     """
     named = [(n, m) for n, m in roi_head.named_modules() if hasattr(m, 'featmap_strides')]
-    with forwards(named, _zeros_of):
-        yield
+    return forwards(named, _zeros_of)
 
 
 def _zeros_of(name: str, extractor: nn.Module) -> Callable:

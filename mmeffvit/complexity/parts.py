@@ -48,12 +48,7 @@ class Part:
 
 
 def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:
-    """MACs of every module that ran, without those of its submodules.
-
-    Args:
-        model: The model; see :func:`mmeffvit.utils.modules.forwards`.
-        forward: Runs the model.
-    """
+    """MACs of every module that ran in ``forward(model)``, without those of its submodules."""
     own: dict[str, int] = {}
     active = ['']
     settled = 0
@@ -118,21 +113,15 @@ def make_parts(model: nn.Module, own: dict[str, int]) -> list[Part]:
     return [part for part in parts.values() if part.parameters or part.macs]
 
 
-def part_names(model: nn.Module) -> Iterator[str]:
-    for name, child in model.named_children():
-        if name in LISTED:
-            for inner, grandchild in child.named_children():
-                yield from with_items(f'{name}.{inner}', grandchild)
+def part_names(module: nn.Module, prefix: str = '') -> Iterator[str]:
+    """Names of the parts; of module lists such as stages or cascade heads, those of the items."""
+    for name, child in module.named_children():
+        if prefix + name in LISTED:
+            yield from part_names(child, f'{name}.')
+        elif isinstance(child, nn.ModuleList):
+            yield from (f'{prefix}{name}.{index}' for index in range(len(child)))
         else:
-            yield from with_items(name, child)
-
-
-def with_items(name: str, module: nn.Module) -> Iterator[str]:
-    """The module, or the items of a module list such as stages or cascade heads."""
-    if isinstance(module, nn.ModuleList):
-        yield from (f'{name}.{index}' for index in range(len(module)))
-    else:
-        yield name
+            yield prefix + name
 
 
 def owner(name: str, parts: dict[str, Part]) -> str:

@@ -14,12 +14,7 @@ from .records import DataSet, Object, Picture, Size, in_words
 
 
 def check(data: DataSet, *, needs_masks: bool = False) -> None:
-    """Check every image and object; report and remove invalid ones.
-
-    Args:
-        data: The dataset; the sizes of its images are filled in.
-        needs_masks: Whether a missing mask is a fault.
-    """
+    """Check every image and object: invalid ones are removed, the sizes of images are filled in."""
     for split, pictures in data.splits.items():
         facts = in_threads(look_at, [p.path for p in pictures], f'{split}: images')
         pairs = list(zip(pictures, facts, strict=True))

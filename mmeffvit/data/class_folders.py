@@ -47,6 +47,10 @@ def read(path: Path) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
     root = path.absolute()
     splits = find(root) or {}
+    for folder in folders_in(root):
+        used = splits.get(SPLIT_NAMES.get(folder.name.lower(), ''), folder)
+        if used not in (folder, root):
+            raise UserError(f'{used} and {folder} are for the same split: give the one to use')
     classes = [folder.name for folder in folders_in(splits['train'])]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():

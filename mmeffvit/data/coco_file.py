@@ -91,13 +91,9 @@ def read_coco(
         UserError: If it cannot be read, or lacks a list.
     """
     content = read_json(path)
-    if isinstance(content, dict):
-        content = {name: [] for name in LISTS if name not in lists} | content
-    absent = [
-        name
-        for name in LISTS
-        if not (isinstance(content, dict) and isinstance(content.get(name), list))
-    ]
+    content = content if isinstance(content, dict) else {}
+    content = {name: [] for name in LISTS if name not in lists} | content
+    absent = [name for name in LISTS if not isinstance(content.get(name), list)]
     if absent:
         raise UserError(f'{path} has no list of {", ".join(absent)}')
     if not annotations:
@@ -108,12 +104,12 @@ def read_coco(
     return CocoFile(content, add)
 
 
-def as_pycocotools(file: CocoFile) -> Any:
-    """The records as pycocotools' ``COCO``, which a requirement of mmdet brings."""
+def as_pycocotools(content: dict[str, Any]) -> Any:
+    """The content of a file as pycocotools' ``COCO``, which a requirement of mmdet brings."""
     from pycocotools.coco import COCO
 
     coco = COCO()
-    coco.dataset = {'info': {}, **file.content}  # it copies the info
+    coco.dataset = {'info': {}, **content}  # it copies the info
     with quiet():
         coco.createIndex()
     return coco
@@ -203,13 +199,7 @@ def within(points: Sequence[float], image: Record, slack: float) -> bool:
 
 
 def check_masks(file: CocoFile, report: Report, *, wanted: bool = True) -> None:
-    """Check that every mask can be decoded, without drawing it.
-
-    Args:
-        file: The records.
-        report: Receives the faults.
-        wanted: Whether a missing mask is a fault.
-    """
+    """Check that every mask can be decoded, without drawing it; if ``wanted``, there is one."""
     pairs = file.of_known_images()
     for annotation, image in progress(pairs, f'{report.name}: masks', len(file.annotations)):
         mask = annotation.get('segmentation')
@@ -220,12 +210,7 @@ def check_masks(file: CocoFile, report: Report, *, wanted: bool = True) -> None:
 
 
 def mask_fault(mask: Any, image: Record) -> tuple[Fault, str] | None:
-    """The fault of a mask, or None if it can be decoded.
-
-    Args:
-        mask: Polygons as lists of x and y, or a run-length encoding.
-        image: The record of its image.
-    """
+    """The fault of a mask, polygons or run lengths; None if it can be decoded."""
     if not mask:
         return faults.MASK_BROKEN, 'no mask'
     if isinstance(mask, list):

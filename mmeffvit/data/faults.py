@@ -228,11 +228,13 @@ class Findings:
 
     Args:
         kept: Number of places kept of every fault; None keeps all.
+        num_records: Number of records, the base of ``Fault.tolerated``; 0 tolerates none.
         counts: Number of findings by fault.
         places: File and line, or what else names the place, by fault.
     """
 
     kept: int | None = None
+    num_records: int = 0
     counts: Counter[Fault] = field(default_factory=Counter)
     places: dict[Fault, list[str]] = field(default_factory=dict)
 
@@ -247,7 +249,7 @@ class Findings:
     @property
     def faults(self) -> list[Fault]:
         """The types that are faults, not notes."""
-        return [fault for fault in self.counts if fault.tolerated != NOTE]
+        return [f for f, n in self.counts.items() if n > f.tolerated * max(1, self.num_records)]
 
     def named(self, fault: Fault) -> str:
         """What is wrong, and how often."""
@@ -292,21 +294,15 @@ class Report(Findings):
     Args:
         name: The splits that use it, such as 'train' or 'val, test'.
         source: The class of the dataset and what it reads.
-        num_records: Number of records, the base of ``Fault.tolerated``.
         facts: Lines on what was read.
         table: Rows of counts per class, starting with the heading.
     """
 
     name: str = ''
     source: str = ''
-    num_records: int = 0
     facts: list[str] = field(default_factory=list)
     table: list[Sequence[str]] = field(default_factory=list)
     kept: int | None = field(default=EXAMPLES, kw_only=True)
-
-    @property
-    def faults(self) -> list[Fault]:
-        return [f for f, n in self.counts.items() if n > f.tolerated * max(1, self.num_records)]
 
     def count(self, classes: Iterable[str], **columns: Counter[str]) -> None:
         """Fill the table from counts by class; classes without annotations are reported."""

@@ -48,9 +48,7 @@ def images_below(folder: Path) -> list[Path]:
 def files_below(folder: Path, *, hidden: bool = False) -> list[Path]:
     """All files in a folder and its sub-folders, sorted; links are followed.
 
-    Args:
-        folder: The folder.
-        hidden: Include files whose names begin with a dot.
+    Those whose names begin with a dot are left out, unless ``hidden``.
     """
     found = []
     seen: set[str] = set()  # symbolic links may form a cycle

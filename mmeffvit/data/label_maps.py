@@ -85,7 +85,11 @@ def number_classes(rows: list, path: Path) -> tuple[list[str], dict]:
             f'{path} has {len(names)} classes; give up to {MAX_CLASSES}, without duplicates'
         )
     numbers = {name: number for number, name in enumerate(names)}
-    return names, {value: numbers.get(name, IGNORED) for name, value in rows}
+    table = {value: numbers.get(name, IGNORED) for name, value in rows}
+    clash = any(table[value] != numbers.get(name, IGNORED) for name, value in rows)
+    if clash or len(set(map(type, table))) > 1:
+        raise UserError(f'{path} has values beside colors, or the same one twice: write {NEEDS}')
+    return names, table
 
 
 def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:

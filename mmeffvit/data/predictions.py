@@ -10,7 +10,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import check_names, counted, listed
 
 from .coco import pictures_of
-from .coco_file import CocoFile, is_box, is_id, is_score
+from .coco_file import LISTS, CocoFile, is_box, is_id, is_score
 from .faults import Findings
 from .files import ImageFinder, images_below
 from .label_maps import IGNORED, guess_classes, read_table
@@ -92,10 +92,8 @@ def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wante
 
 def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
     """Images, annotations and categories of a file of predictions."""
-    if isinstance(content, dict):
-        lists = {name: content.get(name) for name in ('images', 'annotations', 'categories')}
-        if all(isinstance(value, list) for value in lists.values()):
-            return lists
+    if (lists := lists_of(content, LISTS)) is not None:
+        return lists
     if not isinstance(content, list):
         raise UserError(
             f'{path} is neither a list of COCO results nor a COCO file with scores: write it with '
@@ -104,10 +102,8 @@ def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
     if not content:
         raise UserError(f'{path} is empty: there is nothing to learn from')
     if wanted.ids is not None:
-        known = read_json(wanted.ids)
-        known = known if isinstance(known, dict) else {}
-        lists = {name: known.get(name) for name in ('images', 'categories')}
-        if not all(isinstance(value, list) for value in lists.values()):
+        lists = lists_of(read_json(wanted.ids), ('images', 'categories'))
+        if lists is None:
             raise UserError(f'{wanted.ids} has no lists of images and categories')
         return dict(lists, annotations=content)
     if wanted.classes is None:
@@ -117,6 +113,12 @@ def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
         )
     categories = [dict(id=i, name=name) for i, name in enumerate(wanted.classes, 1)]
     return dict(images=images_of(path), annotations=content, categories=categories)
+
+
+def lists_of(content: Any, names: Sequence[str]) -> dict[str, list] | None:
+    """The lists of these names in a file, if it has all of them."""
+    lists = {name: content.get(name) for name in names} if isinstance(content, dict) else {}
+    return lists if lists and all(isinstance(each, list) for each in lists.values()) else None
 
 
 def images_of(path: Path) -> list:

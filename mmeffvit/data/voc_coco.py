@@ -110,7 +110,7 @@ def read_annotations(path: Path) -> Any:
     file = read_coco(path, report.add)
     check_masks(file, report)
     report.stop_run((faults.MASK_SHORT,))
-    return as_pycocotools(file)
+    return as_pycocotools(file.content)
 
 
 def link(path: Path, target: Path) -> None:

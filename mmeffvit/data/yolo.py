@@ -77,6 +77,8 @@ def read(path: Path, findings: Findings) -> DataSet:
     used: set[Path] = set()
     for key, split in KEYS.items():
         if content.get(key):
+            if split in splits:
+                raise UserError(f'{path} has `val` and `valid`, which are the same: give one')
             paths = images_of(content[key], content.get('path'), path, findings)
             splits[split] = read_pictures(paths, len(classes), findings)
             used.update(map(labels_of, paths))

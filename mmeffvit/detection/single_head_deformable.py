@@ -179,8 +179,22 @@ class SingleHeadLayers:
         if self.ffn_channels is not None and self.ffn_channels < 1:
             raise ValueError(f'ffn_channels is {self.ffn_channels}; it must be at least 1')
 
-    def apply(self, layer: nn.Module, attribute: str) -> None:
-        """Replace the attention of a layer, and its feed-forward if ``ffn_channels`` is set."""
+    def apply(self, layers: nn.ModuleList, stack: str, attribute: str) -> None:
+        """Replace the attention of layers, and their feed-forward if ``ffn_channels`` is set.
+
+        Raises:
+            ValueError: If an index is out of range or repeated.
+        """
+        indices = getattr(self, stack)
+        if len(set(indices)) != len(indices) or any(not 0 <= i < len(layers) for i in indices):
+            raise ValueError(
+                f'single_head.{stack} is {tuple(indices)}; choose layers from 0 to '
+                f'{len(layers) - 1}, each once'
+            )
+        for index in indices:
+            self.replace(layers[index], attribute)
+
+    def replace(self, layer: nn.Module, attribute: str) -> None:
         stock = getattr(layer, attribute)
         replacement = ATTENTIONS[self.attention](
             stock.embed_dims,
@@ -193,20 +207,6 @@ class SingleHeadLayers:
         setattr(layer, attribute, replacement)
         if self.ffn_channels is not None:
             layer.ffn = FFN(**{**layer.ffn_cfg, 'feedforward_channels': self.ffn_channels})
-
-
-def choose_layers(layers: nn.ModuleList, indices: Sequence[int], stack: str) -> list[nn.Module]:
-    """Return the layers of a stack at ``indices``.
-
-    Raises:
-        ValueError: If an index is out of range or repeated.
-    """
-    if len(set(indices)) != len(indices) or any(not 0 <= i < len(layers) for i in indices):
-        raise ValueError(
-            f'single_head.{stack} is {tuple(indices)}; choose layers from 0 to {len(layers) - 1}, '
-            'each once'
-        )
-    return [layers[i] for i in indices]
 
 
 @MODELS.register_module()
@@ -240,8 +240,5 @@ class SingleHeadDeformableDETR(DeformableDETR):
 
     def _init_layers(self) -> None:
         super()._init_layers()
-        chosen = self.single_head
-        for layer in choose_layers(self.encoder.layers, chosen.encoder, 'encoder'):
-            chosen.apply(layer, 'self_attn')
-        for layer in choose_layers(self.decoder.layers, chosen.decoder, 'decoder'):
-            chosen.apply(layer, 'cross_attn')
+        self.single_head.apply(self.encoder.layers, 'encoder', 'self_attn')
+        self.single_head.apply(self.decoder.layers, 'decoder', 'cross_attn')

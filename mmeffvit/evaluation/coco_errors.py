@@ -13,6 +13,7 @@ from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
+from mmeffvit.data.coco_file import as_pycocotools
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import progress
@@ -171,13 +172,10 @@ def encode_masks(truth: COCO, instances: Iterable[Detection]) -> None:
 
 def load_detections(truth: COCO, found: list[Detection]) -> COCO:
     """The detections, indexed by pycocotools; the list may be empty."""
+    if not found:
+        return as_pycocotools({**truth.dataset, 'annotations': []})
     with quiet():
-        if found:
-            return truth.loadRes(found)
-        empty = COCO()
-        empty.dataset = {**truth.dataset, 'annotations': []}
-        empty.createIndex()
-        return empty
+        return truth.loadRes(found)
 
 
 def count_objects(truth: COCO, bounds: list[list[float]]) -> np.ndarray:

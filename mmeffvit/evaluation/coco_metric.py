@@ -32,11 +32,8 @@ class CocoMetric(StockCocoMetric):
 class HotEval(COCOeval):
     """pycocotools' evaluation with precisions and recalls of hotcoco, which are bit-identical."""
 
+    @deferred()  # a Python exception would abort its Rust code
     def evaluate(self) -> None:
-        with deferred():  # a Python exception would abort its Rust code
-            self._evaluate()
-
-    def _evaluate(self) -> None:
         import hotcoco
 
         truth = hotcoco.COCO(self.cocoGt.dataset)

@@ -43,15 +43,15 @@ def read_ground_truth(path: str | Path) -> COCO:
         UserError: If the file is missing or is not an annotation file.
     """
     report = Report('annotation', str(path))
-
-    def complete(annotation: dict[str, Any], number: int) -> None:
-        annotation.update(id=number, iscrowd=annotation.get('iscrowd') or 0)
-
-    file = read_coco(path, report.add, complete=complete)
+    file = read_coco(
+        path,
+        report.add,
+        complete=lambda row, number: row.update(id=number, iscrowd=row.get('iscrowd') or 0),
+    )
     check_boxes(file, report)
     check_masks(file, report, wanted=False)
     report.stop_run()
-    return as_pycocotools(file)
+    return as_pycocotools(file.content)
 
 
 def read_detections(
@@ -117,11 +117,12 @@ def check_detections(
 
 
 def with_text_counts(mask: Any) -> Any:
-    """A mask with run lengths as str, which are bytes in pickles."""
-    counts = mask.get('counts') if isinstance(mask, dict) else None
-    if isinstance(counts, bytes):
-        return {'size': list(mask.get('size') or ()), 'counts': counts.decode('latin-1')}
-    return mask
+    """A mask with run lengths as str and a size as a list: pickles have bytes and tuples."""
+    if not isinstance(mask, dict) or not isinstance(mask.get('counts'), bytes):
+        return mask
+    size = mask.get('size')
+    size = list(size) if isinstance(size, tuple) else size
+    return dict(size=size, counts=mask['counts'].decode('latin-1'))
 
 
 def category_ids(truth: COCO, classes: Sequence[str] | None) -> list[int]:

@@ -75,9 +75,9 @@ def measured_dataset(config: Config) -> dict[str, Any]:
 
 def metric_settings(config: Config, kind: str) -> dict[str, Any]:
     """The settings of the config's own metric of a type."""
-    given = config.test_evaluator
+    given = config.get('test_evaluator') or ()
     for settings in given if isinstance(given, list | tuple) else [given]:
-        if str(settings['type']).split('.')[-1] == kind:
+        if str(settings.get('type')).split('.')[-1] == kind:
             return {**deepcopy(dict(settings)), 'outfile_prefix': None, 'format_only': False}
     raise UserError(f'{config.filename} has no {kind} in test_evaluator')
 
@@ -92,8 +92,12 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     classes, coco = dataset.metainfo['classes'], metric._coco_api
     category_ids = coco.get_cat_ids(cat_names=classes)
     rows = read_detections(results, coco, classes)
+    with_masks = all(row.get('segmentation') for row in rows)
+    for row in rows:
+        mask = row.pop('segmentation', None)
+        if with_masks:  # mmdet reads no polygons
+            row['segmentation'] = coco.annToRLE({**row, 'segmentation': mask})
     samples = samples_of(rows, category_ids, coco.imgs, results)
-    with_masks = all('segmentation' in row for row in rows)
     tables = []
     for kind in ('bbox', 'segm') if with_masks else ('bbox',):
         metric.metrics = [kind]

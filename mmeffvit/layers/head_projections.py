@@ -95,15 +95,11 @@ def hidden_layers(model: nn.Module) -> dict[str, Units]:
 
 
 def keep_first(layers: Mapping[str, Units], counts: Sequence[int], argument: str) -> None:
-    """Remove all but the first units of every layer, for weights of a pruned model.
-
-    Args:
-        layers: The layers, changed in place.
-        counts: The number of units of each.
-        argument: The name of ``counts``, for the message.
+    """Remove all but the first units of every layer, in place, for weights of a pruned model.
 
     Raises:
-        ValueError: If the number of layers differs, or a layer has fewer units.
+        ValueError: If the number of layers differs, or a layer has fewer units; the message begins
+            with ``argument``, the name of the counts.
     """
     present = [layer.count for layer in layers.values()]
     pairs = zip(counts, present, strict=False)

@@ -3,21 +3,18 @@
 On a CPU, plain PyTorch takes half the time of torchvision's operator, and less for gradients.
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .backend import has_torchvision, in_float32
 
-
-class Geometry(NamedTuple):
-    """Stride, padding and dilation of a convolution, each as (vertical, horizontal)."""
-
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
+# stride, padding and dilation of a convolution, each as (vertical, horizontal)
+Geometry = tuple[tuple[int, int], ...]
+# the names of these options in mmcv, without and with a mask
+Names = tuple[tuple[str, str], ...]
+V1 = (('dH', 'dW'), ('padH', 'padW'), ('dilationH', 'dilationW'))
+V2 = (('stride_h', 'stride_w'), ('pad_h', 'pad_w'), ('dilation_h', 'dilation_w'))
 
 
 def deform_conv_forward(
@@ -43,7 +40,7 @@ def deform_conv_forward(
     Shape:
         (B, C, H, W), (O, C / groups, h, w), (B, D * K * 2, H', W') -> (B, O, H', W')
     """
-    output.copy_(convolve(input, weight, offset, None, None, geometry_v1(options)))
+    output.copy_(convolve(input, weight, offset, None, None, geometry_of(V1, options)))
 
 
 def deform_conv_backward_input(
@@ -61,7 +58,7 @@ def deform_conv_backward_input(
     ``columns`` keeps the gradient of the kernels, which comes with them.
     """
     inputs = (input, weight, offset, None, None)
-    grads = gradients(inputs, grad_output, geometry_v1(options))
+    grads = gradients(inputs, grad_output, geometry_of(V1, options))
     grad_input.copy_(grads[0])
     columns.resize_(weight.shape).copy_(grads[1])
     grad_offset.copy_(grads[2])
@@ -81,7 +78,7 @@ def deform_conv_backward_parameters(
         grad_weight.copy_(columns)
         return
     inputs = (input, torch.zeros_like(grad_weight), offset, None, None)
-    grad_weight.copy_(gradients(inputs, grad_output, geometry_v1(options))[1])
+    grad_weight.copy_(gradients(inputs, grad_output, geometry_of(V1, options))[1])
 
 
 def modulated_deform_conv_forward(
@@ -113,7 +110,7 @@ def modulated_deform_conv_forward(
         -> (B, O, H', W')
     """
     bias = bias if options['with_bias'] else None
-    output.copy_(convolve(input, weight, offset, mask, bias, geometry_v2(options)))
+    output.copy_(convolve(input, weight, offset, mask, bias, geometry_of(V2, options)))
 
 
 def modulated_deform_conv_backward(
@@ -135,27 +132,15 @@ def modulated_deform_conv_backward(
     """Write the gradients of :func:`modulated_deform_conv_forward`."""
     bias = bias if options['with_bias'] else None
     inputs = (input, weight, offset, mask, bias)
-    grads = gradients(inputs, grad_output, geometry_v2(options))
+    grads = gradients(inputs, grad_output, geometry_of(V2, options))
     targets = (grad_input, grad_weight, grad_offset, grad_mask, grad_bias)
     for target, grad in zip(targets, grads, strict=True):
         if grad is not None:
             target.copy_(grad)
 
 
-def geometry_v1(options: dict[str, int]) -> Geometry:
-    return Geometry(
-        stride=(options['dH'], options['dW']),
-        padding=(options['padH'], options['padW']),
-        dilation=(options['dilationH'], options['dilationW']),
-    )
-
-
-def geometry_v2(options: dict[str, int]) -> Geometry:
-    return Geometry(
-        stride=(options['stride_h'], options['stride_w']),
-        padding=(options['pad_h'], options['pad_w']),
-        dilation=(options['dilation_h'], options['dilation_w']),
-    )
+def geometry_of(names: Names, options: dict[str, int]) -> Geometry:
+    return tuple((options[vertical], options[horizontal]) for vertical, horizontal in names)
 
 
 def gradients(
@@ -179,26 +164,23 @@ def convolve(
     geometry: Geometry,
 ) -> Tensor:
     """Return a deformable convolution in float32."""
-    input, weight, offset = in_float32(input), in_float32(weight), in_float32(offset)
-    mask = None if mask is None else in_float32(mask)
-    bias = None if bias is None else in_float32(bias)
+    inputs = (input, weight, offset, mask, bias)
+    input, weight, offset, mask, bias = (None if x is None else in_float32(x) for x in inputs)
     with torch.autocast(input.device.type, enabled=False):
         if has_torchvision(input) and input.device.type != 'cpu':
             from torchvision.ops import deform_conv2d
 
             return deform_conv2d(input, offset, weight, bias, *geometry, mask)
-        return plain_convolve(input, weight, offset, mask, bias, geometry)
+        columns = sample(input, weight, offset, mask, geometry)
+        output = weight.reshape(columns.shape[1], -1, columns.shape[2]) @ columns
+        output = output.reshape(len(input), len(weight), *offset.shape[2:])
+        return output if bias is None else output + bias[:, None, None]
 
 
-def plain_convolve(
-    input: Tensor,
-    weight: Tensor,
-    offset: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    geometry: Geometry,
+def sample(
+    input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor | None, geometry: Geometry
 ) -> Tensor:
-    """Sample all displaced pixels, then multiply by the kernels."""
+    """Return all displaced pixels: (B, groups, C / groups * K, H' * W')."""
     batch, channels = input.shape[:2]
     kernel, size = weight.shape[2:], offset.shape[2:]
     num_taps = kernel.numel()
@@ -209,10 +191,7 @@ def plain_convolve(
         sampled = sampled * mask.view(batch, -1, num_taps, *size, 1)
     columns = sampled.permute(0, 1, 5, 2, 3, 4)  # (B, D, C / D, K, H', W')
     groups = channels // weight.shape[1]
-    columns = columns.reshape(batch, groups, weight.shape[1] * num_taps, size.numel())
-    output = weight.reshape(groups, weight.shape[0] // groups, -1) @ columns
-    output = output.reshape(batch, weight.shape[0], *size)
-    return output if bias is None else output + bias[:, None, None]
+    return columns.reshape(batch, groups, weight.shape[1] * num_taps, size.numel())
 
 
 def taps(kernel: torch.Size, size: torch.Size, geometry: Geometry) -> Tensor:

@@ -2,8 +2,7 @@
 
 A bin is a weighted sum of pixels, whose weights are products of one per axis. In plain PyTorch,
 ``embedding_bag`` sums the pixels around the samples of each bin, and by the transposed matrix their
-gradients, on a CPU in half the time of torchvision's. Where maps are smaller than the matrix, as
-masks of objects are, ``A_y @ F @ A_x^T`` with the weights of all pixels is faster.
+gradients, on a CPU in half the time of torchvision's.
 """
 
 from collections.abc import Iterator
@@ -69,13 +68,9 @@ def roi_align_forward(
         return
     pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)  # (B * H * W, C)
     for part in split(rois, maps.shape, how):
-        if maps[0].numel() < part.num_weights:
-            y, x = part.matrices(maps.shape[2:])
-            pooled = y[:, None] @ maps[part.images] @ x[:, None].transpose(2, 3)
-        else:
-            index, weight = part.weights(maps.shape[2:])
-            pooled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
-            pooled = pooled.view(len(part.chosen), *part.size, -1).permute(0, 3, 1, 2)
+        index, weight = part.weights(maps.shape[2:])
+        pooled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
+        pooled = pooled.view(len(part.chosen), *output.shape[2:], -1).permute(0, 3, 1, 2)
         output[part.chosen] = pooled.to(output)
 
 
@@ -131,15 +126,6 @@ class Part(NamedTuple):
     pixels: tuple[Tensor, Tensor]
     shares: tuple[Tensor, Tensor]
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.shares[0].shape[1], self.shares[1].shape[1]
-
-    @property
-    def num_weights(self) -> int:
-        """Weights per region."""
-        return self.shares[0][0].numel() * self.shares[1][0].numel()
-
     def weights(self, num_pixels: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """Return the indices and the weights of pixels in each bin, twice (n * bins, K)."""
         (y, x), (share_y, share_x) = self.pixels, self.shares
@@ -147,13 +133,6 @@ class Part(NamedTuple):
         index = y[:, :, None, :, None] * num_pixels[1] + x[:, None, :, None, :]
         weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
         return index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
-
-    def matrices(self, num_pixels: tuple[int, int]) -> list[Tensor]:
-        """Return the weights of all pixels per axis, (n, bins, pixels)."""
-        return [
-            share.new_zeros(*share.shape[:2], count).scatter_add_(2, pixels, share)
-            for pixels, share, count in zip(self.pixels, self.shares, num_pixels, strict=True)
-        ]
 
 
 def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:

@@ -29,15 +29,9 @@ class ResizedOnceHead(BaseDecodeHead):
         """
         sizes = {tuple(meta.get('ori_shape', ())[:2]) for meta in batch_img_metas}
         slides = isinstance(batch_img_metas[0]['img_shape'], torch.Size)
-        paddings = [
-            meta.get('img_padding_size', meta.get('padding_size')) for meta in batch_img_metas
-        ]
-        if (
-            slides
-            or any(any(padding or ()) for padding in paddings)
-            or len(sizes) > 1
-            or () in sizes
-        ):
+        paddings = (m.get('img_padding_size', m.get('padding_size')) for m in batch_img_metas)
+        is_padded = any(any(padding or ()) for padding in paddings)
+        if slides or is_padded or len(sizes) > 1 or () in sizes:
             return super().predict_by_feat(seg_logits, batch_img_metas)
         size = sizes.pop()
         return F.interpolate(seg_logits, size, mode='bilinear', align_corners=self.align_corners)

@@ -90,10 +90,10 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
         UserError: If the suffix is not allowed, the file is an existing folder (or the reverse), or
             the parent is not a writable folder.
     """
-    out = Path(path).expanduser()
-    if suffixes and out.suffix not in suffixes:
+    if suffixes and Path(path).suffix not in suffixes:
         raise UserError(f'output {str(path)!r} must end in {" or ".join(filter(None, suffixes))}')
     try:
+        out = Path(path).expanduser()
         if os.path.lexists(out) and not (out.is_dir() if folder else out.is_file()):
             kind = 'folder' if out.is_dir() else 'file' if out.is_file() else 'device or dead link'
             raise UserError(
@@ -102,8 +102,9 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
             )
         above = out.absolute().parents  # a cycle of links does not "exist", but is there
         nearest = out if out.exists() else next(p for p in above if os.path.lexists(p))
-    except OSError as error:  # a name too long, a loop of links
-        raise UserError(f'output {str(path)!r} cannot be written: {error.strerror}') from error
+    except (OSError, RuntimeError) as error:  # a name too long, a loop of links, an unknown user
+        cause = getattr(error, 'strerror', None) or error
+        raise UserError(f'output {str(path)!r} cannot be written: {cause}') from error
     if nearest.absolute() != out.absolute() and not nearest.is_dir():
         raise UserError(f'output {str(path)!r} cannot be written: {nearest} is not a folder')
     if not os.access(nearest, os.W_OK):

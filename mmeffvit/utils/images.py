@@ -117,7 +117,7 @@ def read_labels(path: Path) -> NDArray:
     """
     with _decoded(path) as image:
         if image.mode == 'F':
-            raise Unreadable(f'{path} (its values are not integers)')
+            raise ValueError('its values are not integers')
         return np.asarray(image)
 
 
@@ -160,7 +160,7 @@ def read_colors(path: Path) -> NDArray:
 def _check_tiff(path: Path, image: Image.Image) -> None:
     """Reject a TIFF that OpenCV, as used in training, cannot decode: the format has many forms."""
     if image.format == 'TIFF' and cv2.imread(str(path)) is None:
-        raise Unreadable(f'{path} (OpenCV cannot decode this TIFF: save it as a PNG)')
+        raise ValueError('OpenCV cannot decode this TIFF: save it as a PNG')
 
 
 @contextmanager

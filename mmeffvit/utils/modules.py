@@ -63,10 +63,7 @@ def forwards(
     """Run modules by other functions, also where their ``forward`` is called directly.
 
     mmdet and mmseg call the ``forward`` of their heads, and hooks of torch do not fire there.
-
-    Args:
-        modules: Names and modules.
-        wrap: Returns the function that runs instead of a module's ``forward``.
+    ``wrap(name, module)`` returns the function that runs instead of a module's ``forward``.
     """
     with ExitStack() as stack:
         for name, module in modules:

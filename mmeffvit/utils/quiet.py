@@ -43,10 +43,7 @@ def output_to(path: Path) -> Iterator[None]:
     """Append what is printed, logged to the console and warned about to a file.
 
     For mmengine's runner and the libraries that it calls, which print hundreds of lines. The file
-    stays open for loggers that are created in the meantime.
-
-    Args:
-        path: The file; its folder is created.
+    stays open for loggers that are created in the meantime; its folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open('a', buffering=1, errors='backslashreplace')

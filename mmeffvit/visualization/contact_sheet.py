@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mmeffvit.inference.drawing import load_font
 from mmeffvit.utils.images import read_image, write_image
-from mmeffvit.utils.text import counted, without_formulas
+from mmeffvit.utils.text import counted, shortened, without_formulas
 
 TITLE_HEIGHT = 28  # pixels
 CAPTION_HEIGHT = 22  # pixels
@@ -65,8 +65,7 @@ def _draw_pairs(runner: Runner) -> Iterator[tuple[tuple[np.ndarray, str], ...]]:
 
 def captions(sample: BaseDataElement) -> tuple[str, str]:
     """The captions of ground truth and prediction."""
-    name = Path(sample.img_path).name
-    name = name if len(name) <= MAX_NAME else f'...{name[-MAX_NAME:]}'
+    name = shortened(Path(sample.img_path).name, MAX_NAME)
     if 'pred_instances' not in sample:
         return name, 'prediction'
     scores = sample.pred_instances.scores

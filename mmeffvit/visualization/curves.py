@@ -80,9 +80,11 @@ def parse(line: str) -> dict | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or type(row.get('step')) is not int or row['step'] > MAX_STEP:
+    if not isinstance(row, dict):
         return None
-    return {key: value for key, value in row.items() if type(value) in (int, float)}
+    numbers = {key: value for key, value in row.items() if type(value) in (int, float)}
+    found = {k: v for k, v in numbers.items() if isinstance(v, float) or abs(v) <= MAX_STEP}
+    return found if type(found.get('step')) is int else None
 
 
 def append_rows(before: list[dict], after: list[dict]) -> list[dict]:

@@ -19,7 +19,7 @@ from mmeffvit.data.files import images_below
 from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
 from mmeffvit.data.records import Object, Picture
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import Unreadable, inspect, read_image, read_size
+from mmeffvit.utils.images import Unreadable, inspect, read_image, read_labels, read_size
 from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
 
 MAPS = PrepareOptions(for_segmentor=True)
@@ -55,6 +55,7 @@ def test_yaml_that_cannot_be_read_is_rejected_at_once(text, tmp_path):
         ('path: [a]', '`path` is '),
         ('train: {a: b}', '`train` is '),
         ('train: ' + 'x' * 5000, 'does not exist'),
+        ('train: images/train\nvalid: images/val', '`val` and `valid`, which are the same'),
     ],
 )
 def test_places_in_yaml_are_texts(line, words, tmp_path):
@@ -95,6 +96,8 @@ def test_pipes_are_not_opened(tmp_path):
         (b'name,r,g,b\n' + b'x' * 200_000 + b',1,2,3\n', 'is not a table of classes'),
         (b'name,value\na,' + b'9' * 6000, 'is not a table of classes'),
         (b'name,r,g,b\na,999,0,0\n', 'is not a table of classes'),
+        (b'name,r,g,b,id\na,1,2,3,0\nb,,,,1\n', 'has values beside colors, or the same one twice'),
+        (b'name,value\na,0\nb,0\n', 'has values beside colors, or the same one twice'),
     ],
 )
 def test_a_table_of_classes_that_cannot_be_read_is_rejected(content, words, tmp_path):
@@ -208,3 +211,11 @@ def test_a_tiff_that_opencv_cannot_decode_is_rejected_by_all(tmp_path):
         inspect(path)
     with pytest.raises(UserError, match='cannot be read as an image'):
         read_image(path)
+
+
+def test_the_reason_why_a_label_map_cannot_be_read_names_it_once(tmp_path):
+    path = tmp_path / 'x.tif'
+    Image.fromarray(np.zeros((30, 40), 'f4')).save(path)
+    with pytest.raises(Unreadable) as caught:
+        read_labels(path)
+    assert str(caught.value) == f'{path} (its values are not integers)'

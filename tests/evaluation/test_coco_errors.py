@@ -245,6 +245,13 @@ def test_a_pickle_of_mmdet_has_the_same_detections(tmp_path):
         read_detections(path, truth, classes=('cow',))
 
 
+def with_mask(mask: dict) -> dict:
+    """A sample of mmdet with one object."""
+    boxes = np.array([[0.0, 0.0, 40.0, 40.0]])
+    found = dict(bboxes=boxes, scores=np.ones(1), labels=np.zeros(1, int), masks=[mask])
+    return dict(img_id=0, pred_instances=found)
+
+
 class Malicious:
     def __reduce__(self):
         return os.system, ('echo run',)
@@ -255,6 +262,7 @@ class Malicious:
     [
         ('bad.pkl', pickle.dumps([Malicious()]), r'rejected: it asks for posix\.system'),
         ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), "type of model, with 'pred_instances'"),
+        ('size.pkl', pickle.dumps([with_mask(dict(size=5, counts=b'01'))]), 'invalid mask: 5'),
         ('cut.json', b'[{"image_id": 0', 'not valid JSON'),
         ('none.json', b'[]', 'has no detections'),
         ('truth.json', b'{"images": []}', 'list of detections'),

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.class_folders import find, is_classification
+from mmeffvit.data.class_folders import find, is_classification, read
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning.classify import classify
 from mmeffvit.finetuning.recipe import Overrides
@@ -62,6 +62,10 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
     shutil.copytree(flowers, parts / 'train')
     shutil.copytree(flowers, parts / 'val')
     assert find(parts) == dict(train=parts / 'train', val=parts / 'val')
+    shutil.copytree(flowers, parts / 'Valid')
+    with pytest.raises(UserError, match='are for the same split: give the one to use'):
+        read(parts)
+    shutil.rmtree(parts / 'Valid')
     (parts / 'val' / 'rose').rename(parts / 'val' / 'daisy')
     with pytest.raises(UserError, match=r'classes that .*train does not have: daisy'):
         classify(parts, FinetuneOptions(weights='none', work_dir=tmp_path / 'work'))

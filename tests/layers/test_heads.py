@@ -11,6 +11,7 @@ from torch import nn
 from mmeffvit.evaluation.heads.analyze import compare_heads
 from mmeffvit.evaluation.heads.layers import heads_of, layers_with_heads
 from mmeffvit.layers.attention import (
+    CastlingAttention,
     ControlVariateAttention,
     FlowAttention,
     GatedAttention,
@@ -34,6 +35,7 @@ MIXERS = {
     'flow': FlowAttention(4),
     'eva': ControlVariateAttention(4, window=2, chunks=2),
     'gated': GatedAttention(16, 4),
+    'castling': CastlingAttention(16, 4),
 }
 SEQUENCE = X.flatten(2).transpose(1, 2)  # (2, 20, 16)
 

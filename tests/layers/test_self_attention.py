@@ -318,6 +318,8 @@ def test_half_precision_stays_finite(name, dtype):
     [
         (lambda: SelfAttention(10, 4), '10 channels are not divisible into 4 heads'),
         (lambda: TransposeAttention(10, 4), '10 channels are not divisible into 4 heads'),
+        (lambda: SelfAttention(8, 0), '8 channels are not divisible into 0 heads'),
+        (lambda: TransposeAttention(8, 0), '8 channels are not divisible into 0 heads'),
         (lambda: SampledSelfAttention(8, sampling='row'), "sampling is 'row'; choose one of"),
         (lambda: TransposeAttention(8, softmax_over='rows'), r"'rows'; choose one of \('keys', 'q"),
         (lambda: SampledSelfAttention(8, pixels=5), 'pixels is 5; choose 1 to 4'),

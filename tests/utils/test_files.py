@@ -88,6 +88,8 @@ def test_outputs_are_checked_before_the_work(tmp_path):
         check_output(tmp_path / 'file', folder=True)
     with pytest.raises(UserError, match=r'cannot be written: File name too long'):
         check_output(tmp_path / ('n' * 300))
+    with pytest.raises(UserError, match='Could not determine home directory'):
+        check_output('~no_such_user/a.onnx', '.onnx')
     (tmp_path / 'loop').symlink_to('loop')
     with pytest.raises(UserError, match=r'cannot be written'):
         check_output(tmp_path / 'loop' / 'a.onnx')

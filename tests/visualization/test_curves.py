@@ -75,3 +75,12 @@ def has_orange(picture: np.ndarray) -> bool:
 def test_a_folder_without_runs_is_named(tmp_path):
     with pytest.raises(UserError, match='no scalars in'):
         plot_curves([tmp_path], tmp_path / 'curves.png')
+
+
+def test_numbers_that_no_float_holds_are_left_out(tmp_path):
+    rows = [*losses(1, 4, 2.0), dict(step=-(10**400), loss=1.0), dict(step=5, lr=0.1, loss=10**400)]
+    write_run(tmp_path, '20260101_000000', rows)
+    history = read_history(tmp_path)
+    assert [row['step'] for row in history.train] == [1, 2, 3, 5]
+    assert 'loss' not in history.train[-1]
+    plot_curves([tmp_path], tmp_path / 'curves.png')

@@ -71,6 +71,20 @@ def test_predictions_of_the_runner_give_the_same_values(truth, shapes, tmp_path)
         assert str(one.values) == str(other.values)  # NaN equals NaN
 
 
+def test_masks_of_results_may_be_polygons_and_may_be_missing(truth, shapes, tmp_path):
+    results = tmp_path / 'found.json'
+    for row in truth:
+        left, top, width, height = row['bbox']
+        right, bottom = left + width, top + height
+        row['segmentation'] = [[left, top, right, top, right, bottom, left, bottom]]
+    results.write_text(json.dumps(truth))
+    box, mask = measure(results, shapes)
+    assert box.mean > mask.mean > 0
+    results.write_text(json.dumps([{**truth[0], 'segmentation': None}, *truth[1:]]))
+    (same,) = measure(results, shapes)
+    assert same.mean == box.mean
+
+
 def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     (path,) = (ade_shapes / 'annotations' / 'validation').glob('*.png')
     true = np.asarray(Image.open(path)).astype(int)
@@ -121,6 +135,10 @@ def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path)
             measure(results, shapes)
     with pytest.raises(UserError, match='do not exist'):
         measure(tmp_path / 'gone.json', shapes)
+    for evaluator in (None, [dict(metric='bbox')]):
+        options = {'data_root': f'{shapes}/', 'test_evaluator': evaluator}
+        with pytest.raises(UserError, match='has no CocoMetric in test_evaluator'):
+            per_class(SHAPES, results, options)
     (tmp_path / 'maps').mkdir()
     with pytest.raises(UserError, match='has 0 label maps for'):
         per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})

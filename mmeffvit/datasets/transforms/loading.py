@@ -5,10 +5,12 @@ from typing import Any
 
 import cv2
 import numpy as np
-from mmcv.transforms import BaseTransform, LoadImageFromFile
+from mmcv.transforms import LoadImageFromFile
 
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.utils.images import JPEG, header_size
+
+from .base import Transform
 
 FLAGS = {
     1: cv2.IMREAD_COLOR,
@@ -19,7 +21,7 @@ FLAGS = {
 
 
 @TRANSFORMS.register_module()
-class LoadReduced(BaseTransform):
+class LoadReduced(Transform):
     """Load an image with its annotations, a large JPEG at a half, a quarter or an eighth.
 
     The decoder averages pixels while it decodes, so the image is like one shrunk by areas. It does
@@ -41,8 +43,8 @@ class LoadReduced(BaseTransform):
         super().__init__()
         if len(scale) != 2 or min(scale) < 1:
             raise ValueError(f'scale is {tuple(scale)}; give two sides of at least one pixel')
-        self.scale = (max(scale), min(scale))
         self.annotations = TRANSFORMS.build(dict(annotations))
+        self.scale = (max(scale), min(scale))
 
     def transform(self, results: dict) -> dict:
         size = header_size(results['img_path'], JPEG) if can_shrink(results) else None
@@ -68,9 +70,6 @@ class LoadReduced(BaseTransform):
         fits = [by for by in FLAGS if by <= shrinks and not (size[0] % by or size[1] % by)]
         return max(fits, default=1)
 
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}(annotations={self.annotations}, scale={self.scale})'
-
 
 def can_shrink(results: Mapping[str, Any]) -> bool:
     """Whether all annotations are boxes and polygons."""
@@ -91,7 +90,7 @@ def shrink(instance: Mapping[str, Any], reduction: int) -> dict[str, Any]:
 
 
 @TRANSFORMS.register_module()
-class SampleByScore(BaseTransform):
+class SampleByScore(Transform):
     """Keep an instance with a probability equal to its score, drawn whenever it is loaded.
 
     Losses that are linear in their targets, such as cross-entropy, then equal in the mean those of
@@ -118,6 +117,3 @@ class SampleByScore(BaseTransform):
             if (score := instance.get('score', 1.0)) >= self.sure or np.random.rand() < score
         ]
         return results
-
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}(sure={self.sure})'

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from mmcv.transforms import BaseTransform
 from PIL import Image, ImageEnhance, ImageFilter
 
 from mmeffvit.registry import TRANSFORMS
+
+from .base import Transform
 
 Change = Callable[[Image.Image], Image.Image]
 
 
 @TRANSFORMS.register_module()
-class PhotometricDistortion(BaseTransform):
+class PhotometricDistortion(Transform):
     """Jitter brightness, contrast, saturation and hue, and permute the channels.
 
     The distortion of arXiv:2206.02680's code, for detection and segmentation. Each of the five
@@ -89,15 +90,9 @@ class PhotometricDistortion(BaseTransform):
             drawn.append(partial(permute_channels, order=np.random.permutation(3)))
         return drawn
 
-    def __repr__(self) -> str:
-        return (
-            f'{type(self).__name__}(brightness={self.brightness}, contrast={self.contrast}, '
-            f'saturation={self.saturation}, hue={self.hue}, prob={self.prob})'
-        )
-
 
 @TRANSFORMS.register_module()
-class RandomGaussianBlur(BaseTransform):
+class RandomGaussianBlur(Transform):
     """Gaussian blur with random standard deviation, as in the code of arXiv:2206.02680.
 
     The radius of that code and of Pillow is the standard deviation of the Gaussian, in pixels;
@@ -134,9 +129,6 @@ class RandomGaussianBlur(BaseTransform):
             # the order of the channels does not matter
             results['img'] = np.array(Image.fromarray(np.ascontiguousarray(image)).filter(blur))
         return results
-
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}(radius={self.radius}, prob={self.prob})'
 
 
 def change_brightness(image: Image.Image, amount: float) -> Image.Image:

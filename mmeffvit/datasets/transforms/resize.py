@@ -3,11 +3,12 @@
 from typing import Any
 
 import mmcv
-from mmcv.transforms import BaseTransform
 from mmcv.transforms import Resize as PlainResize
 
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.utils.images import resize_corners, truncated_size
+
+from .base import Transform
 
 
 @TRANSFORMS.register_module()
@@ -39,7 +40,7 @@ class Resize(PlainResize):
 
 
 @TRANSFORMS.register_module()
-class FloorToMultiple(BaseTransform):
+class FloorToMultiple(Transform):
     """Floor the sides of an image to a multiple of ``divisor`` by resizing, for testing.
 
     As in the code of arXiv:2206.02680 before prediction; mmseg's ``ResizeToMultiple`` rounds up
@@ -73,6 +74,3 @@ class FloorToMultiple(BaseTransform):
         results['img'] = image
         results['img_shape'] = results['pad_shape'] = image.shape[:2]
         return results
-
-    def __repr__(self) -> str:
-        return f'{type(self).__name__}(divisor={self.divisor})'

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 import numpy as np
-from mmcv.transforms import BaseTransform
 from mmcv.transforms.utils import cache_randomness
 
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.utils.boxes import pairwise_iou
 
+from .base import Transform
+
 
 @TRANSFORMS.register_module()
-class MaxIoURandomCrop(BaseTransform):
+class MaxIoURandomCrop(Transform):
     """IoU-constrained random crop of SSD (arXiv:1512.02325), with the maximum IoU over the boxes.
 
     The *largest* IoU of the crop with a box must reach the threshold, whereas mmdet's
@@ -84,12 +85,6 @@ class MaxIoURandomCrop(BaseTransform):
     def has_good_sides(self, part: np.ndarray) -> bool:
         short, long = sorted(part[2:] - part[:2])
         return short >= max(self.min_side, 1) and long <= self.max_aspect * short
-
-    def __repr__(self) -> str:
-        return (
-            f'{type(self).__name__}(thresholds={self.thresholds}, num_trials={self.num_trials}, '
-            f'min_scale={self.min_scale}, max_aspect={self.max_aspect}, min_side={self.min_side})'
-        )
 
 
 def center_inside(part: np.ndarray, boxes: np.ndarray) -> np.ndarray:

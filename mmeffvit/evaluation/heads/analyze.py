@@ -225,7 +225,7 @@ def compare_heads(
                 def visit(x: Tensor, name: str = name, found: dict = found) -> None:
                     found.setdefault(name, Similarity()).add(x)
 
-                stack.enter_context(hook(visit) or nullcontext())
+                stack.enter_context((hook and hook(visit)) or nullcontext())
         yield outputs, maps
 
 

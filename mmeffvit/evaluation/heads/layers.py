@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,33 +21,54 @@ from mmeffvit.errors import UserError
 from mmeffvit.layers.head_outputs import HeadOutputs, Visit
 from mmeffvit.utils.modules import outermost, select
 
+Hook = Callable[[Visit], RemovableHandle]
 
-class Heads(Protocol):
-    """The heads of a layer, as hooks see them."""
 
-    def hook(self, visit: Visit) -> RemovableHandle:
-        """Call ``visit`` with the outputs of all heads in every forward pass."""
+@dataclass(frozen=True)
+class Heads:
+    """The heads of a layer, as hooks see them.
 
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle | None:
-        """Call ``visit`` with attention weights (B, heads, N); None for a layer without maps."""
+    Args:
+        hook: Calls a function with the outputs of all heads in every forward pass.
+        hook_maps: Calls it with attention weights (B, heads, N); None for a layer without maps.
+    """
+
+    hook: Hook
+    hook_maps: Hook | None = None
 
 
 @singledispatch
 def heads_of(layer: nn.Module) -> Heads | None:
     """The heads of a module, or None if it has none."""
     if type(layer).__name__ == 'WindowMSA':  # mmdet, mmseg and mmpretrain each have one
-        return ProjectedHeads(layer.proj, layer.num_heads, layer.softmax)
-    return LayerHeads(layer) if hasattr(layer, 'head_outputs') else None
+        return Heads(
+            projected(layer.proj, layer.num_heads),
+            # (windows, heads, N, N)
+            lambda visit: layer.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2))),
+        )
+    if not hasattr(layer, 'head_outputs'):
+        return None
+
+    def hook_maps(visit: Visit) -> RemovableHandle:
+        return layer.register_forward_pre_hook(partial(read_maps, visit=visit))
+
+    return Heads(layer.head_outputs().hook, hook_maps if hasattr(layer, 'read_attention') else None)
 
 
 @heads_of.register
 def _(layer: nn.MultiheadAttention) -> Heads:
-    return TorchHeads(layer)
+    return Heads(partial(hook_outputs, layer), partial(hook_weights, layer))
 
 
 @heads_of.register
 def _(layer: MultiScaleDeformableAttention) -> Heads:
-    return ProjectedHeads(layer.output_proj, layer.num_heads)
+    # without maps: each head samples different points
+    return Heads(projected(layer.output_proj, layer.num_heads))
+
+
+def projected(projection: nn.Module, count: int) -> Hook:
+    """A hook of ``count`` heads whose concatenated outputs are the input of a projection."""
+    return HeadOutputs(projection, lambda _: count, axis=2, incoming=True).hook
 
 
 def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Heads]:
@@ -71,21 +92,6 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
         return select(found, patterns)
     except ValueError as error:
         raise UserError(f'--layers: {error}') from error
-
-
-@dataclass(frozen=True)
-class LayerHeads:
-    """The heads of a layer of this package."""
-
-    layer: nn.Module
-
-    def hook(self, visit: Visit) -> RemovableHandle:
-        return self.layer.head_outputs().hook(visit)
-
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle | None:
-        if not hasattr(self.layer, 'read_attention'):
-            return None
-        return self.layer.register_forward_pre_hook(partial(read_maps, visit=visit))
 
 
 def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
@@ -114,66 +120,41 @@ def whole_maps(layer: nn.Module, *inputs: Any) -> Tensor:
     return torch.cat(maps, dim=1)[None]
 
 
-@dataclass(frozen=True)
-class ProjectedHeads:
-    """Heads whose concatenated outputs are the input of a projection.
+def hook_outputs(layer: nn.MultiheadAttention, visit: Visit) -> RemovableHandle:
+    """Call ``visit`` with the outputs of the heads of torch's attention.
 
-    Args:
-        projection: The module of the projection.
-        count: The number of heads.
-        softmax: The module that returns the maps, (windows, heads, N, N), in Swin's attention;
-            deformable attention has no maps, since each head samples different points.
+    No module is between them and the projection: they are recomputed from the attention weights
+    that the layer returns on request.
     """
 
-    projection: nn.Module
-    count: int
-    softmax: nn.Module | None = None
-
-    def hook(self, visit: Visit) -> RemovableHandle:
-        outputs = HeadOutputs(self.projection, lambda _: self.count, axis=2, incoming=True)
-        return outputs.hook(visit)
-
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle | None:
-        if self.softmax is None:
+    def replace(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
+        weights, value = weights_and_value(layer, args, kwargs)
+        found = visit(weights @ value)  # (B, heads, N', D)
+        if found is None:
             return None
-        return self.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2)))
+        joined = layer.out_proj(found.transpose(1, 2).flatten(2))
+        return (joined if layer.batch_first else joined.transpose(0, 1)), *output[1:]
+
+    return layer.register_forward_hook(replace, with_kwargs=True)
 
 
-@dataclass(frozen=True)
-class TorchHeads:
-    """The heads of torch's attention, which has no module between them and the projection.
+def hook_weights(layer: nn.MultiheadAttention, visit: Visit) -> RemovableHandle:
+    def read(_: Any, args: Any, kwargs: Any) -> None:
+        visit(weights_and_value(layer, args, kwargs)[0].flatten(2))
 
-    They are recomputed from the attention weights that it returns on request.
-    """
+    return layer.register_forward_pre_hook(read, with_kwargs=True)
 
-    layer: nn.MultiheadAttention
 
-    def hook(self, visit: Visit) -> RemovableHandle:
-        def replace(layer: Any, args: Any, kwargs: Any, output: Any) -> Any:
-            weights, value = self.weights_and_value(args, kwargs)
-            found = visit(weights @ value)  # (B, heads, N', D)
-            if found is None:
-                return None
-            joined = layer.out_proj(found.transpose(1, 2).flatten(2))
-            return (joined if layer.batch_first else joined.transpose(0, 1)), *output[1:]
-
-        return self.layer.register_forward_hook(replace, with_kwargs=True)
-
-    def hook_maps(self, visit: Callable[[Tensor], None]) -> RemovableHandle:
-        def read(_: Any, args: Any, kwargs: Any) -> None:
-            visit(self.weights_and_value(args, kwargs)[0].flatten(2))
-
-        return self.layer.register_forward_pre_hook(read, with_kwargs=True)
-
-    def weights_and_value(self, args: Any, kwargs: Any) -> tuple[Tensor, Tensor]:
-        """The attention weights, (B, heads, N', N), and the values, (B, heads, N, D)."""
-        layer = self.layer
-        given = signature(layer.forward).bind(*args, **kwargs).arguments
-        given |= dict(need_weights=True, average_attn_weights=False)
-        _, weights = layer.forward(**given)  # not a call: its hooks would run again
-        size = layer.embed_dim
-        weight = layer.v_proj_weight if layer.in_proj_weight is None else layer.in_proj_weight
-        bias = None if layer.in_proj_bias is None else layer.in_proj_bias[-size:]
-        value = F.linear(given['value'], weight[-size:], bias)
-        value = value if layer.batch_first else value.transpose(0, 1)
-        return weights, value.unflatten(2, (layer.num_heads, -1)).transpose(1, 2)
+def weights_and_value(
+    layer: nn.MultiheadAttention, args: Any, kwargs: Any
+) -> tuple[Tensor, Tensor]:
+    """The attention weights, (B, heads, N', N), and the values, (B, heads, N, D)."""
+    given = signature(layer.forward).bind(*args, **kwargs).arguments
+    given |= dict(need_weights=True, average_attn_weights=False)
+    _, weights = layer.forward(**given)  # not a call: its hooks would run again
+    size = layer.embed_dim
+    weight = layer.v_proj_weight if layer.in_proj_weight is None else layer.in_proj_weight
+    bias = None if layer.in_proj_bias is None else layer.in_proj_bias[-size:]
+    value = F.linear(given['value'], weight[-size:], bias)
+    value = value if layer.batch_first else value.transpose(0, 1)
+    return weights, value.unflatten(2, (layer.num_heads, -1)).transpose(1, 2)

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from .additive import unit_norm
-from .heads import check_head_channels, split_heads
+from .heads import HeadMixer, split_heads
 
 KERNEL = 9  # tokens that the convolution of the values sees
 THRESHOLD = 0.02  # smaller weights of the auxiliary softmax are masked
 
 
-class CastlingAttention(nn.Module):
+class CastlingAttention(HeadMixer):
     """Linear-angular attention of arXiv:2211.10526, as in the authors' code.
 
     With ``q = q / |q|`` and ``k = k / |k|`` in every head::
@@ -40,8 +40,7 @@ class CastlingAttention(nn.Module):
     """
 
     def __init__(self, channels: int, head_channels: int = 64, *, auxiliary: bool = False) -> None:
-        super().__init__()
-        self.head_channels = check_head_channels(head_channels)
+        super().__init__(head_channels)
         self.auxiliary = auxiliary
         heads = channels // head_channels
         if heads * head_channels != channels:

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from .squeeze_excite import check_unit
+from .squeeze_excite import count_units
 from .token_linear import TokenLinearAttention
 
 
@@ -41,8 +41,7 @@ class GatedAttention(TokenLinearAttention):
         normalizer: str = 'token',
     ) -> None:
         super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
-        by_channel = check_unit(unit) == 'channel'
-        units = value_channels or channels if by_channel else channels // head_channels
+        units = count_units(unit, value_channels or channels, channels // head_channels)
         self.gate = nn.Conv2d(channels, units, 1)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -28,15 +28,10 @@ def split_heads(
     return tuple(m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key, value))
 
 
-def check_head_channels(head_channels: int) -> int:
-    """Return ``head_channels``.
-
-    Raises:
-        ValueError: If it is not positive.
-    """
-    if head_channels < 1:
-        raise ValueError(f'head_channels is {head_channels}; it must be at least 1')
-    return head_channels
+def check_heads(channels: int, num_heads: int) -> None:
+    """Raise a ValueError if channels cannot be divided into heads."""
+    if num_heads < 1 or channels % num_heads:
+        raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
 
 
 class HeadMixer(nn.Module):
@@ -51,7 +46,9 @@ class HeadMixer(nn.Module):
 
     def __init__(self, head_channels: int = 4) -> None:
         super().__init__()
-        self.head_channels = check_head_channels(head_channels)
+        if head_channels < 1:
+            raise ValueError(f'head_channels is {head_channels}; it must be at least 1')
+        self.head_channels = head_channels
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(

@@ -13,7 +13,7 @@ from mmeffvit.layers.head_outputs import HeadOutputs
 from mmeffvit.layers.head_projections import HeadProjections
 from mmeffvit.layers.position_bias import PositionBias
 
-from .reading import Locate, Reading, over_queries, rows_of_queries
+from .reading import Locate, Reading, over_queries, scores_of_heads
 
 # in float16, leaving room for the sum over heads
 MAX_HALF_SCORE = torch.finfo(torch.float16).max / 32
@@ -95,9 +95,7 @@ class TalkingHeadsAttention(nn.Module):
         if locate is not None:
             index = locate(tuple(query.shape[2:]))
             bias = bias[:, index : index + 1]
-        rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
-        columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
-        scores = rows @ columns * rows.shape[3] ** -0.5  # (1, heads, N', N)
+        scores = scores_of_heads(query, key, self.num_heads, locate)  # (1, heads, N', N)
         attention = self.biased(scores, bias).softmax(dim=-1)
         mixed = self.mix_weights(attention)
         arrays = {

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
+from .heads import check_heads
 from .reading import Locate, Reading, over_queries
 
 
@@ -28,8 +29,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, channels: int, num_heads: int) -> None:
         super().__init__()
-        if num_heads < 1 or channels % num_heads:
-            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
+        check_heads(channels, num_heads)
         self.num_heads = num_heads
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
@@ -49,16 +49,13 @@ class MultiHeadAttention(nn.Module):
         any. Maps omit the weights of class tokens, so they sum to less than 1.
         """
         x, size = inputs
-        query, key, _ = self.heads(x)
-        num_tokens = x.shape[1] - size[0] * size[1]
+        weights = self.attention_maps(x, size)[0]
+        first = x.shape[1] - size[0] * size[1]
+        tokens, cells = weights[:, :first], weights[:, first:]
         rows = slice(None) if locate is None else slice(locate(size), locate(size) + 1)
-        queries = {'attention': query[:, :, num_tokens:][:, :, rows]}
-        if num_tokens:
-            queries['class_tokens'] = query[:, :, :num_tokens]
-        arrays = {}
-        for name, chosen in queries.items():
-            weights = (chosen @ key.transpose(2, 3) * key.shape[3] ** -0.5).softmax(dim=-1)
-            arrays[name] = weights.mean(dim=2)[0, :, num_tokens:].unflatten(1, size)  # (M, H, W)
+        arrays = {'attention': cells[:, rows]} | ({'class_tokens': tokens} if first else {})
+        for name, chosen in arrays.items():
+            arrays[name] = chosen.mean(dim=1)[:, first:].unflatten(1, size)  # (M, H, W)
         title = f'mean over {self.num_heads} heads, {over_queries(locate)}'
         maps = {'': arrays['attention'].mean(dim=0)}
         return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')

@@ -4,7 +4,8 @@ from torch import Tensor
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .reading import Locate, Reading, read_softmax, rows_of_queries
+from .heads import check_heads
+from .reading import Locate, Reading, read_softmax
 from .single_head import SingleHeadSelfAttention
 
 
@@ -30,8 +31,7 @@ class PartialMultiHeadAttention(SingleHeadSelfAttention):
     def __init__(
         self, channels: int, attended: int, key_channels: int = 16, num_heads: int = 4
     ) -> None:
-        if num_heads < 1 or attended % num_heads:
-            raise ValueError(f'{attended} channels are not divisible into {num_heads} heads')
+        check_heads(attended, num_heads)
         super().__init__(channels, attended, num_heads * key_channels)
         self.num_heads = num_heads
         self.scale = key_channels**-0.5
@@ -45,9 +45,7 @@ class PartialMultiHeadAttention(SingleHeadSelfAttention):
         (x,) = inputs
         projected = self.qkv(self.norm(x[:, : self.sizes[0]]))
         query, key, _ = projected.split(self.qkv_sizes, dim=1)
-        rows = rows_of_queries(query, locate).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
-        columns = key.flatten(2).unflatten(1, (self.num_heads, -1))
-        return read_softmax('multi_head', rows, columns, self.scale, key.shape[2:], locate)
+        return read_softmax('multi_head', query, key, self.num_heads, locate)
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self.proj, lambda _: self.num_heads, incoming=True, size=self.sizes[0])

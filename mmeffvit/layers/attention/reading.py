@@ -55,22 +55,18 @@ def rows_of_queries(query: Tensor, locate: Locate) -> Tensor:
     return rows[:, index : index + 1]
 
 
-def read_softmax(
-    kind: str, rows: Tensor, columns: Tensor, scale: float, size: tuple[int, int], locate: Locate
-) -> Reading:
-    """Read ``softmax(rows columns^T * scale)`` of every head, and draw the mean over the heads.
+def scores_of_heads(query: Tensor, key: Tensor, num_heads: int, locate: Locate) -> Tensor:
+    """``q k^T / sqrt(D)`` of every head: (B, M D, H', W'), (B, M D, H, W) -> (B, M, N', N)."""
+    rows = rows_of_queries(query, locate).unflatten(2, (num_heads, -1)).transpose(1, 2)
+    columns = key.flatten(2).unflatten(1, (num_heads, -1))
+    return rows @ columns * rows.shape[3] ** -0.5
 
-    Args:
-        kind: The name of the mechanism.
-        rows: The queries, (1, M, N', D).
-        columns: The keys, (1, M, D, N).
-        scale: Factor of the scores.
-        size: H and W of the map of the keys.
-        locate: As for :func:`rows_of_queries`.
-    """
-    weights = (rows @ columns * scale).softmax(dim=-1)
-    attention = weights.mean(dim=2)[0].unflatten(1, size)  # (M, H, W)
-    title = f'mean over {len(attention)} heads, {over_queries(locate)}'
+
+def read_softmax(kind: str, query: Tensor, key: Tensor, num_heads: int, locate: Locate) -> Reading:
+    """Read ``softmax(q k^T / sqrt(D))`` of every head, and draw the mean over the heads."""
+    weights = scores_of_heads(query, key, num_heads, locate).softmax(dim=-1)
+    attention = weights.mean(dim=2)[0].unflatten(1, key.shape[2:])  # (M, H, W)
+    title = f'mean over {num_heads} heads, {over_queries(locate)}'
     maps = {'': attention.mean(dim=0)}
     arrays = {'attention': attention}
     return Reading(kind, title, maps, arrays, queried=True, by_head='attention')

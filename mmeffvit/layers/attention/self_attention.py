@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from mmeffvit.layers.head_outputs import HeadOutputs
 
+from .heads import check_heads
+
 
 def to_tokens(x: Tensor, patch_size: int) -> Tensor:
     """The pixels of a map by their position in a patch, P, and by patch, N, in row-major order.
@@ -47,8 +49,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, channels: int, num_heads: int = 4, *, patch_size: int = 1) -> None:
         super().__init__()
-        if channels % num_heads:
-            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
+        check_heads(channels, num_heads)
         self.num_heads = num_heads
         self.patch_size = patch_size
         self.qkv = nn.Conv2d(channels, 3 * channels, 1)

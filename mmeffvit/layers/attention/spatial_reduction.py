@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from mmeffvit.layers.conv import ChannelNorm
 from mmeffvit.layers.head_outputs import HeadOutputs
 
-from .reading import Locate, Reading, read_softmax, rows_of_queries
+from .heads import check_heads
+from .reading import Locate, Reading, read_softmax
 
 
 class SpatialReductionAttention(nn.Module):
@@ -31,8 +32,7 @@ class SpatialReductionAttention(nn.Module):
 
     def __init__(self, channels: int, num_heads: int, reduction: int = 1) -> None:
         super().__init__()
-        if channels % num_heads:
-            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
+        check_heads(channels, num_heads)
         self.num_heads = num_heads
         self.query = nn.Conv2d(channels, channels, 1)
         self.key_value = nn.Conv2d(channels, 2 * channels, 1)
@@ -43,14 +43,12 @@ class SpatialReductionAttention(nn.Module):
             self.norm = ChannelNorm(channels, eps=1e-5)
 
     def forward(self, x: Tensor) -> Tensor:
-        query = self.heads(self.query(x))  # (B, M, N, D)
-        key, value = self.keys_and_values(x)  # (B, M, N', D)
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        heads = map(self.heads, (self.query(x), *self.keys_and_values(x)))
+        mixed = F.scaled_dot_product_attention(*heads)  # (B, M, N, D)
         return self.proj(mixed.transpose(2, 3).reshape(x.shape))
 
-    def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        key, value = self.key_value(self.norm(self.reduce(x))).chunk(2, dim=1)
-        return self.heads(key), self.heads(value)
+    def keys_and_values(self, x: Tensor) -> tuple[Tensor, ...]:
+        return self.key_value(self.norm(self.reduce(x))).chunk(2, dim=1)
 
     def heads(self, x: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, M, H W, D)."""
@@ -59,12 +57,8 @@ class SpatialReductionAttention(nn.Module):
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all."""
         (x,) = inputs
-        reduced = self.norm(self.reduce(x))
-        key = self.heads(self.key_value(reduced).chunk(2, dim=1)[0])
-        query = rows_of_queries(self.query(x), locate).unflatten(2, (self.num_heads, -1))
-        rows, columns, scale = query.transpose(1, 2), key.transpose(2, 3), key.shape[3] ** -0.5
-        size = reduced.shape[2:]
-        return read_softmax('spatial_reduction', rows, columns, scale, size, locate)
+        key, _ = self.keys_and_values(x)
+        return read_softmax('spatial_reduction', self.query(x), key, self.num_heads, locate)
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self.proj, lambda _: self.num_heads, incoming=True)

@@ -8,15 +8,15 @@ from .token_linear import TokenLinearAttention
 UNITS = ('channel', 'head')
 
 
-def check_unit(unit: str) -> str:
-    """Return ``unit``.
+def count_units(unit: str, num_channels: int, num_heads: int) -> int:
+    """The number of channels or of heads.
 
     Raises:
-        ValueError: If it is unknown.
+        ValueError: If ``unit`` is unknown.
     """
     if unit not in UNITS:
         raise ValueError(f'unit is {unit!r}; choose one of {UNITS}')
-    return unit
+    return num_channels if unit == 'channel' else num_heads
 
 
 class SqueezeExciteAttention(TokenLinearAttention):
@@ -58,8 +58,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
         super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
         if reduction < 1:
             raise ValueError(f'reduction is {reduction}; it must be at least 1')
-        by_channel = check_unit(unit) == 'channel'
-        units = value_channels or channels if by_channel else channels // head_channels
+        units = count_units(unit, value_channels or channels, channels // head_channels)
         hidden = max(units // reduction, 1)
         self.squeeze = nn.Linear(units, hidden)
         self.excite = nn.Linear(hidden, units)

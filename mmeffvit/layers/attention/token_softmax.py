@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .heads import HeadMixer, count_heads, split_heads
-from .reading import Locate, Reading, read_softmax, rows_of_queries
+from .reading import Locate, Reading, read_softmax
 
 
 class TokenSoftmaxAttention(HeadMixer):
@@ -39,7 +39,4 @@ class TokenSoftmaxAttention(HeadMixer):
         """Read ``softmax(Q K^T / sqrt(D))``: the row of the query point, or the mean of all."""
         query, key, value = inputs
         heads = count_heads(query, value, self.head_channels)
-        rows = rows_of_queries(query, locate).unflatten(2, (heads, -1)).transpose(1, 2)
-        columns = key.flatten(2).unflatten(1, (heads, -1))  # (1, M, D, N)
-        scale = self.head_channels**-0.5
-        return read_softmax('softmax', rows, columns, scale, key.shape[2:], locate)
+        return read_softmax('softmax', query, key, heads, locate)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from .additive import unit_norm
+from .heads import check_heads
 
 AXES = ('keys', 'queries')
 
@@ -30,8 +31,7 @@ class TransposeAttention(nn.Module):
 
     def __init__(self, channels: int, num_heads: int = 1, *, softmax_over: str = 'keys') -> None:
         super().__init__()
-        if channels % num_heads:
-            raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')
+        check_heads(channels, num_heads)
         if softmax_over not in AXES:
             raise ValueError(f'softmax_over is {softmax_over!r}; choose one of {AXES}')
         self.num_heads = num_heads

@@ -131,29 +131,24 @@ def record_attention(
         ValueError: If no layer matches, or a layer is in train mode or gets several images.
     """
     readings: dict[str, Reading] = {}
+    locate = None if canvas.query is None else canvas.query_index
+
+    @torch.no_grad()
+    def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if layer.training:
+            raise ValueError(
+                f'{name} is in train mode, where recording has side effects; call eval()'
+            )
+        if len(inputs[0]) != 1:
+            raise ValueError(f'the batch has {len(inputs[0])} images; give one at a time')
+        reading = layer.read_attention(inputs, locate)
+        readings.pop(name, None)  # for the order of this pass
+        readings[name] = replace(reading, maps=_plain(reading.maps), arrays=_plain(reading.arrays))
+
     with ExitStack() as stack:
         for name, layer in attention_layers(model, patterns).items():
-            hook = partial(_record, name=name, canvas=canvas, readings=readings)
-            stack.enter_context(layer.register_forward_pre_hook(hook))
+            stack.enter_context(layer.register_forward_pre_hook(partial(record, name)))
         yield readings
-
-
-@torch.no_grad()
-def _record(
-    layer: nn.Module,
-    inputs: tuple[Tensor, ...],
-    *,
-    name: str,
-    canvas: Canvas,
-    readings: dict[str, Reading],
-) -> None:
-    if layer.training:
-        raise ValueError(f'{name} is in train mode, where recording has side effects; call eval()')
-    if inputs[0].shape[0] != 1:
-        raise ValueError(f'the batch has {inputs[0].shape[0]} images; give one at a time')
-    reading = layer.read_attention(inputs, None if canvas.query is None else canvas.query_index)
-    readings.pop(name, None)  # for the order of this pass
-    readings[name] = replace(reading, maps=_plain(reading.maps), arrays=_plain(reading.arrays))
 
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -52,12 +52,7 @@ def draw_sheets(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Draw all maps: one sheet per mechanism, or per stage if a layer has several maps.
 
-    Args:
-        image: The image.
-        readings: The readings by layer.
-        name: Name of the image, for captions.
-        remark: End of every title.
-        stretch: See :func:`limits_of`.
+    Titles end with the remark; for ``stretch`` see :func:`limits_of`.
 
     Yields:
         The name and the sheet of each group of layers.
