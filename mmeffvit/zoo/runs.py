@@ -8,7 +8,9 @@ from mmengine.logging import print_log
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.checkpoint import require_run
+from mmeffvit.config.beside import assigned_values
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.utils.files import read_file
 
 
 def saved_checkpoints(work_dir: Path) -> list[Path]:
@@ -51,9 +53,24 @@ def best_checkpoint(work_dir: Path) -> Checkpoint:
     return found
 
 
+def saved_configs(folder: Path) -> list[Path]:
+    """The configs that runs have saved in a folder; other Python files are not executed."""
+    return [path for path in sorted(folder.glob('*.py')) if is_saved_config(path)]
+
+
+def is_saved_config(path: Path) -> bool:
+    """Whether a file only assigns the values of a whole config, as mmengine's runner writes it."""
+    try:
+        text = read_file(path).decode()
+    except (OSError, UserError, UnicodeDecodeError):
+        return False
+    values = assigned_values(text) or {}
+    return 'model' in values and '_base_' not in values
+
+
 def is_run(folder: Path) -> bool:
     """Whether a run has saved its config and a checkpoint in a folder."""
-    return all(any(folder.glob(pattern)) for pattern in ('*.py', '*.pth'))
+    return any(folder.glob('*.pth')) and bool(saved_configs(folder))
 
 
 def find_run(folder: Path) -> Path | None:
@@ -63,7 +80,7 @@ def find_run(folder: Path) -> Path | None:
 
 def config_of(work_dir: Path) -> Path:
     """The config that a run has saved in its work dir."""
-    found = sorted(work_dir.glob('*.py'))
+    found = saved_configs(work_dir)
     if len(found) > 1:
         names = ', '.join(path.name for path in found)
         raise UserError(f'{work_dir} has the configs of several runs: give one of {names}')

@@ -365,8 +365,27 @@ def test_the_work_dir_of_a_run_stands_for_its_config_and_its_best_checkpoint(det
     assert find_source(str(tmp_path)).own.path.name == 'epoch_2.pth'
     (tmp_path / 'epoch_2.pth').write_bytes(b'cut')
     assert find_source(str(tmp_path)).own.path.name == 'epoch_1.pth'
-    (tmp_path / 'other.py').touch()
+    shutil.copy(tmp_path / 'bolts.py', tmp_path / 'other.py')
     with pytest.raises(
         UserError, match=r'configs of several runs: give one of bolts\.py, other\.py'
     ):
         find_source(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    'script',
+    ['open({canary!r}, "w")', 'model = dict(a=open({canary!r}, "w"))', '_base_ = "base.py"'],
+)
+def test_scripts_beside_a_checkpoint_are_not_executed(script, detector, tmp_path):
+    canary = tmp_path / 'canary'
+    for name, text in (('script', script), ('base', 'open({canary!r}, "w")')):
+        (tmp_path / f'{name}.py').write_text(text.format(canary=str(canary)))
+    torch.save(dict(state_dict=detector.state_dict(), meta={}), tmp_path / 'epoch_1.pth')
+    with pytest.raises(UserError):
+        find_source(str(tmp_path / 'epoch_1.pth'))
+    with pytest.raises(UserError):
+        find_source(str(tmp_path))
+    detector.cfg.dump(tmp_path / 'bolts.py')
+    for target in (tmp_path, tmp_path / 'epoch_1.pth'):
+        assert find_source(str(target)).config.model == detector.cfg.model
+    assert not canary.exists()
