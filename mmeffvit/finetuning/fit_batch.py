@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
 from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
 from mmengine.device import get_device
 from mmengine.optim import build_optim_wrapper
-from mmengine.registry import DATASETS
+from mmengine.registry import DATASETS, FUNCTIONS
 
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
@@ -87,10 +87,12 @@ def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
         use_mixed_precision(config)
     optimizer = build_optim_wrapper(model, config.optim_wrapper)
     dataset = DATASETS.build(config.train_dataloader.dataset)
+    settings = dict(config.train_dataloader.get('collate_fn', dict(type='pseudo_collate')))
+    collate = partial(FUNCTIONS.get(settings.pop('type')), **settings)
 
     def step(size: int) -> None:
         images = [dataset[index % len(dataset)] for index in range(size)]
-        model.train_step(pseudo_collate(images), optimizer)
+        model.train_step(collate(images), optimizer)
 
     return step
 
