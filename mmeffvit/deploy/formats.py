@@ -49,7 +49,7 @@ class Format:
     Args:
         what: Description.
         packages: Required packages.
-        part: The part of a graph that a file contains, for images of a size.
+        part: Makes the part of a graph that a file contains, for images of a size; None for all.
         fixed: Whether it needs batch size 1 and a fixed size.
         half: Whether half precision is supported.
         companions: Suffixes of files written next to it.
@@ -57,7 +57,7 @@ class Format:
 
     what: str
     packages: tuple[str, ...]
-    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = raw.full_graph
+    part: Callable[[Graph, tuple[int, int]], nn.Module] | None = None
     fixed: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
@@ -199,7 +199,7 @@ def write(
     out = Path(out)
     kind = format_of(out, options, half=half)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
-    exported = kind.part(graph, options.shape)
+    exported = kind.part(graph, options.shape) if kind.part else graph
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     is_coreml = out.suffix == '.mlpackage'
     with atomic_output(out) as path:
@@ -217,24 +217,11 @@ def write(
         check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
-        notes = f'{remaining_steps(exported)}; {notes}'
+        notes = f'{exported.remaining}; {notes}'
     images = 'any size' if options.shape is None else '{} x {}'.format(*options.shape)
     heading = f'{out}: {size / 2**20:.1f} MiB, {kind.what}, images of {images}; {notes}'
     text = '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
     return Written(out, exported, batches, errors, text)
-
-
-def remaining_steps(exported: nn.Module) -> str:
-    """Remaining steps for the application, after a part of a graph."""
-    if 'raw_confidence' in exported.output_names:
-        return 'Core ML finds the objects, with the thresholds of the config'
-    if 'label_map' in exported.output_names:
-        return 'its label map has the size of the image'
-    if 'labels' in exported.output_names:
-        return 'its boxes are candidates before NMS'
-    if 'boxes' in exported.output_names:
-        return 'its boxes are those of all priors, before NMS'
-    return 'its logits have the resolution of the head, and the application takes their argmax'
 
 
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:

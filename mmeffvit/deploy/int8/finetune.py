@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from mmeffvit.deploy.onnx.torch_graph import TorchGraph
 from mmeffvit.utils.messages import step
 
-PURPOSE = 'Fine-tuning in int8'
 LEARNING_RATE = 2e-5  # of weights and biases, relative to the largest value of each
 SCALE_RATE = 2e-3  # of the logarithms of scales
 WARMUP = 0.1  # fraction of the steps

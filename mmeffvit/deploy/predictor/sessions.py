@@ -186,13 +186,11 @@ def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
             for name, value in outputs.items()
         }
 
-    metadata = {} if is_content else read_litert_metadata(model)
+    metadata = {}
+    if not is_content:
+        with zipfile.ZipFile(model) as archive:
+            metadata = json.loads(archive.read(LITERT_METADATA))
     return Session(shape, tuple(runner.get_output_details()), metadata, run)
-
-
-def read_litert_metadata(path: str | os.PathLike) -> dict[str, str]:
-    with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read(LITERT_METADATA))
 
 
 def write_litert(out: str | os.PathLike, model: bytes, metadata: Mapping[str, str]) -> None:

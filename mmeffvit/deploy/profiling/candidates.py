@@ -139,24 +139,18 @@ def float_file(
     half = precision == 'float16'
     out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
     written = source.write(out, options, half=half)
-    size = tuple(written.batches[0].shape[2:])
-
-    def finished(found: Outputs) -> Outputs:
-        return finish(source.graph, written.exported, found, size)
-
-    steps = None if written.exported is source.graph else finished
+    steps = None
+    if written.exported is not source.graph:
+        size = tuple(written.batches[0].shape[2:])
+        steps = partial(finish, source.graph, written.exported, size=size)
     if half:
-        return half_file(written.path, source.expect, written.batches, finished, steps)
+        return half_file(written.path, source.expect, written.batches, steps)
     found = described(written.errors)
     return Candidate(RUNTIMES[suffix], precision, written.path, *found, steps)
 
 
 def half_file(
-    path: Path,
-    expect: Expect,
-    batches: Sequence[Images],
-    finished: Callable[[Outputs], Outputs],
-    steps: Steps | None = None,
+    path: Path, expect: Expect, batches: Sequence[Images], steps: Steps | None = None
 ) -> Entry:
     """A file with float16 weights, if the runtime computes in float16 on this CPU.
 
@@ -167,7 +161,8 @@ def half_file(
     single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
-    found = checked(lambda images: finished(half(images)), expect, batches, HALF)
+    run = (lambda images: steps(half(images))) if steps else half
+    found = checked(run, expect, batches, HALF)
     return Candidate(runtime, 'float16', path, *found, steps)
 
 
@@ -275,7 +270,7 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> E
     to_openvino(path, out, half=precision == 'float16')
     expect = expect_file(path)
     if precision == 'float16':
-        return half_file(out, expect, [images], lambda found: found)
+        return half_file(out, expect, [images])
     found = checked(open_model(out).run, expect, [images], FLOAT)
     return Candidate(RUNTIMES[out.suffix], precision, out, *found)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from torch.utils._pytree import tree_map
 
 from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images
@@ -102,8 +101,9 @@ def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
     graph.to(device)
     if half:
         graph.to(memory_format=torch.channels_last)
-        for module in heads(graph.network):
-            module.register_forward_hook(lambda module, inputs, outputs: tree_map(single, outputs))
+        for name, module in graph.network.named_modules():
+            if name.endswith('_head'):  # its outputs are processed in float32
+                module.register_forward_hook(lambda _, inputs, outputs: tree_map(single, outputs))
 
     def run(images: NDArray) -> dict[str, NDArray]:
         with (
@@ -115,11 +115,6 @@ def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
         return named(graph, map(single, values))
 
     return Session((None, 3, None, None), graph.output_names, {}, run)
-
-
-def heads(network: nn.Module) -> Iterator[nn.Module]:
-    """The heads of a model, whose outputs are processed in float32."""
-    return (module for name, module in network.named_modules() if name.endswith('_head'))
 
 
 def single(value: Any) -> Any:

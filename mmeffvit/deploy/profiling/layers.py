@@ -68,9 +68,6 @@ class LayerTimes:
         rows = [(kind, len(times), sum(times)) for kind, times in found.items()]
         return sorted(rows, key=lambda row: row[2], reverse=True)
 
-    def slowest(self, count: int) -> list[Layer]:
-        return sorted(self.layers, key=lambda layer: layer.seconds, reverse=True)[:count]
-
 
 def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> LayerTimes:
     """Time the layers of an ``.onnx`` or ``.xml`` file for about ``seconds``."""

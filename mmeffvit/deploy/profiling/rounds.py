@@ -33,7 +33,7 @@ from mmeffvit.deploy.profiling.worker import main
 main()
 """
 Key = TypeVar('Key', bound=Hashable)
-Steps = Callable[[Outputs], object]  # of the application, after the file
+Steps = Callable[[Outputs], Outputs]  # of the application, after the file
 
 
 @dataclass(frozen=True)

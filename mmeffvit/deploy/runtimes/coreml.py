@@ -225,13 +225,9 @@ def before_pipeline(spec: Any) -> Any:
 
 def shapes_of(spec: Any) -> dict[str, tuple[int, ...]]:
     """Shapes of the inputs and outputs of a network's specification, by name."""
-    return {
-        feature.name: shape_of_feature(feature.type)
-        for feature in (*spec.description.input, *spec.description.output)
-    }
-
-
-def shape_of_feature(kind: Any) -> tuple[int, ...]:
-    if kind.WhichOneof('Type') == 'imageType':
-        return (1, 3, kind.imageType.height, kind.imageType.width)
-    return tuple(kind.multiArrayType.shape)
+    found = {}
+    for feature in (*spec.description.input, *spec.description.output):
+        image, array = feature.type.imageType, feature.type.multiArrayType
+        is_image = feature.type.WhichOneof('Type') == 'imageType'
+        found[feature.name] = (1, 3, image.height, image.width) if is_image else tuple(array.shape)
+    return found
