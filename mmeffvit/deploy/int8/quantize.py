@@ -312,9 +312,8 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
     if samples < 1:
         raise UserError(f'--max-images is {samples}; give 1 or more')
     if len(paths) < 2:
-        raise UserError(
-            f'{paths[0].parent} has one image; at least two are needed, since one is held out'
-        )
+        given = f'{paths[0].parent} has one image' if paths else 'no images are given'
+        raise UserError(f'{given}; at least two are needed, since one is held out')
     count = min(samples, max(1, len(paths) * 2 // 3))
     chosen = {len(paths) * index // count for index in range(count)}
     calibration = [path for index, path in enumerate(paths) if index in chosen]

@@ -64,7 +64,11 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
     from torch._dynamo.exc import UserError as TorchUserError
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
-    check_torch()
+    if DEFERRED not in signature(torch.export.export).parameters:
+        raise UserError(
+            f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
+            'torch 2.11 has it'
+        )
     shape = options.shape or EXAMPLE_SHAPE
     images = torch.rand(options.batch or EXAMPLE_BATCH, 3, *shape) * 255
     axes = dict.fromkeys(options.dynamic_axes, Dim.DYNAMIC)
@@ -84,15 +88,6 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
                 f'{", ".join(options.dynamic_axes.values())} ({reason}); give --shape HEIGHT '
                 'WIDTH, and --batch N if that is not enough'
             ) from error
-
-
-def check_torch() -> None:
-    """Raise UserError if torch cannot export graphs whose sizes are checked when they run."""
-    if DEFERRED not in signature(torch.export.export).parameters:
-        raise UserError(
-            f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
-            'torch 2.11 has it'
-        )
 
 
 def onnx_group_norm(

@@ -259,10 +259,6 @@ def gather(x: Tensor, index: Tensor, *, axis: int = 0) -> Tensor:
     return x.index_select(axis, index.flatten().remainder(x.shape[axis])).reshape(shape)
 
 
-def divide(a: Tensor, b: Tensor) -> Tensor:
-    return torch.div(a, b) if a.is_floating_point() else torch.div(a, b, rounding_mode='trunc')
-
-
 def cast(x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
     name = onnx.helper.tensor_dtype_to_np_dtype(to).name
     return x.to(getattr(torch, name))
@@ -289,7 +285,7 @@ OPERATORS: dict[str, Operator] = {
     'Constant': lambda value: value,
     'ConstantOfShape': lambda shape, value: value.expand(tuple(shape.tolist())).clone(),
     'Conv': conv,
-    'Div': divide,
+    'Div': lambda a, b: torch.div(a, b, rounding_mode=None if a.is_floating_point() else 'trunc'),
     'Equal': torch.eq,
     'Expand': lambda x, shape: x.expand(torch.broadcast_shapes(x.shape, shape.tolist())),
     'Flatten': lambda x, axis=1: x.reshape(math.prod(x.shape[:axis]), -1),

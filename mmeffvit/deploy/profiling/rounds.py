@@ -88,7 +88,7 @@ class Worker:
             pickle.dump(message, self.process.stdin)
             self.process.stdin.flush()
             answer = pickle.load(self.process.stdout)
-        except (EOFError, BrokenPipeError) as error:
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:  # also in an answer
             code = self.process.wait()
             self.log.seek(0)
             text = ' '.join(self.log.read().decode(errors='replace').split())

@@ -56,10 +56,10 @@ def to_coreml(
             outputs of the package differ from the graph.
     """
     tools = require('coremltools', 'Writing .mlpackage')
-    names = tuple(graph.output_names)
     program = export_fixed(graph, example, 'Core ML')
     lower_rank(program)
     image = isinstance(graph, RawGraph)
+    names = graph.output_names
     model = convert(tools, program, names, half, example.shape if image else None)
     if image:
         model = as_image_model(model, graph, metadata or {})
@@ -67,7 +67,7 @@ def to_coreml(
     model.user_defined_metadata.update({**(metadata or {}), PRECISION: precision})
     with quiet():
         model.save(str(out))
-    check(out, graph, example, names)
+    check(out, graph, example)
 
 
 def convert(
@@ -161,16 +161,16 @@ def add_output(spec: Any, name: str, shape: tuple[int, int]) -> None:
         array.shapeRange.sizeRanges.add(lowerBound=lowest, upperBound=highest)
 
 
-def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Sequence[str]) -> None:
+def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
     """Raise UserError if the name or shape of an input or output differs from the graph."""
     tools = require('coremltools', 'Reading .mlpackage')
     with torch.no_grad():
-        expected = dict(zip(names, graph(example), strict=True))
+        expected = named(graph, graph(example))
     with quiet():
         package = tools.models.MLModel(str(path), skip_model_load=True)
     found = shapes_of(before_pipeline(package.get_spec()))
-    wanted = {'images': tuple(example.shape)}
-    wanted |= {name: tuple(value.shape) for name, value in expected.items()}
+    wanted = {name: value.shape for name, value in expected.items()}
+    wanted = {'images': tuple(example.shape), **wanted}
     if found != wanted:
         raise UserError(f'the Core ML package has {found}, but the graph {wanted}')
 

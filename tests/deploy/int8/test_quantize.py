@@ -217,6 +217,8 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_pa
         find_images(tmp_path / 'absent')
     with pytest.raises(UserError, match='has one image'):
         divide(find_images(folder)[:1], 4)
+    with pytest.raises(UserError, match='no images are given; at least two are needed'):
+        divide([], 4)
     calibration, held_out = divide(find_images(folder), 64)
     assert len(calibration) == 4
     assert len(held_out) == 2
