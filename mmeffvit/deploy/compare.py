@@ -158,14 +158,7 @@ def singles(outputs: Outputs) -> list[Outputs]:
 def compare(
     run: Run, expect: Expect, batches: Sequence[Images], limits: Limits = FLOAT
 ) -> list[Error]:
-    """Largest errors of a file over all images.
-
-    Args:
-        run: Runs the file.
-        expect: Returns the expected outputs, such as :func:`expect_model` with its model.
-        batches: Images of one or more sizes.
-        limits: Tolerances for rounding.
-    """
+    """Largest errors of a file over all images, which may have several sizes."""
     worst: dict[str, Error] = {}
     for images in batches:
         for expected, found in zip(expect(images), singles(run(images)), strict=True):

@@ -27,49 +27,39 @@ ALIGNED = 'align_corners'
 
 
 @script(default_opset=op)
-def cells_of_pixels(side: INT64[...], pixels: INT64[...], aligned: BOOL):
-    """The cell of every pixel, and its distances to the cell's corners.
+def cells_of_axis(side: INT64[...], pixels: INT64[...], aligned: BOOL):
+    """The cell of every pixel, its number in the cell, and distances of cells' pixels (h + 1, s).
 
     Cells are between the centers of logits, and one more is before the first and after the last.
+    Distances are those to the first and to the second corner; s is the largest number of pixels in
+    a cell, and others repeat pixels, which are not used.
     """
-    cells = op.Cast(side, to=1)
-    numbers = op.Range(op.Constant(value_int=0), op.Squeeze(pixels), op.Constant(value_int=1))
-    scale = op.Cast(pixels, to=1) / cells
     half = op.Constant(value_float=0.5)
     zero = op.Constant(value_float=0.0)
-    last = cells - op.Constant(value_float=1.0)
     one = op.Constant(value_float=1.0)
+    first_number = op.Constant(value_int=0)
+    step = op.Constant(value_int=1)
+    numbers = op.Range(first_number, op.Squeeze(pixels), step)
+    scale = op.Cast(pixels, to=1) / op.Cast(side, to=1)
+    last = op.Cast(side, to=1) - one
     gaps = op.Max(op.Cast(pixels, to=1) - one, one)
     from_corners = op.Cast(numbers, to=1) * last / gaps
     center = op.Where(aligned, from_corners, (op.Cast(numbers, to=1) + half) / scale - half)
     place = op.Min(op.Max(center, zero), last)
     first = op.Floor(place)
-    second = op.Min(first + op.Constant(value_float=1.0), last)
+    second = op.Min(first + one, last)
     at_edge = op.Equal(first, second)
     to_first = op.Where(at_edge, half, place - first)
     to_second = op.Where(at_edge, half, second - place)
-    is_before = op.Cast(op.Less(center, zero), to=1)
-    return op.Cast(first + one - is_before, to=7), to_first, to_second
+    cell = op.Cast(first + one - op.Cast(op.Less(center, zero), to=1), to=7)
 
-
-@script(default_opset=op)
-def pixels_of_cells(
-    side: INT64[...], cell: INT64[...], to_first: FLOAT[...], to_second: FLOAT[...]
-):
-    """The distances of the pixels of every cell (h + 1, s), and each pixel's number in its cell.
-
-    s is the largest number of pixels in a cell; others repeat pixels, which are not used.
-    """
-    one = op.Constant(value_int=1)
-    cells = op.Range(op.Constant(value_int=0), op.Squeeze(side) + one, one)
-    is_inside = op.Cast(op.Equal(op.Unsqueeze(cells, [1]), cell), to=7)
-    counts = op.ReduceSum(is_inside, [1], keepdims=0)
+    cells = op.Range(first_number, op.Squeeze(side) + step, step)
+    counts = op.ReduceSum(op.Cast(op.Equal(op.Unsqueeze(cells, [1]), cell), to=7), [1], keepdims=0)
     start = op.CumSum(counts, 0, exclusive=1)
-    most = op.ReduceMax(counts, keepdims=0)
-    numbers = op.Range(op.Constant(value_int=0), most, one)
-    pixels = op.Min(op.Unsqueeze(start, [1]) + numbers, op.Size(cell) - one)
-    total = op.Range(op.Constant(value_int=0), op.Size(cell), one)
-    return op.Gather(to_first, pixels), op.Gather(to_second, pixels), total - op.Gather(start, cell)
+    inside = op.Range(first_number, op.ReduceMax(counts, keepdims=0), step)
+    chosen = op.Min(op.Unsqueeze(start, [1]) + inside, op.Size(cell) - step)
+    number = numbers - op.Gather(start, cell)
+    return cell, number, op.Gather(to_first, chosen), op.Gather(to_second, chosen)
 
 
 @script(default_opset=op)
@@ -275,10 +265,8 @@ def resized_argmax(
         # a quarter of all take as long as all
         if op.Less(pairs, op.Size(common) * op.Squeeze(classes)):
             aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
-            y, y_first, y_second = cells_of_pixels(height, op.Gather(shape, [2]), aligned)
-            x, x_first, x_second = cells_of_pixels(width, op.Gather(shape, [3]), aligned)
-            up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
-            left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
+            y, y_inside, up, down = cells_of_axis(height, op.Gather(shape, [2]), aligned)
+            x, x_inside, left, across = cells_of_axis(width, op.Gather(shape, [3]), aligned)
             weights = weights_of(down, up, across, left, row, column)
             labels = op.Gather(weights, 0, axis=1)  # all are replaced
             labels = with_group(labels, counts, can_win, values, weights, [0], [2])
@@ -308,9 +296,9 @@ def resized_argmax(
 
 
 FUNCTIONS = (
-    cells_of_pixels, pixels_of_cells, clear_winners, first_and_true, mixed_cells, corners,
-    classes_that_can_win, both, weights_of, likely_classes, part, cells_with, with_group,
-    pixels_of_image, all_resized, resized_argmax,
+    cells_of_axis, clear_winners, first_and_true, mixed_cells, corners, classes_that_can_win, both,
+    weights_of, likely_classes, part, cells_with, with_group, pixels_of_image, all_resized,
+    resized_argmax,
 )  # fmt: skip
 
 

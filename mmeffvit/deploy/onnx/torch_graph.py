@@ -62,10 +62,8 @@ class TorchGraph:
         values: dict[str, Any] = {'': None, self.input: image, **self.constants}
         for operator, inputs, outputs, options in self.nodes:
             found = operator(*(values[name] for name in inputs), **options)
-            if len(outputs) == 1:
-                values[outputs[0]] = found
-            else:
-                values.update(zip(outputs, found, strict=False))
+            found = [found] if len(outputs) == 1 else found
+            values.update(zip(outputs, found, strict=False))
         return {name: values[name] for name in self.outputs}
 
 

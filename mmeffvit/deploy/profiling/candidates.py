@@ -30,7 +30,7 @@ from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.resizing import fixed_size, reader_of
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session, open_model
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
@@ -192,14 +192,10 @@ def described(errors: Sequence[Error]) -> tuple[dict[str, float], str]:
 def int8_file(
     suffix: str, floats: Mapping[str, Candidate], images: Path | None, folder: Path, **options: Any
 ) -> Entry:
-    """The file in int8.
+    """The int8 file of a format, made from one of ``floats``, which agree with the model.
 
-    Args:
-        suffix: The format, one of :data:`INT8`.
-        floats: Files in float32 that agree with the model, by suffix.
-        images: Folder of images for calibration and comparison; None skips int8.
-        folder: Where the file is written.
-        options: See :func:`mmeffvit.deploy.int8.quantize.quantize`.
+    It is calibrated and compared on a folder of ``images``; for ``options`` see
+    :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
     (base, packages), runtime = INT8[suffix], RUNTIMES[suffix]
     absent = partial(Absent, runtime, 'int8', 'not measured')
@@ -220,7 +216,7 @@ def int8_file(
 
 
 def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
-    """Images for a file, and whether it is quantized already.
+    """One batch of the image to compare on, or of noise, and whether a file is quantized already.
 
     Raises:
         UserError: If it cannot be read or run, or has no fixed size and none is given.
@@ -228,13 +224,6 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     if path.suffix not in RUNTIMES:
         raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(RUNTIMES)}')
     session = open_model(path)
-    images = images_for(session, options)
-    session.run(images)
-    return images, NOTE in session.metadata
-
-
-def images_for(session: Session, options: ToolOptions) -> Images:
-    """One batch of the image to compare on, or of noise."""
     count, fixed = session.shape[0], fixed_size(session.shape)
     if options.shape and fixed and options.shape != fixed:
         raise UserError(f'--shape is {options.shape}, but the file takes images of {fixed}')
@@ -246,7 +235,9 @@ def images_for(session: Session, options: ToolOptions) -> Images:
     else:
         read = reader_of((1, 3, *shape), session.metadata)
         image = read(options.image)[0].transpose(1, 2, 0)
-    return batch(image, shape, count if isinstance(count, int) else 1)
+    images = batch(image, shape, count if isinstance(count, int) else 1)
+    session.run(images)
+    return images, NOTE in session.metadata
 
 
 def exported_files(

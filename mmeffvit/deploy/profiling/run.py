@@ -135,15 +135,7 @@ def profile_model(
 def profile_source(
     name: str, source: Source, sizes: ExportOptions, folder: Path, options: ProfileOptions
 ) -> Profile:
-    """As :func:`profile_model`, for a graph.
-
-    Args:
-        name: Name of the model.
-        source: The graph and the outputs it must have.
-        sizes: Size of the images, and batch size 1.
-        folder: Where the files are written.
-        options: See :class:`ProfileOptions`.
-    """
+    """As :func:`profile_model`, for a graph, with images of a size and batch size 1."""
     images = batch(source.image[1], sizes.shape, 1)
     floats = partial(float_files, source, sizes, folder)
     entries = make_files(floats, source.expect, images, folder, options, graph=source.graph)
@@ -197,15 +189,8 @@ def make_files(
 ) -> list[Entry]:
     """Files of every format, in all precisions, and those of them that a GPU runs.
 
-    Args:
-        floats: Makes the files of a format that are not quantized.
-        expect: The expected outputs.
-        images: Images for the comparison on a GPU.
-        folder: Where the files are written.
-        options: See :class:`ProfileOptions`.
-        graph: The model, if it is not a file already.
-        bases: Suffixes of the float files to quantize.
-        size: Size of the calibration images; None for that of the file.
+    ``floats`` makes the files of a format that are not quantized, ``bases`` are the suffixes of
+    those to quantize, and ``size`` is that of the calibration images, by default the file's.
     """
     entries: list[Entry] = []
 
