@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.files import atomic_output, check_companions
 from mmeffvit.utils.optional import require
 
 from .compare import (
@@ -139,13 +139,6 @@ def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Forma
     return kind
 
 
-def check_companions(out: Path, suffixes: Iterable[str]) -> None:
-    """Raise UserError if a file next to a new one would replace another."""
-    for other in map(out.with_suffix, suffixes):
-        if other.exists() and not out.exists():
-            raise UserError(f'{other} would be overwritten with {out}: choose another name')
-
-
 @dataclass(frozen=True)
 class Written:
     """A file that agrees with its model.
@@ -198,6 +191,7 @@ def write(
     """
     out = Path(out)
     kind = format_of(out, options, half=half)
+    check_companions(out, kind.companions)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     exported = kind.part(graph, options.shape) if kind.part else graph
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))

@@ -20,7 +20,7 @@ from mmeffvit.deploy.runtimes.openvino import convert_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import align, counted
 
@@ -188,6 +188,7 @@ def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:
         path = check_output(out.with_suffix(suffix))
         if path.exists() and model.exists() and path.samefile(model):
             raise UserError(f'{str(path)!r} is the float file itself: choose another name')
+        check_companions(path, ('.bin',) if suffix == '.xml' else ())
     return out, suffixes
 
 

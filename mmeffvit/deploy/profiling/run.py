@@ -10,12 +10,12 @@ import numpy as np
 
 from mmeffvit.deploy.compare import Expect, Images, batch
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
-from mmeffvit.deploy.formats import FORMATS, check_companions
+from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.sessions import RUNTIMES
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted

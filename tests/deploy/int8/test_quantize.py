@@ -225,6 +225,12 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_pa
     assert not set(calibration).intersection(held_out)
 
 
+def test_weights_of_another_file_are_not_overwritten(folder, tmp_path):
+    (tmp_path / 'out.bin').write_bytes(b'of another file')
+    with pytest.raises(UserError, match=r'out\.bin would be overwritten with .*out\.xml'):
+        quantize(tiny.onnx_file(), folder, tmp_path / 'out.xml', size=tiny.SIZE)
+
+
 @pytest.mark.parametrize(
     ('options', 'named'),
     [

@@ -71,6 +71,8 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
         sizes[half] = out.with_suffix('.bin').stat().st_size
     assert 'weights and metadata in model.ncnn.bin and model.ncnn.json' in said
     assert sizes[True] < 0.6 * sizes[False]
+    with pytest.raises(UserError, match=r'ncnn\.bin would be overwritten with .*ncnn\.xml'):
+        write(graph, out.with_suffix('.xml'), SIZES)
     metadata = json.loads((tmp_path / 'model.ncnn.json').read_text())
     assert metadata['note'] == 'kept'
     assert metadata['input_layout'] == 'CHW float32'
