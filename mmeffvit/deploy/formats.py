@@ -144,14 +144,12 @@ class Written:
     """A file that agrees with its model.
 
     Args:
-        path: The file.
         exported: The part of the graph that it contains.
         batches: The images of the comparison.
         errors: The largest errors on them.
         text: Description of the file, and the errors.
     """
 
-    path: Path
     exported: nn.Module
     batches: list[Images]
     errors: list[Error]
@@ -215,7 +213,7 @@ def write(
     images = 'any size' if options.shape is None else '{} x {}'.format(*options.shape)
     heading = f'{out}: {size / 2**20:.1f} MiB, {kind.what}, images of {images}; {notes}'
     text = '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
-    return Written(out, exported, batches, errors, text)
+    return Written(exported, batches, errors, text)
 
 
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:

@@ -72,9 +72,11 @@ class FakeQuantized(nn.Module):
         self, model: Any, outputs: Sequence[str], weights: Mapping[str, NDArray], weight_bits: int
     ) -> None:
         super().__init__()
-        self.graph = TorchGraph(
-            model, outputs, {'QuantizeLinear': fake_quantize, 'DequantizeLinear': identity}
-        )
+        rounding = {
+            'QuantizeLinear': fake_quantize,
+            'DequantizeLinear': lambda value, *_, **__: value,  # it is rounded already
+        }
+        self.graph = TorchGraph(model, outputs, rounding)
         self.highest_weight = 2 ** (weight_bits - 1) - 1
         constants = self.graph.constants
         self.weights, self.biases, self.activations = quantized_constants(model, constants)
@@ -311,8 +313,3 @@ def fake_quantize(value: Tensor, scale: Tensor, zero_point: Tensor, **_: Any) ->
     """Round to the levels of a uint8 tensor."""
     levels = (rounded(value / scale) + zero_point).clamp(0, HIGHEST)
     return (levels - zero_point) * scale
-
-
-def identity(value: Tensor, *_: Tensor, **__: Any) -> Tensor:
-    """A value that is already rounded."""
-    return value

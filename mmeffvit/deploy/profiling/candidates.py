@@ -21,7 +21,7 @@ from mmeffvit.deploy.compare import (
     batch,
     check_agreement,
     compare,
-    singles,
+    expect_same,
 )
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats import FORMATS, finish, noise_image
@@ -144,9 +144,9 @@ def float_file(
         size = tuple(written.batches[0].shape[2:])
         steps = partial(finish, source.graph, written.exported, size=size)
     if half:
-        return half_file(written.path, source.expect, written.batches, steps)
+        return half_file(out, source.expect, written.batches, steps)
     found = described(written.errors)
-    return Candidate(RUNTIMES[suffix], precision, written.path, *found, steps)
+    return Candidate(RUNTIMES[suffix], precision, out, *found, steps)
 
 
 def half_file(
@@ -259,20 +259,8 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> E
     out = folder / f'xml_{precision}' / 'model.xml'
     out.parent.mkdir(parents=True)
     to_openvino(path, out, half=precision == 'float16')
-    expect = expect_file(path)
+    expect = partial(expect_same, open_model(path).run)
     if precision == 'float16':
         return half_file(out, expect, [images])
     found = checked(open_model(out).run, expect, [images], FLOAT)
     return Candidate(RUNTIMES[out.suffix], precision, out, *found)
-
-
-def expect_file(path: Path) -> Expect:
-    """A function that returns the outputs of a file on the CPU."""
-    session = open_model(path)
-
-    def expect(images: Images) -> list[Outputs]:
-        found = session.run(images)
-        found.pop('masks', None)  # those of a file are not pasted into the image
-        return singles(found)
-
-    return expect

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mmeffvit.deploy.compare import Expect, Images, batch
+from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
 from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.sessions import RUNTIMES
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
@@ -26,7 +26,6 @@ from .candidates import (
     Candidate,
     Entry,
     check_exported,
-    expect_file,
     exported_files,
     float_files,
     int8_file,
@@ -166,7 +165,7 @@ def profile_file(
     images, is_int8 = check_exported(path, export)
     entries = make_files(
         partial(exported_files, path, images, is_int8, folder),
-        expect_file(path),
+        partial(expect_same, open_model(path).run),
         images,
         folder,
         options,

@@ -169,8 +169,8 @@ def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
     with quiet():
         package = tools.models.MLModel(str(path), skip_model_load=True)
     found = shapes_of(before_pipeline(package.get_spec()))
-    wanted = {name: value.shape for name, value in expected.items()}
-    wanted = {'images': tuple(example.shape), **wanted}
+    expected = {'images': example, **expected}
+    wanted = {name: tuple(value.shape) for name, value in expected.items()}
     if found != wanted:
         raise UserError(f'the Core ML package has {found}, but the graph {wanted}')
 
@@ -178,7 +178,8 @@ def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
 def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> dict[str, NDArray]:
     """Outputs of a package by name, before NMS; on other systems than macOS those of its graph.
 
-    A package in float16 is emulated there: every value is rounded to float16.
+    A package in float16 is emulated there: every value is rounded to float16. Of a pipeline, the
+    first model is run.
 
     Raises:
         UserError: If coremltools is not installed.
@@ -187,7 +188,12 @@ def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> di
     with quiet():
         package = tools.models.MLModel(str(path), skip_model_load=True)
     if sys.platform == 'darwin':
-        return predict(tools, package, images)
+        spec = before_pipeline(package.get_spec())
+        model = tools.models.MLModel(spec, weights_dir=package.weights_dir)
+        given: Any = images
+        if spec.description.input[0].type.WhichOneof('Type') == 'imageType':
+            given = Image.fromarray(images[0].transpose(1, 2, 0).astype('uint8'))
+        return model.predict({'images': given})
     example = torch.from_numpy(images)
     with torch.no_grad():
         if package.user_defined_metadata[PRECISION] == 'float16':
@@ -195,16 +201,6 @@ def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> di
         else:
             values = graph(example)
     return named(graph, values)
-
-
-def predict(tools: Any, package: Any, images: NDArray) -> dict[str, NDArray]:
-    """Outputs of a package, or of the first model of its pipeline, on macOS."""
-    spec = before_pipeline(package.get_spec())
-    model = tools.models.MLModel(spec, weights_dir=package.weights_dir)
-    given: Any = images
-    if spec.description.input[0].type.WhichOneof('Type') == 'imageType':
-        given = Image.fromarray(images[0].transpose(1, 2, 0).astype('uint8'))
-    return model.predict({'images': given})
 
 
 class HalfPrecision(fx.Interpreter):
