@@ -49,7 +49,7 @@ class Format:
     Args:
         what: Description.
         packages: Required packages.
-        part: Makes the part of a graph that a file contains, for images of a size; None for all.
+        part: The part of a graph that a file contains, for images of a size.
         fixed: Whether it needs batch size 1 and a fixed size.
         half: Whether half precision is supported.
         companions: Suffixes of files written next to it.
@@ -57,7 +57,7 @@ class Format:
 
     what: str
     packages: tuple[str, ...]
-    part: Callable[[Graph, tuple[int, int]], nn.Module] | None = None
+    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = lambda graph, size: graph
     fixed: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ def write(
     kind = format_of(out, options, half=half)
     check_companions(out, kind.companions)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
-    exported = kind.part(graph, options.shape) if kind.part else graph
+    exported = kind.part(graph, options.shape)
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     is_coreml = out.suffix == '.mlpackage'
     with atomic_output(out) as path:
