@@ -125,13 +125,10 @@ def agreement(
         found: Outputs of the other version.
         score_thr: Minimum score of the counted objects of ``expected``.
     """
-    names = list(expected[0])
-    if set(OBJECTS) <= set(names):
-        measures = object_agreement(expected, found, score_thr)
-        names = []  # masks are compared with the objects
-    else:
-        measures = {}
-    for name in names:
+    if set(OBJECTS) <= set(expected[0]):
+        return object_agreement(expected, found, score_thr)
+    measures = {}
+    for name in expected[0]:
         one, other = ([outputs[name] for outputs in version] for version in (expected, found))
         if np.issubdtype(one[0].dtype, np.floating):
             cosines = [cosine(a, b) for a, b in zip(one, other, strict=True)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cv2
@@ -143,8 +144,13 @@ def run_graph(graph: Graph, images: Images) -> Outputs:
 
 
 def expect_graph(graph: Graph, images: Images) -> list[Outputs]:
-    """The outputs of the graph itself, without masks, which the other formats do not have."""
-    found = run_graph(graph, images)
+    """The outputs of the graph itself."""
+    return expect_same(partial(run_graph, graph), images)
+
+
+def expect_same(run: Run, images: Images) -> list[Outputs]:
+    """What ``run`` returns, without masks: they are not pasted into the image."""
+    found = run(images)
     found.pop('masks', None)
     return singles(found)
 
@@ -158,14 +164,7 @@ def singles(outputs: Outputs) -> list[Outputs]:
 def compare(
     run: Run, expect: Expect, batches: Sequence[Images], limits: Limits = FLOAT
 ) -> list[Error]:
-    """Largest errors of a file over all images.
-
-    Args:
-        run: Runs the file.
-        expect: Returns the expected outputs, such as :func:`expect_model` with its model.
-        batches: Images of one or more sizes.
-        limits: Tolerances for rounding.
-    """
+    """Largest errors of a file over all images, which may have several sizes."""
     worst: dict[str, Error] = {}
     for images in batches:
         for expected, found in zip(expect(images), singles(run(images)), strict=True):

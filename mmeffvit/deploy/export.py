@@ -15,12 +15,12 @@ from mmeffvit.config.datasets import image_folders
 from mmeffvit.data.files import images_below
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
-from mmeffvit.utils.files import check_output
+from mmeffvit.utils.files import check_companions, check_output
 from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.messages import logger
 
 from .compare import Expect, expect_maps, expect_model
-from .formats import Written, check_companions, format_of, write
+from .formats import Written, format_of, write
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.plain import BackboneGraph
 from .onnx.export import ExportOptions

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.files import atomic_output, check_companions
 from mmeffvit.utils.optional import require
 
 from .compare import (
@@ -57,7 +57,7 @@ class Format:
 
     what: str
     packages: tuple[str, ...]
-    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = raw.full_graph
+    part: Callable[[Graph, tuple[int, int] | None], nn.Module] = lambda graph, size: graph
     fixed: bool = False
     half: bool = False
     companions: tuple[str, ...] = ()
@@ -139,26 +139,17 @@ def format_of(out: Path, options: ExportOptions, *, half: bool = False) -> Forma
     return kind
 
 
-def check_companions(out: Path, suffixes: Iterable[str]) -> None:
-    """Raise UserError if a file next to a new one would replace another."""
-    for other in map(out.with_suffix, suffixes):
-        if other.exists() and not out.exists():
-            raise UserError(f'{other} would be overwritten with {out}: choose another name')
-
-
 @dataclass(frozen=True)
 class Written:
     """A file that agrees with its model.
 
     Args:
-        path: The file.
         exported: The part of the graph that it contains.
         batches: The images of the comparison.
         errors: The largest errors on them.
         text: Description of the file, and the errors.
     """
 
-    path: Path
     exported: nn.Module
     batches: list[Images]
     errors: list[Error]
@@ -198,6 +189,7 @@ def write(
     """
     out = Path(out)
     kind = format_of(out, options, half=half)
+    check_companions(out, kind.companions)
     options = ExportOptions(options.shape, 1, options.opset) if kind.fixed else options
     exported = kind.part(graph, options.shape)
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
@@ -217,24 +209,11 @@ def write(
         check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
-        notes = f'{remaining_steps(exported)}; {notes}'
+        notes = f'{exported.remaining}; {notes}'
     images = 'any size' if options.shape is None else '{} x {}'.format(*options.shape)
     heading = f'{out}: {size / 2**20:.1f} MiB, {kind.what}, images of {images}; {notes}'
     text = '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
-    return Written(out, exported, batches, errors, text)
-
-
-def remaining_steps(exported: nn.Module) -> str:
-    """Remaining steps for the application, after a part of a graph."""
-    if 'raw_confidence' in exported.output_names:
-        return 'Core ML finds the objects, with the thresholds of the config'
-    if 'label_map' in exported.output_names:
-        return 'its label map has the size of the image'
-    if 'labels' in exported.output_names:
-        return 'its boxes are candidates before NMS'
-    if 'boxes' in exported.output_names:
-        return 'its boxes are those of all priors, before NMS'
-    return 'its logits have the resolution of the head, and the application takes their argmax'
+    return Written(exported, batches, errors, text)
 
 
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:

@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,13 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
     if not os.access(nearest, os.W_OK):
         raise UserError(f'output {str(path)!r} cannot be written: no permission for {nearest}')
     return out
+
+
+def check_companions(out: Path, suffixes: Iterable[str]) -> None:
+    """Raise UserError if a file next to a new one would replace another."""
+    for other in map(out.with_suffix, suffixes):
+        if other.exists() and not out.exists():
+            raise UserError(f'{other} would be overwritten with {out}: choose another name')
 
 
 @contextmanager

@@ -30,9 +30,13 @@ class RawGraph(nn.Module):
 
     Shape:
         images (1, 3, H, W) -> the outputs in the order of ``output_names``.
+
+    Attributes:
+        remaining: What remains for the application, in words.
     """
 
     output_names: tuple[str, ...]
+    remaining: str
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -50,6 +54,7 @@ class RawBoxes(RawGraph):
     """
 
     output_names = ('boxes', 'scores')
+    remaining = 'its boxes are those of all priors, before NMS'
 
     def __init__(self, graph: DenseGraph, size: tuple[int, int]) -> None:
         super().__init__(graph)
@@ -85,6 +90,7 @@ class VisionBoxes(RawBoxes):
     """
 
     output_names = ('raw_confidence', 'raw_coordinates')
+    remaining = 'Core ML finds the objects, with the thresholds of the config'
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         boxes, scores = super().forward(images)
@@ -107,6 +113,7 @@ class VisionLabelMap(RawGraph):
     """
 
     output_names = ('label_map',)
+    remaining = 'its label map has the size of the image'
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         (label_map,) = self.full(images)
@@ -124,6 +131,7 @@ class RawLogits(RawGraph):
     """
 
     output_names = ('logits',)
+    remaining = 'its logits have the resolution of the head, and the application takes their argmax'
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         return (self.full.logits(self.full.normalize(images)),)
@@ -136,11 +144,6 @@ def sides_of(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """Width, height, width and height, for the four coordinates of boxes."""
     height, width = size
     return boxes.new_tensor((width, height, width, height))
-
-
-def full_graph(graph: Graph, size: tuple[int, int] | None) -> Graph:
-    """The graph itself."""
-    return graph
 
 
 def without_selection(
@@ -189,4 +192,5 @@ def before_nms(graph: nn.Module, size: tuple[int, int] | None = None) -> nn.Modu
         raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
     candidates = copy.copy(graph)
     candidates.results, candidates.finish = graph.candidates, graph.suppress
+    candidates.remaining = 'its boxes are candidates before NMS'
     return candidates

@@ -1,6 +1,7 @@
 """RoIAlign (arXiv:1703.06870) over the levels of a pyramid, as an operator with a fixed shape."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmcv.ops import roi_align
@@ -49,13 +50,7 @@ def multi_level_roi_align(
 
 @multi_level_roi_align.register_fake
 def _(
-    features: Sequence[Tensor],
-    rois: Tensor,
-    levels: Tensor,
-    spatial_scales: Sequence[float],
-    output_size: Sequence[int],
-    sampling_ratio: int,
-    aligned: bool,
+    features: Sequence[Tensor], rois: Tensor, levels: Any, scales: Any, output_size: Any, *_: Any
 ) -> Tensor:
     return rois.new_empty(rois.shape[0], features[0].shape[1], *output_size)
 

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from mmeffvit.deploy.onnx.torch_graph import TorchGraph
 from mmeffvit.utils.messages import step
 
-PURPOSE = 'Fine-tuning in int8'
 LEARNING_RATE = 2e-5  # of weights and biases, relative to the largest value of each
 SCALE_RATE = 2e-3  # of the logarithms of scales
 WARMUP = 0.1  # fraction of the steps
@@ -73,9 +72,11 @@ class FakeQuantized(nn.Module):
         self, model: Any, outputs: Sequence[str], weights: Mapping[str, NDArray], weight_bits: int
     ) -> None:
         super().__init__()
-        self.graph = TorchGraph(
-            model, outputs, {'QuantizeLinear': fake_quantize, 'DequantizeLinear': identity}
-        )
+        rounding = {
+            'QuantizeLinear': fake_quantize,
+            'DequantizeLinear': lambda value, *_, **__: value,  # it is rounded already
+        }
+        self.graph = TorchGraph(model, outputs, rounding)
         self.highest_weight = 2 ** (weight_bits - 1) - 1
         constants = self.graph.constants
         self.weights, self.biases, self.activations = quantized_constants(model, constants)
@@ -312,8 +313,3 @@ def fake_quantize(value: Tensor, scale: Tensor, zero_point: Tensor, **_: Any) ->
     """Round to the levels of a uint8 tensor."""
     levels = (rounded(value / scale) + zero_point).clamp(0, HIGHEST)
     return (levels - zero_point) * scale
-
-
-def identity(value: Tensor, *_: Tensor, **__: Any) -> Tensor:
-    """A value that is already rounded."""
-    return value

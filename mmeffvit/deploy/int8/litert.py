@@ -72,10 +72,6 @@ def int8_litert(model: bytes, images: Iterable[NDArray]) -> tuple[bytes, int]:
     Weights have 8 bits and a scale per output channel; activations have a scale and a zero point
     per tensor from the observed minimum and maximum. Inputs, outputs, sums, norms, softmax and
     products of two activations (attention) remain in float.
-
-    Args:
-        model: The float model.
-        images: Calibration images (1, 3, H, W).
     """
     tools = require('ai_edge_quantizer.quantizer', PURPOSE)
     flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)

@@ -20,7 +20,7 @@ from mmeffvit.deploy.runtimes.openvino import convert_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import align, counted
 
@@ -188,6 +188,7 @@ def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:
         path = check_output(out.with_suffix(suffix))
         if path.exists() and model.exists() and path.samefile(model):
             raise UserError(f'{str(path)!r} is the float file itself: choose another name')
+        check_companions(path, ('.bin',) if suffix == '.xml' else ())
     return out, suffixes
 
 
@@ -312,9 +313,8 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
     if samples < 1:
         raise UserError(f'--max-images is {samples}; give 1 or more')
     if len(paths) < 2:
-        raise UserError(
-            f'{paths[0].parent} has one image; at least two are needed, since one is held out'
-        )
+        given = f'{paths[0].parent} has one image' if paths else 'no images are given'
+        raise UserError(f'{given}; at least two are needed, since one is held out')
     count = min(samples, max(1, len(paths) * 2 // 3))
     chosen = {len(paths) * index // count for index in range(count)}
     calibration = [path for index, path in enumerate(paths) if index in chosen]

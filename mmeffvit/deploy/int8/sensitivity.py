@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise
 
 from numpy.typing import NDArray
@@ -52,17 +53,11 @@ def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
     Only groups above :data:`NOISE_RATIO` times the mean are kept, at most :data:`MAX_SHARE`.
     """
     mean = sum(group.noise for group in groups) / max(len(groups), 1)
-    worst = sorted(
-        (group for group in groups if group.noise > NOISE_RATIO * mean),
-        key=lambda group: group.noise,
-        reverse=True,
-    )
-    worst = worst[: max(1, int(MAX_SHARE * len(groups)))]
+    noisy = (group for group in groups if group.noise > NOISE_RATIO * mean)
+    worst = nlargest(max(1, int(MAX_SHARE * len(groups))), noisy, key=lambda group: group.noise)
     count = 1
-    while worst:
+    while count < 2 * len(worst):
         yield [name for group in worst[:count] for name in group.nodes]
-        if count >= len(worst):
-            return
         count *= 2
 
 
@@ -102,12 +97,7 @@ def last_layers(
 def mean_noise(
     expected: Sequence[Mapping[str, NDArray]], found: Sequence[Mapping[str, NDArray]]
 ) -> float:
-    """Noise power relative to the signal, the mean of all tensors: their magnitude is not counted.
-
-    Args:
-        expected: Tensors by name, one mapping per image.
-        found: The same, with noise.
-    """
+    """Mean noise power of tensors relative to their signal: their magnitude is not counted."""
     ratios = [
         10 ** (-signal_to_noise([e[name] for e in expected], [f[name] for f in found]) / 10)
         for name in expected[0]

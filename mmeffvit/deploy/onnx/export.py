@@ -48,11 +48,6 @@ class ExportOptions:
     opset: int = OPSET
 
     @property
-    def example_shape(self) -> tuple[int, int, int, int]:
-        """Shape of the images for tracing."""
-        return (self.batch or EXAMPLE_BATCH, 3, *(self.shape or EXAMPLE_SHAPE))
-
-    @property
     def dynamic_axes(self) -> dict[int, str]:
         """Dynamic axes of the images, and their names."""
         names = {} if self.batch else {0: 'batch'}
@@ -69,8 +64,13 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
     from torch._dynamo.exc import UserError as TorchUserError
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
-    check_torch()
-    images = torch.rand(options.example_shape) * 255
+    if DEFERRED not in signature(torch.export.export).parameters:
+        raise UserError(
+            f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
+            'torch 2.11 has it'
+        )
+    shape = options.shape or EXAMPLE_SHAPE
+    images = torch.rand(options.batch or EXAMPLE_BATCH, 3, *shape) * 255
     axes = dict.fromkeys(options.dynamic_axes, Dim.DYNAMIC)
     with quiet(), torch.no_grad(), deferred():  # C++ aborts where tracing is interrupted
         try:
@@ -88,15 +88,6 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
                 f'{", ".join(options.dynamic_axes.values())} ({reason}); give --shape HEIGHT '
                 'WIDTH, and --batch N if that is not enough'
             ) from error
-
-
-def check_torch() -> None:
-    """Raise UserError if torch cannot export graphs whose sizes are checked when they run."""
-    if DEFERRED not in signature(torch.export.export).parameters:
-        raise UserError(
-            f'torch {torch.__version__} cannot export: it lacks {DEFERRED} of torch.export; '
-            'torch 2.11 has it'
-        )
 
 
 def onnx_group_norm(
@@ -178,6 +169,7 @@ def export_graph(
             opset_version=options.opset,
             input_names=[INPUT],
             output_names=list(graph.output_names),
+            dynamic_shapes=(options.dynamic_axes,),  # their names
             custom_translation_table=translations(graph),
             verbose=False,
             optimize=False,
@@ -188,7 +180,6 @@ def export_graph(
             shrink_argmax(exported.model)
         tidy(exported.model)
     model = exported.model_proto
-    name_axes(model, options)
     name_nodes(model)
     strip(model)
     described = {**model_metadata(graph, options.opset), **(metadata or {})}
@@ -258,16 +249,6 @@ def tidy(model: 'onnx_ir.Model') -> None:
         common.DeduplicateInitializersPass(),
     ):
         simplify(model)
-
-
-def name_axes(model: 'onnx.ModelProto', options: ExportOptions) -> None:
-    """Name the dynamic axes of the images, and equal axes of other values."""
-    image_dims = model.graph.input[0].type.tensor_type.shape.dim
-    renamed = {image_dims[axis].dim_param: name for axis, name in options.dynamic_axes.items()}
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField('dim_param'):
-                dim.dim_param = renamed.get(dim.dim_param, dim.dim_param)
 
 
 def name_nodes(model: 'onnx.ModelProto') -> None:

@@ -27,67 +27,62 @@ ALIGNED = 'align_corners'
 
 
 @script(default_opset=op)
-def cells_of_pixels(side: INT64[...], pixels: INT64[...], aligned: BOOL):
-    """The cell of every pixel, and its distances to the cell's corners.
+def cells_of_axis(side: INT64[...], pixels: INT64[...], aligned: BOOL):
+    """The cell of every pixel, its number in the cell, and distances of cells' pixels (h + 1, s).
 
     Cells are between the centers of logits, and one more is before the first and after the last.
+    Distances are those to the first and to the second corner; s is the largest number of pixels in
+    a cell, and others repeat pixels, which are not used.
     """
-    cells = op.Cast(side, to=1)
-    numbers = op.Range(op.Constant(value_int=0), op.Squeeze(pixels), op.Constant(value_int=1))
-    scale = op.Cast(pixels, to=1) / cells
     half = op.Constant(value_float=0.5)
     zero = op.Constant(value_float=0.0)
-    last = cells - op.Constant(value_float=1.0)
     one = op.Constant(value_float=1.0)
+    first_number = op.Constant(value_int=0)
+    step = op.Constant(value_int=1)
+    numbers = op.Range(first_number, op.Squeeze(pixels), step)
+    scale = op.Cast(pixels, to=1) / op.Cast(side, to=1)
+    last = op.Cast(side, to=1) - one
     gaps = op.Max(op.Cast(pixels, to=1) - one, one)
     from_corners = op.Cast(numbers, to=1) * last / gaps
     center = op.Where(aligned, from_corners, (op.Cast(numbers, to=1) + half) / scale - half)
     place = op.Min(op.Max(center, zero), last)
     first = op.Floor(place)
-    second = op.Min(first + op.Constant(value_float=1.0), last)
+    second = op.Min(first + one, last)
     at_edge = op.Equal(first, second)
     to_first = op.Where(at_edge, half, place - first)
     to_second = op.Where(at_edge, half, second - place)
-    is_before = op.Cast(op.Less(center, zero), to=1)
-    return op.Cast(first + one - is_before, to=7), to_first, to_second
+    cell = op.Cast(first + one - op.Cast(op.Less(center, zero), to=1), to=7)
 
-
-@script(default_opset=op)
-def pixels_of_cells(
-    side: INT64[...], cell: INT64[...], to_first: FLOAT[...], to_second: FLOAT[...]
-):
-    """The distances of the pixels of every cell (h + 1, s), and each pixel's number in its cell.
-
-    s is the largest number of pixels in a cell; others repeat pixels, which are not used.
-    """
-    one = op.Constant(value_int=1)
-    cells = op.Range(op.Constant(value_int=0), op.Squeeze(side) + one, one)
-    column = op.Constant(value_ints=[1])
-    is_inside = op.Cast(op.Equal(op.Unsqueeze(cells, column), cell), to=7)
-    counts = op.ReduceSum(is_inside, column, keepdims=0)
-    start = op.CumSum(counts, op.Constant(value_int=0), exclusive=1)
-    most = op.ReduceMax(counts, keepdims=0)
-    numbers = op.Range(op.Constant(value_int=0), most, one)
-    pixels = op.Min(op.Unsqueeze(start, column) + numbers, op.Size(cell) - one)
-    total = op.Range(op.Constant(value_int=0), op.Size(cell), one)
-    return op.Gather(to_first, pixels), op.Gather(to_second, pixels), total - op.Gather(start, cell)
+    cells = op.Range(first_number, op.Squeeze(side) + step, step)
+    counts = op.ReduceSum(op.Cast(op.Equal(op.Unsqueeze(cells, [1]), cell), to=7), [1], keepdims=0)
+    start = op.CumSum(counts, 0, exclusive=1)
+    inside = op.Range(first_number, op.ReduceMax(counts, keepdims=0), step)
+    chosen = op.Min(op.Unsqueeze(start, [1]) + inside, op.Size(cell) - step)
+    number = numbers - op.Gather(start, cell)
+    return cell, number, op.Gather(to_first, chosen), op.Gather(to_second, chosen)
 
 
 @script(default_opset=op)
 def clear_winners(logits: FLOAT[...], tolerance: FLOAT[...]):
     """A best class of centers (P, C), and the same or -1 where another comes close: (P, 1) each."""
-    last = op.Constant(value_ints=[-1])
-    zero = op.Constant(value_int=0)
     one = op.Constant(value_float=1.0)
     none = op.Constant(value_float=-1.0)
-    highest = op.ReduceMax(logits, last)
+    highest = op.ReduceMax(logits, [-1])
     # NaN, of infinite logits, is close to everything
     is_close = op.Cast(op.Not(op.Less(logits, highest - tolerance)), to=1)
     classes = op.Squeeze(op.Shape(logits, start=1, end=2))
-    numbers = op.Cast(op.Range(zero, classes, op.Constant(value_int=1)), to=1)
-    winner = op.ReduceMax(is_close * numbers, last)
-    is_clear = op.Equal(op.ReduceSum(is_close, last), one)
+    numbers = op.Cast(op.Range(op.Constant(value_int=0), classes, op.Constant(value_int=1)), to=1)
+    winner = op.ReduceMax(is_close * numbers, [-1])
+    is_clear = op.Equal(op.ReduceSum(is_close, [-1]), one)
     return winner, op.Where(is_clear, winner, none)
+
+
+@script(default_opset=op)
+def first_and_true(mask: BOOL[...]) -> INT64[...]:
+    """The index 0, so that there is one, and those of the other true entries of a mask (N)."""
+    others = op.Slice(mask, [1], [9223372036854775807])
+    found = op.Reshape(op.NonZero(others), [-1]) + op.Constant(value_ints=[1])
+    return op.Concat(op.Constant(value_ints=[0]), found, axis=0)
 
 
 @script(default_opset=op)
@@ -96,13 +91,7 @@ def mixed_cells(winner: FLOAT[...]):
     highest = op.MaxPool(winner, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
     lowest = op.Neg(op.MaxPool(op.Neg(winner), kernel_shape=[2, 2], pads=[1, 1, 1, 1]))
     is_mixed = op.Or(op.Less(lowest, op.Constant(value_float=0.0)), op.Less(lowest, highest))
-    flat = op.Constant(value_ints=[-1])
-    one = op.Constant(value_ints=[1])
-    others = op.Slice(
-        op.Reshape(is_mixed, flat), one, op.Constant(value_ints=[9223372036854775807])
-    )
-    mixed = op.Reshape(op.NonZero(others), flat) + one
-    return lowest, op.Concat(op.Constant(value_ints=[0]), mixed, axis=0)  # never empty
+    return lowest, first_and_true(op.Reshape(is_mixed, [-1]))
 
 
 @script(default_opset=op)
@@ -124,7 +113,7 @@ def corners(cells: INT64[...], height: INT64[...], width: INT64[...]):
     left = op.Max(column - one, zero)
     right = op.Min(column, width - one)
     numbers = op.Concat(top + left, top + right, low + left, low + right, axis=0)
-    return op.Transpose(op.Reshape(numbers, op.Constant(value_ints=[4, -1]))), row, column
+    return op.Transpose(op.Reshape(numbers, [4, -1])), row, column
 
 
 @script(default_opset=op)
@@ -136,15 +125,12 @@ def classes_that_can_win(
     At one corner, it has to reach the mean of the corners' winners (P, 4), and at one the winner
     with the highest mean.
     """
-    corner = op.Constant(value_ints=[1])
-    last = op.Constant(value_ints=[-1])
-    everywhere = op.Constant(value_ints=[1, 4, 1])
-    numbers = op.Expand(op.Unsqueeze(winners, corner), everywhere)
+    numbers = op.Expand(op.Unsqueeze(winners, [1]), [1, 4, 1])
     of_winners = op.GatherElements(values, numbers, axis=2)  # (P, 4, 4)
-    best = op.Expand(op.ArgMax(op.ReduceMean(of_winners, corner), axis=2), everywhere)
+    best = op.Expand(op.ArgMax(op.ReduceMean(of_winners, [1]), axis=2), [1, 4, 1])
     of_best = op.GatherElements(of_winners, best, axis=2)
-    over_mean = op.ReduceMax(values - op.ReduceMean(of_winners, last), corner, keepdims=0)
-    over_best = op.ReduceMax(values - of_best, corner, keepdims=0)
+    over_mean = op.ReduceMax(values - op.ReduceMean(of_winners, [-1]), [1], keepdims=0)
+    over_best = op.ReduceMax(values - of_best, [1], keepdims=0)
     return op.Not(op.Less(op.Min(over_mean, over_best), op.Neg(tolerance)))
 
 
@@ -152,7 +138,7 @@ def classes_that_can_win(
 def both(first: FLOAT[...], second: FLOAT[...], shape: INT64[...]) -> FLOAT[...]:
     """Two weights (n, s, 1) or (n, 1, t), expanded to (n, s, t), side by side: (n, 2, s t)."""
     pair = op.Concat(op.Expand(first, shape), op.Expand(second, shape), axis=1)
-    return op.Reshape(pair, op.Constant(value_ints=[0, 2, -1]))
+    return op.Reshape(pair, [0, 2, -1])
 
 
 @script(default_opset=op)
@@ -161,14 +147,12 @@ def weights_of(
     row: INT64[...], column: INT64[...],
 ) -> FLOAT[...]:  # fmt: skip
     """The weights (P, 4, s t) of corners in the pixels of cells (P), from (h, s) and (w, t)."""
-    one = op.Constant(value_ints=[1])
-    two = op.Constant(value_ints=[2])
     sides = op.Concat(op.Shape(top, start=1, end=2), op.Shape(left, start=1, end=2), axis=0)
-    shape = op.Concat(one, sides, axis=0)
-    y = both(op.Unsqueeze(top, two), op.Unsqueeze(low, two), shape)
-    x = both(op.Unsqueeze(left, one), op.Unsqueeze(right, one), shape)
-    weights = op.Unsqueeze(op.Gather(y, row), two) * op.Unsqueeze(op.Gather(x, column), one)
-    return op.Reshape(weights, op.Constant(value_ints=[0, 4, -1]))
+    shape = op.Concat(op.Constant(value_ints=[1]), sides, axis=0)
+    y = both(op.Unsqueeze(top, [2]), op.Unsqueeze(low, [2]), shape)
+    x = both(op.Unsqueeze(left, [1]), op.Unsqueeze(right, [1]), shape)
+    weights = op.Unsqueeze(op.Gather(y, row), [2]) * op.Unsqueeze(op.Gather(x, column), [1])
+    return op.Reshape(weights, [0, 4, -1])
 
 
 @script(default_opset=op)
@@ -185,19 +169,15 @@ def likely_classes(can_win: BOOL[...], cells: INT64[...], count: INT64[...]) -> 
 @script(default_opset=op)
 def part(values: FLOAT[...], weights: FLOAT[...], corner: INT64) -> FLOAT[...]:
     """A corner's part (P, K, D) of the pixels' logits: values (P, 4, K) by weights (P, 4, D)."""
-    value = op.Gather(op.Unsqueeze(values, op.Constant(value_ints=[3])), corner, axis=1)
-    return value * op.Gather(op.Unsqueeze(weights, op.Constant(value_ints=[2])), corner, axis=1)
+    value = op.Gather(op.Unsqueeze(values, [3]), corner, axis=1)
+    return value * op.Gather(op.Unsqueeze(weights, [2]), corner, axis=1)
 
 
 @script(default_opset=op)
 def cells_with(counts: FLOAT[...], low: INT64[...], high: INT64[...]) -> INT64[...]:
     """The first cell, and others with more than ``low`` and up to ``high`` classes."""
     is_more = op.Greater(counts, op.Cast(low, to=1))
-    fits = op.And(is_more, op.LessOrEqual(counts, op.Cast(high, to=1)))
-    one = op.Constant(value_ints=[1])
-    others = op.Slice(fits, one, op.Constant(value_ints=[9223372036854775807]))
-    found = op.Reshape(op.NonZero(others), op.Constant(value_ints=[-1])) + one
-    return op.Concat(op.Constant(value_ints=[0]), found, axis=0)  # never empty
+    return first_and_true(op.And(is_more, op.LessOrEqual(counts, op.Cast(high, to=1))))
 
 
 @script(default_opset=op)
@@ -213,16 +193,15 @@ def with_group(
     """
     cells = cells_with(counts, low, high)
     classes = likely_classes(can_win, cells, op.Min(high, op.Shape(can_win, start=1, end=2)))
-    every = op.Expand(op.Unsqueeze(classes, [1]), op.Constant(value_ints=[1, 4, 1]))
+    every = op.Expand(op.Unsqueeze(classes, [1]), [1, 4, 1])
     values = op.GatherElements(op.Gather(values, cells), every, axis=2)
     weights = op.Gather(weights, cells)
-    total = part(values, weights, op.Constant(value_int=0))
-    total = total + part(values, weights, op.Constant(value_int=1))
-    total = total + part(values, weights, op.Constant(value_int=2))
-    total = total + part(values, weights, op.Constant(value_int=3))
+    total = part(values, weights, 0)
+    total = total + part(values, weights, 1)
+    total = total + part(values, weights, 2)
+    total = total + part(values, weights, 3)
     best = op.GatherElements(classes, op.ArgMax(total, axis=1, keepdims=0), axis=1)
-    place = op.Unsqueeze(cells, op.Constant(value_ints=[1]))
-    return op.ScatterND(labels, place, op.Cast(best, to=1))
+    return op.ScatterND(labels, op.Unsqueeze(cells, [1]), op.Cast(best, to=1))
 
 
 @script(default_opset=op)
@@ -259,7 +238,7 @@ def resized_argmax(
 
     ``transformation`` is that of the coordinates, and ``align_corners`` says if it is of this name.
     """
-    largest = op.ReduceMax(op.Abs(logits), op.Constant(value_ints=[0, 1, 2, 3]), keepdims=0)
+    largest = op.ReduceMax(op.Abs(logits), [0, 1, 2, 3], keepdims=0)
     tolerance = largest * op.Constant(value_float=1e-6)
     flat = op.Constant(value_ints=[-1])
     one = op.Constant(value_ints=[1])
@@ -279,42 +258,31 @@ def resized_argmax(
         width = op.Shape(logits, start=3, end=4)
         centers, row, column = corners(mixed, height, width)
         values = op.Gather(by_center, centers)
-        winners = op.Gather(op.Cast(op.Squeeze(winner, flat), to=7), centers)
+        winners = op.Gather(op.Cast(op.Squeeze(winner, [-1]), to=7), centers)
         can_win = classes_that_can_win(values, winners, tolerance)
-        counts = op.ReduceSum(op.Cast(can_win, to=1), flat, keepdims=0)
+        counts = op.ReduceSum(op.Cast(can_win, to=1), [-1], keepdims=0)
         pairs = op.Cast(op.ReduceSum(counts, keepdims=0), to=7) * op.Constant(value_int=4)
         # a quarter of all take as long as all
         if op.Less(pairs, op.Size(common) * op.Squeeze(classes)):
             aligned = op.Cast(op.Constant(value_int=align_corners), to=9)
-            rows = op.Gather(shape, op.Constant(value_ints=[2]))
-            columns = op.Gather(shape, op.Constant(value_ints=[3]))
-            y, y_first, y_second = cells_of_pixels(height, rows, aligned)
-            x, x_first, x_second = cells_of_pixels(width, columns, aligned)
-            up, down, y_inside = pixels_of_cells(height, y, y_first, y_second)
-            left, across, x_inside = pixels_of_cells(width, x, x_first, x_second)
+            y, y_inside, up, down = cells_of_axis(height, op.Gather(shape, [2]), aligned)
+            x, x_inside, left, across = cells_of_axis(width, op.Gather(shape, [3]), aligned)
             weights = weights_of(down, up, across, left, row, column)
-            labels = op.Gather(weights, op.Constant(value_int=0), axis=1)  # all are replaced
-            two = op.Constant(value_ints=[2])
-            four = op.Constant(value_ints=[4])
-            eight = op.Constant(value_ints=[8])
-            sixteen = op.Constant(value_ints=[16])
-            more = op.Constant(value_ints=[32])
-            most = op.Constant(value_ints=[64])
-            none = op.Constant(value_ints=[0])
-            labels = with_group(labels, counts, can_win, values, weights, none, two)
-            labels = with_group(labels, counts, can_win, values, weights, two, four)
-            labels = with_group(labels, counts, can_win, values, weights, four, eight)
-            labels = with_group(labels, counts, can_win, values, weights, eight, sixteen)
-            labels = with_group(labels, counts, can_win, values, weights, sixteen, more)
-            labels = with_group(labels, counts, can_win, values, weights, more, most)
-            of_mixed = with_group(labels, counts, can_win, values, weights, most, classes)
+            labels = op.Gather(weights, 0, axis=1)  # all are replaced
+            labels = with_group(labels, counts, can_win, values, weights, [0], [2])
+            labels = with_group(labels, counts, can_win, values, weights, [2], [4])
+            labels = with_group(labels, counts, can_win, values, weights, [4], [8])
+            labels = with_group(labels, counts, can_win, values, weights, [8], [16])
+            labels = with_group(labels, counts, can_win, values, weights, [16], [32])
+            labels = with_group(labels, counts, can_win, values, weights, [32], [64])
+            of_mixed = with_group(labels, counts, can_win, values, weights, [64], classes)
             wide = op.Shape(left, start=1, end=2)
             tall = op.Shape(up, start=1, end=2)
             of_all = op.Expand(
-                op.Reshape(common, op.Constant(value_ints=[-1, 1])),
+                op.Reshape(common, [-1, 1]),
                 op.Concat(op.Shape(op.Reshape(common, flat)), tall * wide, axis=0),
             )
-            labels = op.ScatterND(of_all, op.Unsqueeze(mixed, one), of_mixed)
+            labels = op.ScatterND(of_all, op.Unsqueeze(mixed, [1]), of_mixed)
             images = op.Shape(logits, start=0, end=1)
             sizes = op.Concat(images, height + one, width + one, tall, wide, axis=0)
             inside = op.Reshape(labels, sizes)
@@ -328,8 +296,8 @@ def resized_argmax(
 
 
 FUNCTIONS = (
-    cells_of_pixels, pixels_of_cells, clear_winners, mixed_cells, corners, classes_that_can_win,
-    both, weights_of, likely_classes, part, cells_with, with_group, pixels_of_image, all_resized,
+    cells_of_axis, clear_winners, first_and_true, mixed_cells, corners, classes_that_can_win, both,
+    weights_of, likely_classes, part, cells_with, with_group, pixels_of_image, all_resized,
     resized_argmax,
 )  # fmt: skip
 

@@ -18,7 +18,6 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
 
 Operator = Callable[..., Any]  # inputs, then the node's attributes by name -> output or outputs
-PURPOSE = 'Running an ONNX file in PyTorch'
 MODES = {'linear': 'bilinear', 'cubic': 'bicubic'}  # of interpolation, in ONNX and in torch
 
 
@@ -46,10 +45,7 @@ class TorchGraph:
         nodes = ancestors(model, outputs)
         unknown = {node.op_type for node in nodes} - set(operators)
         if unknown:
-            raise UserError(
-                f'{PURPOSE} lacks the operators {listed(sorted(unknown))}; quantize without '
-                '--finetune'
-            )
+            raise lacks(f'the operators {listed(sorted(unknown))}')
         used = {name for node in nodes for name in node.input} | set(outputs)
         self.constants = {
             each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy())
@@ -66,11 +62,13 @@ class TorchGraph:
         values: dict[str, Any] = {'': None, self.input: image, **self.constants}
         for operator, inputs, outputs, options in self.nodes:
             found = operator(*(values[name] for name in inputs), **options)
-            if len(outputs) == 1:
-                values[outputs[0]] = found
-            else:
-                values.update(zip(outputs, found, strict=False))
+            found = [found] if len(outputs) == 1 else found
+            values.update(zip(outputs, found, strict=False))
         return {name: values[name] for name in self.outputs}
+
+
+def lacks(what: str) -> UserError:
+    return UserError(f'Running an ONNX file in PyTorch lacks {what}; quantize without --finetune')
 
 
 def ancestors(model: Any, outputs: Sequence[str]) -> list[Any]:
@@ -114,7 +112,7 @@ def conv(
     kernel_shape: Sequence[int] = (),
 ) -> Tensor:
     if auto_pad not in ('NOTSET', 'VALID'):
-        raise UserError(f'{PURPOSE} lacks the padding {auto_pad}; quantize without --finetune')
+        raise lacks(f'the padding {auto_pad}')
     if pads is not None and any(pads):
         x = F.pad(x, (pads[1], pads[3], pads[0], pads[2]))
     return F.conv2d(x, weight, bias, strides or 1, 0, dilations or 1, group)
@@ -158,7 +156,7 @@ def slice_(
         strict=True,
     ):
         if step < 0:
-            raise UserError(f'{PURPOSE} lacks negative slice steps; quantize without --finetune')
+            raise lacks('negative slice steps')
         index[axis] = slice(start, end, step)
     return x[tuple(index)]
 
@@ -205,7 +203,7 @@ def pool(
 ) -> Tensor:
     options = {'count_include_pad': bool(count_include_pad)} if kind is F.avg_pool2d else {}
     if tuple(pads[:2]) != tuple(pads[2:]):
-        raise UserError(f'{PURPOSE} lacks uneven padding; quantize without --finetune')
+        raise lacks('uneven padding')
     return kind(x, kernel_shape, strides or 1, pads[:2], ceil_mode=bool(ceil_mode), **options)
 
 
@@ -249,7 +247,7 @@ def pad(
         amounts[2 * (x.ndim - 1 - axis)] = int(pads[position])
         amounts[2 * (x.ndim - 1 - axis) + 1] = int(pads[half + position])
     if mode != 'constant':
-        raise UserError(f'{PURPOSE} lacks the padding {mode}; quantize without --finetune')
+        raise lacks(f'the padding {mode}')
     return F.pad(x, amounts, value=0.0 if value is None else float(value))
 
 
@@ -259,89 +257,35 @@ def gather(x: Tensor, index: Tensor, *, axis: int = 0) -> Tensor:
     return x.index_select(axis, index.flatten().remainder(x.shape[axis])).reshape(shape)
 
 
-def shape_of(x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
-    return torch.tensor(x.shape[start:end], dtype=torch.int64)
-
-
-def divide(a: Tensor, b: Tensor) -> Tensor:
-    return torch.div(a, b) if a.is_floating_point() else torch.div(a, b, rounding_mode='trunc')
-
-
 def cast(x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
     name = onnx.helper.tensor_dtype_to_np_dtype(to).name
     return x.to(getattr(torch, name))
-
-
-def expand(x: Tensor, shape: Tensor) -> Tensor:
-    return x.expand(torch.broadcast_shapes(x.shape, tuple(shape.tolist())))
-
-
-def layer_norm(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> Tensor:
-    return F.layer_norm(x, x.shape[axis:], weight, bias, epsilon)
-
-
-def batch_norm(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    var: Tensor,
-    *,
-    epsilon: float = 1e-5,
-    **_: Any,
-) -> Tensor:
-    return F.batch_norm(x, mean, var, weight, bias, False, 0.0, epsilon)
-
-
-def grid_sample(
-    x: Tensor,
-    grid: Tensor,
-    *,
-    mode: str = 'linear',
-    padding_mode: str = 'zeros',
-    align_corners: int = 0,
-) -> Tensor:
-    return F.grid_sample(x, grid, MODES.get(mode, mode), padding_mode, bool(align_corners))
-
-
-def concat(*tensors: Tensor, axis: int) -> Tensor:
-    return torch.cat(tensors, dim=axis)
 
 
 def clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
     return x if low is None and high is None else x.clamp(low, high)
 
 
-def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return (alpha * x + beta).clamp(0, 1)
-
-
+SAME = (  # in torch, by the name in lower case
+    'Abs', 'Add', 'Cos', 'Erf', 'Exp', 'Log', 'MatMul', 'Mul', 'Neg', 'Pow', 'Reciprocal', 'Relu',
+    'Sigmoid', 'Sin', 'Sqrt', 'Sub', 'Tanh', 'Where',
+)  # fmt: skip
 OPERATORS: dict[str, Operator] = {
-    'Abs': torch.abs,
-    'Add': torch.add,
+    **{name: getattr(torch, name.lower()) for name in SAME},
     'And': torch.logical_and,
     'AveragePool': lambda x, **options: pool(F.avg_pool2d, x, **options),
-    'BatchNormalization': batch_norm,
+    'BatchNormalization': lambda x, weight, bias, mean, var, epsilon=1e-5, **_: F.batch_norm(
+        x, mean, var, weight, bias, eps=epsilon
+    ),
     'Cast': cast,
     'Clip': clip,
-    'Concat': concat,
+    'Concat': lambda *tensors, axis: torch.cat(tensors, dim=axis),
     'Constant': lambda value: value,
     'ConstantOfShape': lambda shape, value: value.expand(tuple(shape.tolist())).clone(),
     'Conv': conv,
-    'Cos': torch.cos,
-    'Div': divide,
+    'Div': lambda a, b: torch.div(a, b, rounding_mode=None if a.is_floating_point() else 'trunc'),
     'Equal': torch.eq,
-    'Erf': torch.erf,
-    'Exp': torch.exp,
-    'Expand': expand,
+    'Expand': lambda x, shape: x.expand(torch.broadcast_shapes(x.shape, shape.tolist())),
     'Flatten': lambda x, axis=1: x.reshape(math.prod(x.shape[:axis]), -1),
     'Gather': gather,
     'Gelu': lambda x, approximate='none': F.gelu(x, approximate=approximate),
@@ -349,50 +293,41 @@ OPERATORS: dict[str, Operator] = {
     'GlobalAveragePool': lambda x: x.mean((2, 3), keepdim=True),
     'Greater': torch.gt,
     'GreaterOrEqual': torch.ge,
-    'GridSample': grid_sample,
-    'HardSigmoid': hard_sigmoid,
+    'GridSample': lambda x, grid, mode='linear', padding_mode='zeros', align_corners=0: (
+        F.grid_sample(x, grid, MODES.get(mode, mode), padding_mode, bool(align_corners))
+    ),
+    'HardSigmoid': lambda x, alpha=0.2, beta=0.5: (alpha * x + beta).clamp(0, 1),
     'HardSwish': F.hardswish,
     'Identity': lambda x: x,
     'InstanceNormalization': lambda x, weight, bias, epsilon=1e-5: F.instance_norm(
         x, weight=weight, bias=bias, eps=epsilon
     ),
-    'LayerNormalization': layer_norm,
+    'LayerNormalization': lambda x, weight, bias=None, axis=-1, epsilon=1e-5, stash_type=1: (
+        F.layer_norm(x, x.shape[axis:], weight, bias, epsilon)
+    ),
     'LeakyRelu': lambda x, alpha=0.01: F.leaky_relu(x, alpha),
     'Less': torch.lt,
     'LessOrEqual': torch.le,
-    'Log': torch.log,
-    'MatMul': torch.matmul,
     'Max': lambda *tensors: torch.stack(torch.broadcast_tensors(*tensors)).amax(0),
     'MaxPool': lambda x, **options: pool(F.max_pool2d, x, **options),
     'Min': lambda *tensors: torch.stack(torch.broadcast_tensors(*tensors)).amin(0),
     'Mod': lambda a, b, fmod=0: torch.fmod(a, b) if fmod else torch.remainder(a, b),
-    'Mul': torch.mul,
-    'Neg': torch.neg,
     'Not': torch.logical_not,
     'Or': torch.logical_or,
     'Pad': pad,
-    'Pow': torch.pow,
     'Range': lambda start, end, by: torch.arange(int(start), int(end), int(by)),
-    'Reciprocal': torch.reciprocal,
     'ReduceL2': reduce(partial(torch.linalg.vector_norm, ord=2)),
     'ReduceMax': reduce(torch.amax),
     'ReduceMean': reduce(torch.mean),
     'ReduceSum': reduce(torch.sum),
-    'Relu': torch.relu,
     'Reshape': reshape,
     'Resize': resize,
-    'Shape': shape_of,
-    'Sigmoid': torch.sigmoid,
-    'Sin': torch.sin,
+    'Shape': lambda x, start=0, end=None: torch.tensor(x.shape[start:end], dtype=torch.int64),
     'Slice': slice_,
     'Softmax': lambda x, axis=-1: x.softmax(axis),
     'Split': split,
-    'Sqrt': torch.sqrt,
     'Squeeze': squeeze,
-    'Sub': torch.sub,
-    'Tanh': torch.tanh,
     'Tile': lambda x, repeats: x.tile(tuple(repeats.tolist())),
     'Transpose': lambda x, perm=None: x.permute(perm or tuple(range(x.ndim))[::-1]),
     'Unsqueeze': unsqueeze,
-    'Where': torch.where,
 }

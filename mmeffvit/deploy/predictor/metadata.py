@@ -13,7 +13,6 @@ from mmeffvit.utils.schema import (
     integer_from,
     is_dict,
     is_list,
-    is_number,
     is_palette,
     number_from,
 )
@@ -37,19 +36,12 @@ def one_of(*values: object) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str | bool) and value in values
 
 
-def is_pair(value: Any) -> bool:
-    return is_list(value) and len(value) == 2 and all(map(integer_from(1, MAX_SIDE), value))
+def list_of(is_valid: Callable[[Any], bool], length: int | None = None) -> Callable[[Any], bool]:
+    return lambda v: is_list(v) and length in (None, len(v)) and all(map(is_valid, v))
 
 
-def is_color(value: Any) -> bool:
-    in_range = number_from(-MAX_COLOR, MAX_COLOR)
-    return is_list(value) and len(value) == 3 and all(map(in_range, value))
-
-
-def are_ids(value: Any) -> bool:
-    return is_list(value) and all(map(integer_from(0, 2**53), value))
-
-
+is_pair = list_of(integer_from(1, MAX_SIDE), 2)
+is_color = list_of(number_from(-MAX_COLOR, MAX_COLOR), 3)
 SIDES = f'two integers from 1 to {MAX_SIDE:,}'
 # fmt: off
 FIELDS = (
@@ -61,7 +53,7 @@ FIELDS = (
     Field('mask_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('iou_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('label_offset', integer_from(0, 1), '0 or 1'),
-    Field('category_ids', are_ids, 'a list of integers from 0'),
+    Field('category_ids', list_of(integer_from(0, 2**53)), 'a list of integers from 0'),
     Field('resize', is_dict, 'an object'),  # see mmeffvit.deploy.onnx.metadata.resize_of
     Field('resize.scale', is_pair, SIDES),
     Field('resize.keep_ratio', one_of(True, False), 'true or false'),
@@ -73,7 +65,7 @@ FIELDS = (
     Field('resize.divisor', integer_from(1, 2**10), 'an integer from 1 to 1,024'),
     Field('resize.rounding', one_of('down', 'up'), 'down or up'),
     Field('resize.pad', is_pair, SIDES),
-    Field('resize.pad_value', lambda v: (is_number(v) and abs(v) <= MAX_COLOR) or is_color(v),
+    Field('resize.pad_value', lambda v: number_from(-MAX_COLOR, MAX_COLOR)(v) or is_color(v),
           'one or three numbers'),
 )
 # fmt: on

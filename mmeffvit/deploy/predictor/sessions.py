@@ -19,6 +19,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.schema import is_dict, is_text
 from mmeffvit.utils.text import reason
 
 from .resizing import check_size, fixed_size
@@ -97,6 +98,8 @@ def open_model(
         else:
             session = open_onnx(path, threads, device)
     check_input(session.shape, path)
+    if not (is_dict(session.metadata) and all(map(is_text, session.metadata.values()))):
+        raise UserError(f'{path}: its metadata must be strings by name')
     return session
 
 
@@ -186,13 +189,11 @@ def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
             for name, value in outputs.items()
         }
 
-    metadata = {} if is_content else read_litert_metadata(model)
+    metadata = {}
+    if not is_content:
+        with zipfile.ZipFile(model) as archive:
+            metadata = json.loads(archive.read(LITERT_METADATA))
     return Session(shape, tuple(runner.get_output_details()), metadata, run)
-
-
-def read_litert_metadata(path: str | os.PathLike) -> dict[str, str]:
-    with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read(LITERT_METADATA))
 
 
 def write_litert(out: str | os.PathLike, model: bytes, metadata: Mapping[str, str]) -> None:
@@ -218,6 +219,7 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
     names = tuple(net.output_names())
 
     def run(images: NDArray) -> dict[str, NDArray]:
+        check_images(images, (1, *images.shape[1:]))
         extractor = net.create_extractor()
         # a Mat borrows the memory of the array; its clone owns its own
         extractor.input(INPUT, ncnn.Mat(np.ascontiguousarray(images[0])).clone())

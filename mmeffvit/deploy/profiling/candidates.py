@@ -21,7 +21,7 @@ from mmeffvit.deploy.compare import (
     batch,
     check_agreement,
     compare,
-    singles,
+    expect_same,
 )
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats import FORMATS, finish, noise_image
@@ -30,7 +30,7 @@ from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.onnx.export import ExportOptions
 from mmeffvit.deploy.predictor.resizing import fixed_size, reader_of
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session, open_model
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.deploy.runtimes.openvino import to_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
@@ -139,24 +139,18 @@ def float_file(
     half = precision == 'float16'
     out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
     written = source.write(out, options, half=half)
-    size = tuple(written.batches[0].shape[2:])
-
-    def finished(found: Outputs) -> Outputs:
-        return finish(source.graph, written.exported, found, size)
-
-    steps = None if written.exported is source.graph else finished
+    steps = None
+    if written.exported is not source.graph:
+        size = tuple(written.batches[0].shape[2:])
+        steps = partial(finish, source.graph, written.exported, size=size)
     if half:
-        return half_file(written.path, source.expect, written.batches, finished, steps)
+        return half_file(out, source.expect, written.batches, steps)
     found = described(written.errors)
-    return Candidate(RUNTIMES[suffix], precision, written.path, *found, steps)
+    return Candidate(RUNTIMES[suffix], precision, out, *found, steps)
 
 
 def half_file(
-    path: Path,
-    expect: Expect,
-    batches: Sequence[Images],
-    finished: Callable[[Outputs], Outputs],
-    steps: Steps | None = None,
+    path: Path, expect: Expect, batches: Sequence[Images], steps: Steps | None = None
 ) -> Entry:
     """A file with float16 weights, if the runtime computes in float16 on this CPU.
 
@@ -167,7 +161,8 @@ def half_file(
     single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
-    found = checked(lambda images: finished(half(images)), expect, batches, HALF)
+    run = (lambda images: steps(half(images))) if steps else half
+    found = checked(run, expect, batches, HALF)
     return Candidate(runtime, 'float16', path, *found, steps)
 
 
@@ -197,14 +192,10 @@ def described(errors: Sequence[Error]) -> tuple[dict[str, float], str]:
 def int8_file(
     suffix: str, floats: Mapping[str, Candidate], images: Path | None, folder: Path, **options: Any
 ) -> Entry:
-    """The file in int8.
+    """The int8 file of a format, made from one of ``floats``, which agree with the model.
 
-    Args:
-        suffix: The format, one of :data:`INT8`.
-        floats: Files in float32 that agree with the model, by suffix.
-        images: Folder of images for calibration and comparison; None skips int8.
-        folder: Where the file is written.
-        options: See :func:`mmeffvit.deploy.int8.quantize.quantize`.
+    It is calibrated and compared on a folder of ``images``; for ``options`` see
+    :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
     (base, packages), runtime = INT8[suffix], RUNTIMES[suffix]
     absent = partial(Absent, runtime, 'int8', 'not measured')
@@ -225,7 +216,7 @@ def int8_file(
 
 
 def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
-    """Images for a file, and whether it is quantized already.
+    """One batch of the image to compare on, or of noise, and whether a file is quantized already.
 
     Raises:
         UserError: If it cannot be read or run, or has no fixed size and none is given.
@@ -233,13 +224,6 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     if path.suffix not in RUNTIMES:
         raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(RUNTIMES)}')
     session = open_model(path)
-    images = images_for(session, options)
-    session.run(images)
-    return images, NOTE in session.metadata
-
-
-def images_for(session: Session, options: ToolOptions) -> Images:
-    """One batch of the image to compare on, or of noise."""
     count, fixed = session.shape[0], fixed_size(session.shape)
     if options.shape and fixed and options.shape != fixed:
         raise UserError(f'--shape is {options.shape}, but the file takes images of {fixed}')
@@ -251,7 +235,9 @@ def images_for(session: Session, options: ToolOptions) -> Images:
     else:
         read = reader_of((1, 3, *shape), session.metadata)
         image = read(options.image)[0].transpose(1, 2, 0)
-    return batch(image, shape, count if isinstance(count, int) else 1)
+    images = batch(image, shape, count if isinstance(count, int) else 1)
+    session.run(images)
+    return images, NOTE in session.metadata
 
 
 def exported_files(
@@ -273,20 +259,8 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> E
     out = folder / f'xml_{precision}' / 'model.xml'
     out.parent.mkdir(parents=True)
     to_openvino(path, out, half=precision == 'float16')
-    expect = expect_file(path)
+    expect = partial(expect_same, open_model(path).run)
     if precision == 'float16':
-        return half_file(out, expect, [images], lambda found: found)
+        return half_file(out, expect, [images])
     found = checked(open_model(out).run, expect, [images], FLOAT)
     return Candidate(RUNTIMES[out.suffix], precision, out, *found)
-
-
-def expect_file(path: Path) -> Expect:
-    """A function that returns the outputs of a file on the CPU."""
-    session = open_model(path)
-
-    def expect(images: Images) -> list[Outputs]:
-        found = session.run(images)
-        found.pop('masks', None)  # those of a file are not pasted into the image
-        return singles(found)
-
-    return expect

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.utils._pytree import tree_map
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images
 from mmeffvit.deploy.graphs.base import Graph, named
@@ -59,15 +58,7 @@ def on_gpu(
     images: Images,
     graph: Graph | None,
 ) -> Iterator[Entry]:
-    """The ONNX file and the PyTorch model on a GPU.
-
-    Args:
-        device: The GPU.
-        floats: Files in float32 that agree on the CPU, by suffix.
-        expect: The expected outputs.
-        images: Images for the comparison.
-        graph: The PyTorch model; None for an exported file.
-    """
+    """The ONNX file, if one agrees on the CPU, and the PyTorch model, if given, on a GPU."""
     if (base := floats.get('.onnx')) is not None:
         make = partial(onnx_file, base, device, expect, images)
         yield attempt(ONNX, 'float32', make)
@@ -102,8 +93,9 @@ def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
     graph.to(device)
     if half:
         graph.to(memory_format=torch.channels_last)
-        for module in heads(graph.network):
-            module.register_forward_hook(lambda module, inputs, outputs: tree_map(single, outputs))
+        for name, module in graph.network.named_modules():
+            if name.endswith('_head'):  # its outputs are processed in float32
+                module.register_forward_hook(lambda _, x, y: tree_map_only(Tensor, single, y))
 
     def run(images: NDArray) -> dict[str, NDArray]:
         with (
@@ -117,11 +109,5 @@ def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
     return Session((None, 3, None, None), graph.output_names, {}, run)
 
 
-def heads(network: nn.Module) -> Iterator[nn.Module]:
-    """The heads of a model, whose outputs are processed in float32."""
-    return (module for name, module in network.named_modules() if name.endswith('_head'))
-
-
-def single(value: Any) -> Any:
-    is_half = isinstance(value, torch.Tensor) and value.dtype == torch.float16
-    return value.float() if is_half else value
+def single(value: Tensor) -> Tensor:
+    return value.float() if value.dtype == torch.float16 else value

@@ -6,7 +6,7 @@ import tempfile
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,6 @@ class LayerTimes:
         rows = [(kind, len(times), sum(times)) for kind, times in found.items()]
         return sorted(rows, key=lambda row: row[2], reverse=True)
 
-    def slowest(self, count: int) -> list[Layer]:
-        return sorted(self.layers, key=lambda layer: layer.seconds, reverse=True)[:count]
-
 
 def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> LayerTimes:
     """Time the layers of an ``.onnx`` or ``.xml`` file for about ``seconds``."""
@@ -89,7 +86,10 @@ def onnx_runs(
         session = open_session(path, threads, Path(folder, 'trace'))
         timed(lambda: run_session(session, images), seconds, warm_up=WARM_UP)
         events = json.loads(Path(session.end_profiling()).read_text())
-    return parse_trace(events, node_names(path))
+    graph = require('onnx', 'Reading .onnx').load(str(path), load_external_data=False).graph
+    # ONNX Runtime names fused convolutions after their outputs
+    names = {output: node.name for node in graph.node for output in node.output}
+    return parse_trace(events, names)
 
 
 def parse_trace(
@@ -115,13 +115,6 @@ def parse_trace(
     return [duration / 1e6 for _, duration in whole[WARM_UP:]], runs[WARM_UP:]
 
 
-def node_names(path: Path) -> dict[str, str]:
-    """Names of nodes by their outputs, after which ONNX Runtime names fused convolutions."""
-    onnx = require('onnx', 'Reading .onnx')
-    graph = onnx.load(str(path), load_external_data=False).graph
-    return {output: node.name for node in graph.node for output in node.output}
-
-
 def openvino_runs(
     path: Path, images: NDArray, threads: int, seconds: float
 ) -> tuple[list[float], list[Run]]:
@@ -132,16 +125,15 @@ def openvino_runs(
 
     def run() -> None:
         request.infer([images])
-        runs.append(dict(executed(request.get_profiling_info())))
+        runs.append({
+            (info.node_name.removesuffix('/WithoutBiases'), info.node_type): (
+                info.real_time.total_seconds()
+            )
+            for info in request.get_profiling_info()
+            if info.status.name == 'EXECUTED'
+        })  # fmt: skip
 
     return timed(run, seconds, warm_up=WARM_UP), runs[WARM_UP:]
-
-
-def executed(infos: Sequence[Any]) -> Iterator[tuple[tuple[str, str], float]]:
-    for info in infos:
-        if info.status.name == 'EXECUTED':
-            name = info.node_name.removesuffix('/WithoutBiases')
-            yield (name, info.node_type), info.real_time.total_seconds()
 
 
 def timed(

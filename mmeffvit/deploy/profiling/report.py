@@ -1,6 +1,7 @@
 """The measurements of a profile, as a table and as JSON."""
 
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Any
 
 from mmeffvit.errors import UserError
@@ -139,7 +140,7 @@ class Profile:
         kinds = [[kind, str(count), *share(value)] for kind, count, value in found]
         slowest = [
             [shortened(layer.name, LONGEST), layer.kind, *share(layer.seconds)]
-            for layer in times.slowest(LISTED)
+            for layer in nlargest(LISTED, times.layers, key=lambda layer: layer.seconds)
         ]
         return [
             '',

@@ -33,7 +33,7 @@ from mmeffvit.deploy.profiling.worker import main
 main()
 """
 Key = TypeVar('Key', bound=Hashable)
-Steps = Callable[[Outputs], object]  # of the application, after the file
+Steps = Callable[[Outputs], Outputs]  # of the application, after the file
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Worker:
             pickle.dump(message, self.process.stdin)
             self.process.stdin.flush()
             answer = pickle.load(self.process.stdout)
-        except (EOFError, BrokenPipeError) as error:
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:  # also in an answer
             code = self.process.wait()
             self.log.seek(0)
             text = ' '.join(self.log.read().decode(errors='replace').split())

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mmeffvit.deploy.compare import Expect, Images, batch
+from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
-from mmeffvit.deploy.formats import FORMATS, check_companions
+from mmeffvit.deploy.formats import FORMATS
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.sessions import RUNTIMES
+from mmeffvit.deploy.predictor.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
@@ -26,7 +26,6 @@ from .candidates import (
     Candidate,
     Entry,
     check_exported,
-    expect_file,
     exported_files,
     float_files,
     int8_file,
@@ -135,15 +134,7 @@ def profile_model(
 def profile_source(
     name: str, source: Source, sizes: ExportOptions, folder: Path, options: ProfileOptions
 ) -> Profile:
-    """As :func:`profile_model`, for a graph.
-
-    Args:
-        name: Name of the model.
-        source: The graph and the outputs it must have.
-        sizes: Size of the images, and batch size 1.
-        folder: Where the files are written.
-        options: See :class:`ProfileOptions`.
-    """
+    """As :func:`profile_model`, for a graph, with images of a size and batch size 1."""
     images = batch(source.image[1], sizes.shape, 1)
     floats = partial(float_files, source, sizes, folder)
     entries = make_files(floats, source.expect, images, folder, options, graph=source.graph)
@@ -174,7 +165,7 @@ def profile_file(
     images, is_int8 = check_exported(path, export)
     entries = make_files(
         partial(exported_files, path, images, is_int8, folder),
-        expect_file(path),
+        partial(expect_same, open_model(path).run),
         images,
         folder,
         options,
@@ -197,15 +188,8 @@ def make_files(
 ) -> list[Entry]:
     """Files of every format, in all precisions, and those of them that a GPU runs.
 
-    Args:
-        floats: Makes the files of a format that are not quantized.
-        expect: The expected outputs.
-        images: Images for the comparison on a GPU.
-        folder: Where the files are written.
-        options: See :class:`ProfileOptions`.
-        graph: The model, if it is not a file already.
-        bases: Suffixes of the float files to quantize.
-        size: Size of the calibration images; None for that of the file.
+    ``floats`` makes the files of a format that are not quantized, ``bases`` are the suffixes of
+    those to quantize, and ``size`` is that of the calibration images, by default the file's.
     """
     entries: list[Entry] = []
 

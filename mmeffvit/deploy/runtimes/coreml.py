@@ -56,10 +56,10 @@ def to_coreml(
             outputs of the package differ from the graph.
     """
     tools = require('coremltools', 'Writing .mlpackage')
-    names = tuple(graph.output_names)
     program = export_fixed(graph, example, 'Core ML')
     lower_rank(program)
     image = isinstance(graph, RawGraph)
+    names = graph.output_names
     model = convert(tools, program, names, half, example.shape if image else None)
     if image:
         model = as_image_model(model, graph, metadata or {})
@@ -67,7 +67,7 @@ def to_coreml(
     model.user_defined_metadata.update({**(metadata or {}), PRECISION: precision})
     with quiet():
         model.save(str(out))
-    check(out, graph, example, names)
+    check(out, graph, example)
 
 
 def convert(
@@ -161,16 +161,16 @@ def add_output(spec: Any, name: str, shape: tuple[int, int]) -> None:
         array.shapeRange.sizeRanges.add(lowerBound=lowest, upperBound=highest)
 
 
-def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Sequence[str]) -> None:
+def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
     """Raise UserError if the name or shape of an input or output differs from the graph."""
     tools = require('coremltools', 'Reading .mlpackage')
     with torch.no_grad():
-        expected = dict(zip(names, graph(example), strict=True))
+        expected = named(graph, graph(example))
     with quiet():
         package = tools.models.MLModel(str(path), skip_model_load=True)
     found = shapes_of(before_pipeline(package.get_spec()))
-    wanted = {'images': tuple(example.shape)}
-    wanted |= {name: tuple(value.shape) for name, value in expected.items()}
+    expected = {'images': example, **expected}
+    wanted = {name: tuple(value.shape) for name, value in expected.items()}
     if found != wanted:
         raise UserError(f'the Core ML package has {found}, but the graph {wanted}')
 
@@ -178,7 +178,8 @@ def check(path: str | os.PathLike, graph: nn.Module, example: Tensor, names: Seq
 def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> dict[str, NDArray]:
     """Outputs of a package by name, before NMS; on other systems than macOS those of its graph.
 
-    A package in float16 is emulated there: every value is rounded to float16.
+    A package in float16 is emulated there: every value is rounded to float16. Of a pipeline, the
+    first model is run.
 
     Raises:
         UserError: If coremltools is not installed.
@@ -187,7 +188,12 @@ def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> di
     with quiet():
         package = tools.models.MLModel(str(path), skip_model_load=True)
     if sys.platform == 'darwin':
-        return predict(tools, package, images)
+        spec = before_pipeline(package.get_spec())
+        model = tools.models.MLModel(spec, weights_dir=package.weights_dir)
+        given: Any = images
+        if spec.description.input[0].type.WhichOneof('Type') == 'imageType':
+            given = Image.fromarray(images[0].transpose(1, 2, 0).astype('uint8'))
+        return model.predict({'images': given})
     example = torch.from_numpy(images)
     with torch.no_grad():
         if package.user_defined_metadata[PRECISION] == 'float16':
@@ -195,16 +201,6 @@ def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> di
         else:
             values = graph(example)
     return named(graph, values)
-
-
-def predict(tools: Any, package: Any, images: NDArray) -> dict[str, NDArray]:
-    """Outputs of a package, or of the first model of its pipeline, on macOS."""
-    spec = before_pipeline(package.get_spec())
-    model = tools.models.MLModel(spec, weights_dir=package.weights_dir)
-    given: Any = images
-    if spec.description.input[0].type.WhichOneof('Type') == 'imageType':
-        given = Image.fromarray(images[0].transpose(1, 2, 0).astype('uint8'))
-    return model.predict({'images': given})
 
 
 class HalfPrecision(fx.Interpreter):
@@ -225,13 +221,9 @@ def before_pipeline(spec: Any) -> Any:
 
 def shapes_of(spec: Any) -> dict[str, tuple[int, ...]]:
     """Shapes of the inputs and outputs of a network's specification, by name."""
-    return {
-        feature.name: shape_of_feature(feature.type)
-        for feature in (*spec.description.input, *spec.description.output)
-    }
-
-
-def shape_of_feature(kind: Any) -> tuple[int, ...]:
-    if kind.WhichOneof('Type') == 'imageType':
-        return (1, 3, kind.imageType.height, kind.imageType.width)
-    return tuple(kind.multiArrayType.shape)
+    found = {}
+    for feature in (*spec.description.input, *spec.description.output):
+        image, array = feature.type.imageType, feature.type.multiArrayType
+        is_image = feature.type.WhichOneof('Type') == 'imageType'
+        found[feature.name] = (1, 3, image.height, image.width) if is_image else tuple(array.shape)
+    return found

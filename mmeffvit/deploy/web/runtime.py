@@ -39,11 +39,7 @@ TIMEOUT = 600  # seconds for npm, which downloads 33 MB
 
 
 def describe_runtime(bundle: bool) -> dict[str, dict[str, dict[str, str]]]:
-    """Address and hash of the script and the binary of every build.
-
-    Args:
-        bundle: Whether they are next to the page instead of at the public CDN.
-    """
+    """Address, at the CDN or next to the page, and hash of every build's script and binary."""
     folder = '' if bundle else f'{CDN}/npm/{PACKAGE}@{VERSION}/dist/'
     return {
         build: {

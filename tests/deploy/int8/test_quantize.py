@@ -217,10 +217,18 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_pa
         find_images(tmp_path / 'absent')
     with pytest.raises(UserError, match='has one image'):
         divide(find_images(folder)[:1], 4)
+    with pytest.raises(UserError, match='no images are given; at least two are needed'):
+        divide([], 4)
     calibration, held_out = divide(find_images(folder), 64)
     assert len(calibration) == 4
     assert len(held_out) == 2
     assert not set(calibration).intersection(held_out)
+
+
+def test_weights_of_another_file_are_not_overwritten(folder, tmp_path):
+    (tmp_path / 'out.bin').write_bytes(b'of another file')
+    with pytest.raises(UserError, match=r'out\.bin would be overwritten with .*out\.xml'):
+        quantize(tiny.onnx_file(), folder, tmp_path / 'out.xml', size=tiny.SIZE)
 
 
 @pytest.mark.parametrize(

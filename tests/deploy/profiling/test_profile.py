@@ -285,6 +285,18 @@ def test_a_process_that_fails_says_why(onnx_file, tmp_path):
             worker.ask(0.01)
 
 
+def test_a_process_that_ends_within_its_answer_is_reported(monkeypatch, onnx_file, tmp_path):
+    images = tmp_path / 'images.npy'
+    np.save(images, tiny.images().numpy())
+    beginning = 'import os, pickle; os.write(1, pickle.dumps("x" * 99)[:50])'
+    monkeypatch.setattr(rounds, 'PROGRAM', beginning)
+    with (
+        pytest.raises(UserError, match='its process ended with code 0'),
+        working(Job(onnx_file, images, 1)),
+    ):
+        pass
+
+
 def test_events_of_a_trace_are_summed_per_run_and_named_after_modules():
     def event(name: str, ts: int, dur: int, kind: str = '') -> dict:
         cat = 'Node' if kind else 'Session'

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmeffvit.deploy.formats import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.sessions import open_ncnn
+from mmeffvit.deploy.predictor.sessions import open_model, open_ncnn
 from mmeffvit.deploy.runtimes.ncnn import to_ncnn
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
@@ -71,11 +71,19 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
         sizes[half] = out.with_suffix('.bin').stat().st_size
     assert 'weights and metadata in model.ncnn.bin and model.ncnn.json' in said
     assert sizes[True] < 0.6 * sizes[False]
+    with pytest.raises(UserError, match=r'ncnn\.bin would be overwritten with .*ncnn\.xml'):
+        write(graph, out.with_suffix('.xml'), SIZES)
     metadata = json.loads((tmp_path / 'model.ncnn.json').read_text())
     assert metadata['note'] == 'kept'
     assert metadata['input_layout'] == 'CHW float32'
     found = open_ncnn(out).run(tiny.images().numpy())
     assert found['stride_4'].shape == (1, 16, 16, 24)
+    with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\), not \(2, 3'):
+        open_ncnn(out).run(tiny.images(2).numpy())
+    for content in ('[]', '{"resize": {}}'):
+        out.with_suffix('.json').write_text(content)
+        with pytest.raises(UserError, match=r'param: its metadata must be strings by name'):
+            open_model(out)
     out.with_suffix('.bin').write_bytes(b'')
     with pytest.raises(UserError, match='ncnn cannot read'):
         open_ncnn(out).run(tiny.images().numpy())
