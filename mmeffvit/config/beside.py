@@ -112,6 +112,15 @@ def assigned_values(text: Any) -> dict[str, Any] | None:
         return None
 
 
+def dumped_values(text: Any) -> dict[str, Any] | None:
+    """The values of a config as runs save it; None for others.
+
+    mmengine substitutes environment variables, and executes bases, before it executes a text.
+    """
+    values = None if '{{' in str(text) else assigned_values(text)
+    return None if values is None or values.keys() & {'_base_', 'dict'} else values
+
+
 def unsubstituted(code: str) -> str:
     """The same Python code with ``{{``, which only strings have, spelled as an escape sequence."""
     return code.replace('{{', '{\\x7b')

@@ -114,14 +114,11 @@ def remove_programs(content: Any, name: str) -> None:
 
 def sets_values(text: Any) -> bool:
     """Whether a Python config consists of assignments of literals alone."""
-    from mmeffvit.config.beside import assigned_values  # may be what imports mmengine, and so this
+    from mmeffvit.config.beside import dumped_values  # may be what imports mmengine, and so this
 
-    # mmengine substitutes environment variables and bases before it executes the text
-    values = None if '{{' in str(text) else assigned_values(text)
-    if values is None or values.keys() & {'_base_', 'dict'}:  # it would execute bases
-        return False
-    if 'custom_imports' not in values:
-        return True
+    values = dumped_values(text)
+    if values is None or 'custom_imports' not in values:
+        return values is not None
     names = is_dict(values['custom_imports']) and values['custom_imports'].get('imports')
     names = [names] if isinstance(names, str) else names
     return (

@@ -3,7 +3,6 @@
 import pkgutil
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -38,14 +37,24 @@ class _Finder(MetaPathFinder):
         finally:
             sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = partial(self.exec_module, spec.loader)
+            spec.loader = _Loader(spec.loader, self)
         return spec
 
-    def exec_module(self, loader: Loader, module: ModuleType) -> None:
-        del loader.exec_module  # what it has of its class again
-        loader.exec_module(module)
-        sys.meta_path.remove(self)
-        self.function()
+
+class _Loader(Loader):
+    """Loads a package with its own loader, which the package keeps."""
+
+    def __init__(self, loader: Loader, finder: _Finder) -> None:
+        self.loader, self.finder = loader, finder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        sys.meta_path.remove(self.finder)
+        self.finder.function()
 
 
 def restore_find_loader() -> None:
@@ -54,4 +63,10 @@ def restore_find_loader() -> None:
     mmengine 0.10 and mmcv 2.1 ask by it whether mmcv has operators.
     """
     if not hasattr(pkgutil, 'find_loader'):
-        pkgutil.find_loader = lambda name: (spec := find_spec(name)) and spec.loader
+        pkgutil.find_loader = find_loader
+
+
+def find_loader(name: str) -> Loader | None:
+    """Return the loader of a module, or None if there is no such module."""
+    spec = find_spec(name)
+    return spec and spec.loader

@@ -8,7 +8,7 @@ from mmengine.logging import print_log
 
 from mmeffvit.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.checkpoints.checkpoint import require_run
-from mmeffvit.config.beside import assigned_values
+from mmeffvit.config.beside import dumped_values
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.utils.files import read_file
 
@@ -64,8 +64,7 @@ def is_saved_config(path: Path) -> bool:
         text = read_file(path).decode()
     except (OSError, UserError, UnicodeDecodeError):
         return False
-    values = assigned_values(text) or {}
-    return 'model' in values and '_base_' not in values
+    return 'model' in (dumped_values(text) or {})
 
 
 def is_run(folder: Path) -> bool:

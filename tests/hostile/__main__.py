@@ -24,8 +24,8 @@ from .judge import Case, Verdict, live_alone, run_cases, table
 from .world import World, build
 
 GROUPS = (
-    'checkpoints', 'data', 'folders', 'images', 'configs', 'outputs', 'models', 'metadata',
-    'results', 'signals',
+    'checkpoints', 'archives', 'data', 'folders', 'images', 'configs', 'outputs', 'models',
+    'metadata', 'results', 'signals',
 )  # fmt: skip
 SHORT, LONG = 1, 20  # multiples of the random cases
 EVERY = 2  # the short run takes every second case, to end within a minute

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from .commands import SMALL, command, needs, train
+from .commands import SMALL, command, needs, put, train
 from .damage import damaged, mutate_json
 from .judge import Case
 from .world import SIDE, TRAIN, VAL, XML, World, dice
@@ -37,10 +37,6 @@ def edit(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
         path.write_text(json.dumps(content if result is None else result))
 
     return prepare
-
-
-def put(name: str, content: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes(content)
 
 
 def remove(name: str) -> Callable[[Path], None]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
 
-from .commands import command
+from .commands import command, put
 from .damage import damaged
 from .judge import Case
 from .world import World, dice
@@ -41,10 +41,10 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             chance = dice(seed, f'folders {kind}', number)
             yield folder_case(f'{kind}: damage {number}', kind, partial(damage, kind, chance))
     for name, content in YAML.items():
-        change = partial(write_into, 'data.yaml', content)
+        change = put('data.yaml', content)
         yield folder_case(f'yaml: {name}', 'yolo', change, 'reject')
     for name, content in TABLES.items():
-        change = partial(write_into, 'classes.csv', content)
+        change = put('classes.csv', content)
         yield folder_case(f'csv: {name}', 'masks', change, 'reject', table=False)
     yield from config_cases()
 
@@ -67,10 +67,6 @@ def folder_case(
     more = ['--label-maps'] if kind == 'masks' else []
     job = command('convert_dataset', 'some/set', 'out', '--skip-broken', *more)
     return Case('folders', name, job, prepare, expect, codes=(2,), seconds=120)
-
-
-def write_into(name: str, content: bytes, root: Path) -> None:
-    (root / name).write_bytes(content)
 
 
 def damage(kind: str, chance: Any, root: Path) -> None:

@@ -94,6 +94,17 @@ def needs(world: World, *names: str) -> Callable[[Path], None]:
     return prepare
 
 
+def put(name: str, content: bytes | Callable[[], bytes], *inside: Any) -> Callable[[Path], None]:
+    """Prepare a folder: a file, and what else ``inside`` puts there."""
+
+    def prepare(folder: Path) -> None:
+        for each in inside:
+            each(folder)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content())
+
+    return prepare
+
+
 def same_tensors(read: Callable[[], Any], expected: Any) -> None:
     """Read, and compare with what was written.
 

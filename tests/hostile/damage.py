@@ -1,6 +1,7 @@
-"""Random damage to bytes and to JSON."""
+"""Damage to bytes, to the lists of archives and to JSON."""
 
 import random
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -94,3 +95,23 @@ def mutate_json(content: Any, dice: random.Random) -> str:
             holder.insert(last, holder[last])
             told.append(f'{where} twice')
     return ', '.join(told) or 'nothing'
+
+
+def with_sizes(content: bytes, size: int) -> bytes:
+    """The archive with another size of every record in its list."""
+    changed = bytearray(content)
+    start = 0
+    while (start := changed.find(b'PK\x01\x02', start)) >= 0:
+        changed[start + 20 : start + 28] = struct.pack('<II', size, size)
+        start += 4
+    return bytes(changed)
+
+
+def with_bits(content: bytes, offset: int, value: int) -> bytes:
+    """The archive with two bytes changed in every entry of its list."""
+    changed = bytearray(content)
+    start = 0
+    while (start := changed.find(b'PK\x01\x02', start)) >= 0:
+        struct.pack_into('<H', changed, start + offset, value)
+        start += 4
+    return bytes(changed)

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -225,7 +225,8 @@ def compare_heads(
                 def visit(x: Tensor, name: str = name, found: dict = found) -> None:
                     found.setdefault(name, Similarity()).add(x)
 
-                stack.enter_context((hook and hook(visit)) or nullcontext())
+                if hook is not None:
+                    stack.enter_context(hook(visit))
         yield outputs, maps
 
 

@@ -20,14 +20,13 @@ from mmeffvit.deploy.onnx.label_maps import shrink_argmax
 from mmeffvit.deploy.predictor.metadata import NO_RESIZE
 from mmeffvit.deploy.predictor.resizing import resize
 from mmeffvit.deploy.web import page, runtime
-from mmeffvit.errors import UserError
 from mmeffvit.inference.results import Detections
 from mmeffvit.utils.onnx import open_session
-from tests.conftest import run_command_here
 from tests.deploy import models
 from tests.deploy.graphs import test_two_stage as two_stage
 from tests.deploy.onnx.test_label_maps import Segmentor
 from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
+from tests.deploy.web.red import red_file
 
 DETECTOR, SEGMENTOR = 'light_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hacked = 1">'] * 3
@@ -40,38 +39,6 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp('picture') / 'noise.png'
     cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
     return path
-
-
-def red_file(
-    out: Path,
-    shape: tuple[Any, ...] = (1, 3, 'h', 'w'),
-    task: str = 'semantic segmentation',
-    **how: Any,
-) -> Path:
-    """A file whose label map is the red channel."""
-    images = onnx.helper.make_tensor_value_info('images', onnx.TensorProto.FLOAT, shape)
-    label_map = onnx.helper.make_tensor_value_info('label_map', onnx.TensorProto.INT64, None)
-    nodes = [
-        onnx.helper.make_node('Gather', ['images', 'red'], ['channel'], axis=1),
-        onnx.helper.make_node('Cast', ['channel'], ['label_map'], to=onnx.TensorProto.INT64),
-    ]
-    red = onnx.numpy_helper.from_array(np.int64(0), 'red')
-    graph = onnx.helper.make_graph(nodes, 'red', [images], [label_map], [red])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid('', 20)])
-    model.ir_version = 9
-    metadata = dict(task=task, resize=json.dumps({**NO_RESIZE, **how}))
-    onnx.helper.set_model_props(model, metadata)
-    onnx.save(model, out)
-    return out
-
-
-@pytest.fixture(scope='module')
-def runtime_files() -> dict[str, bytes]:
-    """onnxruntime-web."""
-    try:
-        return runtime.fetch_runtime()
-    except UserError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope='module')
@@ -361,94 +328,3 @@ def test_pictures_are_resized_as_in_python(tab, picture, tmp_path):
             assert np.abs(values - channels).max() <= limit, (how, fixed)
             assert tuple(found['content']) == expected.content
             assert np.allclose(found['factors'], expected.factors)
-
-
-def test_the_page_loads_the_pinned_runtime_and_nothing_else_from_elsewhere(tmp_path):
-    out = tmp_path / 'page'
-    said = page.write_page(red_file(tmp_path / 'model.onnx'), out)
-    assert f'python -m http.server -d {out}' in said
-    written = json.loads((out / 'page.json').read_text())
-    assert set(written['files']) == {path.name for path in out.iterdir()}
-    for parts in written['runtime'].values():
-        for part in parts.values():
-            folder, _, name = part['address'].rpartition('/')
-            assert folder == 'https://cdn.jsdelivr.net/npm/onnxruntime-web@1.30.0/dist'
-            assert part['integrity'] == runtime.FILES[name]
-    for path in page.STATIC.iterdir():
-        assert path.read_text().count('https://') == (path.name == 'index.html'), path
-
-
-def test_another_archive_than_the_recorded_one_is_rejected(runtime_files, tmp_path, monkeypatch):
-    monkeypatch.setattr(runtime, 'ARCHIVE', 'sha512-AAAA')
-    out = tmp_path / 'page'
-    with pytest.raises(UserError, match=r'has the hash sha512-q0y.*, not sha512-AAAA'):
-        page.write_page(red_file(tmp_path / 'model.onnx'), out, bundle=True)
-    assert not out.exists()
-    monkeypatch.setenv('PATH', '')
-    with pytest.raises(UserError, match='npm is not installed'):
-        runtime.fetch_runtime()
-
-
-def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_path):
-    out, model = tmp_path / 'page', red_file(tmp_path / 'model.onnx')
-    out.mkdir()
-    for _ in range(2):
-        page.write_page(model, out)
-    other = red_file(tmp_path / 'other.onnx')
-    (out / 'notes.txt').write_text('mine')
-    run = run_command_here('web', other, out)
-    assert run.returncode == 2
-    assert 'not part of a page (notes.txt): choose another folder' in run.stdout
-    listed = json.loads((out / 'page.json').read_text())
-    listed['files'].append('notes.txt')  # a list does not make it a file of ours
-    (out / 'page.json').write_text(json.dumps(listed))
-    assert run_command_here('web', other, out).returncode == 2
-    assert (out / 'notes.txt').read_text() == 'mine'
-    (out / 'notes.txt').unlink()
-    assert run_command_here('web', other, out).returncode == 0
-    assert json.loads((out / 'page.json').read_text())['name'] == 'other.onnx'
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'other.onnx', 'page']
-
-
-def test_an_interrupted_command_leaves_the_earlier_page(tmp_path, monkeypatch):
-    out, model = tmp_path / 'page', red_file(tmp_path / 'model.onnx')
-    page.write_page(model, out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-
-    def interrupt(path: Path) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(page, 'check_folder', interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        page.write_folder(out, {'index.html': b'new'})
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'page']
-
-
-@pytest.mark.parametrize(
-    ('shape', 'how', 'words'),
-    [
-        ((4, 3, 'h', 'w'), {}, ('batches of 4 images', '--batch 1')),
-        ((1, 3, 64, 5000), {}, ('5,000 pixels per side', '--shape')),
-        ((1, 3, 'h', 'w'), dict(scale=[9000, 800]), ('9,000 pixels per side', '4,096')),
-        ((1, 3, 'h', 'w'), dict(interpolation='area'), ('with cv2 area', 'pillow bicubic')),
-        ((1, 'h', 'w'), {}, ('not one batch of images',)),
-    ],
-)
-def test_a_file_that_a_browser_cannot_run_is_one_message(shape, how, words, tmp_path):
-    model = red_file(tmp_path / 'model.onnx', shape, **how)
-    run = run_command_here('web', model, tmp_path / 'page')
-    assert run.returncode == 2
-    (message,) = [line for line in run.stdout.splitlines() if line.startswith('error: ')]
-    assert all(word in message for word in words), message
-    assert not (tmp_path / 'page').exists()
-
-
-def test_other_files_are_rejected(tmp_path):
-    out, features = tmp_path / 'page', red_file(tmp_path / 'features.onnx', task='features')
-    with pytest.raises(UserError, match='--backbone-only'):
-        page.write_page(features, out)
-    with pytest.raises(UserError, match=r"has the suffix '\.xml'"):
-        page.write_page(features.with_suffix('.xml'), out)
-    with pytest.raises(UserError, match='does not exist'):
-        page.write_page(tmp_path / 'none.onnx', out)

@@ -1,0 +1,191 @@
+"""Checkpoints: damaged archives and safetensors files."""
+
+import io
+import json
+import struct
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from .commands import LOADERS, READERS, needs, put
+from .damage import with_bits, with_sizes
+from .judge import Case
+from .pickles import zipped
+from .world import World
+
+
+def cases(world: World, seed: int, more: int) -> Iterator[Case]:
+    """All of them: there are no random ones here."""
+    yield from zip_cases(world)
+    yield from safetensors_cases(world)
+
+
+def rewritten(content: bytes, edit: Callable[[str, bytes], Any], **options: Any) -> bytes:
+    """The archive with every record as ``edit(name, record)`` gives it; None leaves it out."""
+    made = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as source,
+        zipfile.ZipFile(made, 'w', **options) as target,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter('ignore')  # of one name twice
+        for entry in source.infolist():
+            result = edit(entry.filename, source.read(entry))
+            if result is not None:
+                target.writestr(entry.filename, result)
+    return made.getvalue()
+
+
+def torchscript() -> bytes:
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        torch.jit.save(torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1, 1)), buffer)
+    return buffer.getvalue()
+
+
+ZIPS: dict[str, Callable[[bytes], bytes]] = {
+    'empty': lambda c: b'',
+    'one byte': lambda c: b'P',
+    'an empty archive': lambda c: b'PK\5\6' + bytes(18),
+    'half': lambda c: c[: len(c) // 2],
+    'without its last byte': lambda c: c[:-1],
+    'without its end': lambda c: c[: c.rindex(b'PK\5\6')],
+    'without its first kilobyte': lambda c: c[1024:],
+    'zeros at its end': lambda c: c + bytes(4096),
+    'twice': lambda c: c + c,
+    'compressed': lambda c: rewritten(c, lambda n, r: r, compression=zipfile.ZIP_DEFLATED),
+    'compressed by lzma': lambda c: rewritten(c, lambda n, r: r, compression=zipfile.ZIP_LZMA),
+    'no pickle': lambda c: rewritten(c, lambda n, r: None if n.endswith('data.pkl') else r),
+    'no storages': lambda c: rewritten(c, lambda n, r: None if '/data/' in n else r),
+    'short storages': lambda c: rewritten(c, lambda n, r: r[:3] if '/data/' in n else r),
+    'empty pickle': lambda c: rewritten(c, lambda n, r: b'' if n.endswith('data.pkl') else r),
+    'odd byte order': lambda c: rewritten(c, lambda n, r: b'x' if 'byteorder' in n else r),
+    'huge sizes': lambda c: with_sizes(c, 2**32 - 2),
+    'sizes of zip64': lambda c: with_sizes(c, 2**32 - 1),
+    'encrypted': lambda c: with_bits(c, 8, 1),
+    'unknown compression': lambda c: with_bits(c, 10, 77),
+    'compression without': lambda c: with_bits(c, 10, 8),
+    'TorchScript': lambda c: torchscript(),
+    'a table of text': lambda c: b'a,b\n1,2\n' * 1000,
+    'a picture': lambda c: b'\x89PNG\r\n\x1a\n' + bytes(100),
+    'a page': lambda c: b'<!DOCTYPE html><html>404</html>',
+    'zeros': lambda c: bytes(10**6),
+    'a storage of another type': lambda c: rewritten(
+        c, lambda n, r: r.replace(b'HalfStorage', b'ByteStorage') if n.endswith('.pkl') else r
+    ),
+    'a storage of an unknown type': lambda c: rewritten(
+        c, lambda n, r: r.replace(b'HalfStorage', b'HulfStorage') if n.endswith('.pkl') else r
+    ),
+    'another storage': lambda c: rewritten(
+        c, lambda n, r: r.replace(b'X\1\0\0\0000', b'X\1\0\0\0009') if n.endswith('.pkl') else r
+    ),
+    'a storage above': lambda c: zipped(
+        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
+        b'ctorch\nFloatStorage\nX\x0c\0\0\0../../../etcX\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}tRs'
+    ),
+    'more numbers than the storage': lambda c: zipped(
+        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
+        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\1tQK\0J\0\0\0\x10\x85K\1\x85\x89}tRs',
+        **{'0': bytes(4)},
+    ),
+    'a negative offset': lambda c: zipped(
+        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
+        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\1tQJ\0\xff\xff\xffK\1\x85K\1\x85\x89}tRs',
+        **{'0': bytes(4)},
+    ),
+    'a negative stride': lambda c: zipped(
+        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
+        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\1tQK\0K\2\x85'
+        b'J\xff\xff\xff\xff\x85\x89}tRs',
+        **{'0': bytes(4)},
+    ),
+    'a storage of 2**62 numbers': lambda c: zipped(
+        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
+        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpu\x8a\x08\0\0\0\0\0\0\0\x40tQ'
+        b'K\0K\1\x85K\1\x85\x89}tRs',
+        **{'0': bytes(4)},
+    ),
+}  # fmt: skip
+READABLE_ZIPS = {'zeros at its end', 'twice', 'sizes of zip64', 'odd byte order'}
+
+
+def zip_cases(world: World) -> Iterator[Case]:
+    archive = (world / 'backbone.pth').read_bytes()
+    for number, (what, change) in enumerate(ZIPS.items()):
+        for name, read in (list(READERS.items())[number % 2], ('convert', LOADERS['convert'])):
+            yield Case(
+                'checkpoints: archives', f'{what}, {name}', read('model.pth'),
+                put('model.pth', partial(change, archive)),
+                expect='either' if what in READABLE_ZIPS else 'reject',
+            )  # fmt: skip
+
+
+def safetensors_file(header: Any, data: bytes = bytes(16), length: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack('<Q', len(text) if length is None else length) + text + data
+
+
+def tensor(dtype: str = 'F32', shape: Any = (4,), offsets: Any = (0, 16)) -> dict[str, Any]:
+    return dict(dtype=dtype, shape=shape, data_offsets=offsets)
+
+
+SAFETENSORS: dict[str, bytes] = {
+    'empty': b'',
+    'seven bytes': bytes(7),
+    'length alone': bytes(8),
+    'huge length': safetensors_file({'a': tensor()}, length=2**63),
+    'length of all': safetensors_file({'a': tensor()}, length=2**64 - 1),
+    'length beyond its end': safetensors_file({'a': tensor()}, length=1000),
+    'no JSON': safetensors_file(b'{"a": '),
+    'no text': safetensors_file(b'\xff\xfe{}'),
+    'a list': safetensors_file([tensor()]),
+    'deep': safetensors_file(b'[' * 200_000),
+    'deep metadata': safetensors_file(b'{"__metadata__":' + b'{"a":' * 100_000),
+    'metadata of numbers': safetensors_file({'__metadata__': {'a': 1}, 'a': tensor()}),
+    'metadata is a list': safetensors_file({'__metadata__': [], 'a': tensor()}),
+    'no dtype': safetensors_file({'a': dict(shape=[4], data_offsets=[0, 16])}),
+    'unknown dtype': safetensors_file({'a': tensor('F33')}),
+    'strange dtype': safetensors_file({'a': tensor('F4', (32,))}),
+    'negative side': safetensors_file({'a': tensor(shape=(-4,))}),
+    'huge side': safetensors_file({'a': tensor(shape=(2**62,))}),
+    'sides that overflow': safetensors_file({'a': tensor(shape=(2**32, 2**32, 4))}),
+    'broken side': safetensors_file({'a': tensor(shape=(4.5,))}),
+    'another shape': safetensors_file({'a': tensor(shape=(5,))}),
+    'offsets beyond': safetensors_file({'a': tensor(offsets=(0, 17))}),
+    'offsets in reverse': safetensors_file({'a': tensor(offsets=(16, 0))}),
+    'negative offsets': safetensors_file({'a': tensor(offsets=(-16, 0))}),
+    'one offset': safetensors_file({'a': tensor(offsets=(0,))}),
+    'overlap': safetensors_file({'a': tensor(), 'b': tensor()}),
+    'hole': safetensors_file({'a': tensor(offsets=(16, 32))}, bytes(32)),
+    'left over': safetensors_file({'a': tensor()}, bytes(32)),
+    'twice the same key': safetensors_file(
+        b'{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},'
+        b'"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'
+    ),
+    'NaN': safetensors_file({'a': tensor()}, b'\xff' * 16),
+    'no tensors': safetensors_file({}, b''),
+    'a torch file': zipped(b'}'),
+    'a pickle': b'\x80\x02}.',
+    'escape sequences': safetensors_file({'\x1b[2J\n': tensor('F33')}),
+}
+READABLE_SAFETENSORS = {'twice the same key', 'no tensors', 'strange dtype'}
+
+
+def safetensors_cases(world: World) -> Iterator[Case]:
+    for number, (what, content) in enumerate(SAFETENSORS.items()):
+        chosen = ['open_checkpoint'] + (['convert'] if number % 3 == 0 else [])
+        for how in chosen:
+            yield Case(
+                'checkpoints: safetensors', f'{what}, {how}', LOADERS[how]('a.safetensors'),
+                put('a.safetensors', content), says=('a.safetensors',),
+                expect='either' if what in READABLE_SAFETENSORS else 'reject',
+            )  # fmt: skip
+    yield Case(
+        'checkpoints: safetensors', 'good', LOADERS['init_cfg']('backbone.safetensors'),
+        needs(world, 'backbone.safetensors'), expect='work',
+    )  # fmt: skip
