@@ -21,7 +21,6 @@ from mmeffvit.checkpoints.read import is_command, read_content
 from mmeffvit.checkpoints.sources import OURS, fetch, register
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.schema import is_dict, is_list
 from mmeffvit.utils.text import did_you_mean, listed
 from mmeffvit.zoo.metafile import find_origin
 
@@ -34,8 +33,6 @@ NAMED = {
     'mmcls://': mmengine_checkpoint.get_mmcls_models,
 }
 STORES = ('s3://', 'petrel://')
-# packages that a config inside a checkpoint may import
-PACKAGES = ('mmeffvit', 'mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain')
 # where current and older runners of mmengine store the config
 CONFIGS = (('meta', 'config'), ('meta', 'cfg'), ('message_hub', 'runtime_info', 'cfg'))
 copies: list[TemporaryDirectory] = []  # of files of a store, removed at the end of the program
@@ -96,36 +93,27 @@ load_guarded.__name__ = 'load_from_guarded_reader'  # mmengine's log cuts off `l
 
 
 def remove_programs(content: Any, name: str) -> None:
-    """Remove, in place, configs in a checkpoint that do more than assign values.
+    """Remove, in place, configs in a checkpoint that may do more than set values.
 
-    mmengine executes them to resume a run, as do its inferencers without a config.
+    mmengine reads them to resume a run, and its inferencers build what they name.
     """
+    from mmeffvit.config.beside import dumped_values  # may be what imports mmengine, and so this
+    from mmeffvit.config.found import fault_of
+
     for *path, key in CONFIGS:
         holder = content
         for part in path:
             holder = holder.get(part) if isinstance(holder, dict) else None
-        if isinstance(holder, dict) and key in holder and not sets_values(holder[key]):
+        if not isinstance(holder, dict) or key not in holder:
+            continue
+        values = dumped_values(holder[key])
+        fault = 'it is a program' if values is None else fault_of(values)
+        if fault:
             del holder[key]
             logger.warning(
-                f'{name}: the config inside, {".".join([*path, key])}, is left out: it is a '
-                'program that could execute any code'
+                f'{name}: the config inside, {".".join([*path, key])}, is left out: {fault}, and '
+                'could run any code. If you trust it, name a config file'
             )
-
-
-def sets_values(text: Any) -> bool:
-    """Whether a Python config consists of assignments of literals alone."""
-    from mmeffvit.config.beside import dumped_values  # may be what imports mmengine, and so this
-
-    values = dumped_values(text)
-    if values is None or 'custom_imports' not in values:
-        return values is not None
-    names = is_dict(values['custom_imports']) and values['custom_imports'].get('imports')
-    names = [names] if isinstance(names, str) else names
-    return (
-        is_list(names)
-        and bool(names)
-        and all(str(name).partition('.')[0] in PACKAGES for name in names)
-    )
 
 
 def resolve(name: str) -> str:

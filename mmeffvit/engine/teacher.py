@@ -56,6 +56,8 @@ class TeacherHook(Hook):
         checkpoint: Its weights, unless they belong to it.
         losses: Names of losses; None for the first of the task.
         weight: Factor of each loss.
+        trusted: Whether a teacher that is a config may be a program; False if this hook comes from
+            a config that nobody named.
 
     Raises:
         UserError: When the run starts, if student and teacher do not fit each other.
@@ -69,8 +71,9 @@ class TeacherHook(Hook):
         checkpoint: str | None = None,
         losses: Sequence[str] | None = None,
         weight: float = 1.0,
+        trusted: bool = True,
     ) -> None:
-        self.target, self.checkpoint = teacher, checkpoint
+        self.target, self.checkpoint, self.trusted = teacher, checkpoint, trusted
         self.names, self.weight = losses, weight
         self.handles: list[Any] = []
         self.seconds, self.total, self.steps = 0.0, 0.0, 0  # of the teacher, of all
@@ -78,7 +81,7 @@ class TeacherHook(Hook):
     def before_run(self, runner: Runner) -> None:
         """Open the teacher, and check it before the first step."""
         student, scope = unwrap(runner.model), runner.cfg.default_scope
-        source = find_source(self.target)
+        source = find_source(self.target, named=self.trusted)
         if source.config.default_scope != scope:
             raise UserError(
                 f'the teacher {self.target} is of {source.config.default_scope}, the student of '

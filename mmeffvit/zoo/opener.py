@@ -72,7 +72,11 @@ class Source:
 
 
 def find_source(
-    target: str, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
+    target: str,
+    options: Mapping[str, Any] | None = None,
+    scopes: Collection[str] = DENSE,
+    *,
+    named: bool = True,
 ) -> Source:
     """Find a config by path or name, or the config of a saved model, a run or a checkpoint.
 
@@ -82,6 +86,8 @@ def find_source(
             model.
         options: Dotted keys and values that override the config's.
         scopes: Packages that it may be written for.
+        named: Whether the user named the target; a config that is named elsewhere may only set
+            values, like one that is found.
 
     Raises:
         UserError: If there is none, it is for another package, or the package does not work.
@@ -91,10 +97,11 @@ def find_source(
     if Path(target).suffix in CHECKPOINTS:
         return source_of_checkpoint(target, options or {}, scopes)
     if not is_folder(target):
-        return Source(target, open_config(target, options, scopes))
+        is_known = named or target in own_configs()
+        return Source(target, open_config(target, options, scopes, named=is_known))
     run = None if holds_model(target) else find_run(Path(target))
     if run is not None:
-        return Source(target, open_config(config_of(run), options, scopes), run=run)
+        return Source(target, open_config(config_of(run), options, scopes, named=False), run=run)
     content, weights = read_folder(target)
     return Source(target, config_of_saved(target, content, options, scopes), saved=weights)
 
@@ -126,7 +133,8 @@ def source_of_checkpoint(
     """
     folder = Path(target).parent
     if '://' not in target and is_run(folder):
-        return Source(target, open_config(config_of(folder), options, scopes), saved=Path(target))
+        config = open_config(config_of(folder), options, scopes, named=False)
+        return Source(target, config, saved=Path(target))
     checkpoint = open_checkpoint(target)
     values = assigned_values(checkpoint.meta.get('cfg'))
     if values is None:
