@@ -61,4 +61,9 @@ def _register() -> None:
             import_module(module, __name__)
 
 
+def _restrict_mmcv() -> None:
+    import_module('.utils.image_formats', __name__).restrict_mmcv()
+
+
 when_imported('mmengine', _register)
+when_imported('mmcv', _restrict_mmcv)
