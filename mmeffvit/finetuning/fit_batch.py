@@ -14,7 +14,6 @@ from mmengine.registry import DATASETS, FUNCTIONS
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
 from mmeffvit.engine.options import use_mixed_precision
-from mmeffvit.engine.user_errors import name_unreadable
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import free_memory, resident_memory
 from mmeffvit.utils.messages import logger
@@ -88,7 +87,6 @@ def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
         use_mixed_precision(config)
     optimizer = build_optim_wrapper(model, config.optim_wrapper)
     dataset = DATASETS.build(config.train_dataloader.dataset)
-    name_unreadable(dataset)
     settings = dict(config.train_dataloader.get('collate_fn', dict(type='pseudo_collate')))
     collate = partial(FUNCTIONS.get(settings.pop('type')), **settings)
 
