@@ -110,10 +110,3 @@ class AllowedImages:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Image, name)
-
-
-def restrict_mmcv() -> None:
-    """Have mmcv's Pillow backend, which reads label maps of mmseg, open ``FORMATS`` alone."""
-    from mmcv.image import io
-
-    io.Image = AllowedImages()
