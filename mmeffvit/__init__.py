@@ -2,7 +2,7 @@
 
 Importing this imports neither torch nor mmengine. As soon as mmengine is imported, before or after,
 the backbones are registered in its root registry, and mmengine loads checkpoints with a safe reader
-that executes no code in them; mmcv's Pillow backend opens only formats whose readers run no program.
+that executes no code in them; mmcv's Pillow backend opens only formats whose readers run no code.
 Where torch and mmengine are not installed, exported files still run:
 :class:`mmeffvit.ExportedPredictor`.
 """
