@@ -24,6 +24,7 @@ from .runtime.predictor import paste_mask
 
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
 Run = Callable[[Images], Outputs]  # outputs of a batch by name
+Steps = Callable[[Outputs], Outputs]  # of the application, after the file
 Expect = Callable[[Images], list[Outputs]]  # expected outputs, per image
 
 

@@ -82,7 +82,7 @@ class Job:
     def open(self) -> Session:
         """Load the file."""
         if self.path is None:
-            from .gpu import open_graph  # it imports torch
+            from .pytorch import open_graph  # it imports torch
 
             return open_graph(self.graph, self.device, half=self.half)
         return open_model(self.path, self.threads, half=self.half, device=self.device)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.models.layers.heads import HeadMixer, count_heads, split_heads
+from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import (
     Locate,
     Reading,
@@ -14,7 +15,6 @@ from mmeffvit.models.layers.reading import (
     read_softmax,
     rows_of_queries,
 )
-from mmeffvit.models.swiftformer.attention import unit_norm
 
 from .attention import Form, MobileAttention, features, smallest_divisor
 
