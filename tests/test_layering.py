@@ -55,7 +55,6 @@ KNOWN_CLIMBS: set[tuple[str, str]] = {
     ('train.folder.pseudo_labels', 'inference.writers'),
     ('train.folder.run', 'deploy.formats.onnx.write'),
     ('train.folder.run', 'deploy.formats.table'),
-    ('zoo.opener', 'train.checks.run'),
 }
 TORCH = {'torch'}
 ALLOWED = {  # imports besides the standard library, by how a path begins; the longest counts

@@ -13,10 +13,11 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
-from mmeffvit.models.checkpoints.identify import CLASSIFIER, nearest_variant
+from mmeffvit.models.checkpoints.heads import CLASSIFIER
 from mmeffvit.utils.files import atomic_output, write_file
 from mmeffvit.utils.text import counted, listed
 
+from .identify import describe, naming, nearest_variant
 from .metafile import read_models
 from .opener import find_source
 
@@ -91,16 +92,18 @@ def convert(
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
     """A full model, fitted into that of its config."""
-    known = read_models().get(checkpoint.model)
+    found = describe(checkpoint.weights)
+    known = read_models().get(found)
     if known is None:
         raise CheckpointError(
-            f'{checkpoint} is {checkpoint.model}, and there is no config to compare it with: '
+            f'{checkpoint} is {found}, and there is no config to compare it with: '
             'load it with load_from, or give --backbone-only'
         )
     config = find_source(known.name, scopes=ALL).config
     with isolated(config.default_scope), torch.device('meta'):
         model = build_model(own_model_config(config))
-    return Conversion(known.name, None, *fit(model, checkpoint))
+    with naming():
+        return Conversion(known.name, None, *fit(model, checkpoint))
 
 
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:

@@ -36,6 +36,7 @@ from mmeffvit.utils.text import first_line
 from mmeffvit.version import __version__
 
 from .card import model_card
+from .identify import describe
 from .metafile import find_model, read_models
 
 WEIGHTS, CONFIG, CARD = 'model.safetensors', 'config.json', 'README.md'
@@ -318,9 +319,10 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
 
 def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     """The model of a third-party repository, such as one of transformers, by its layout."""
-    if not checkpoint.release or checkpoint.model not in read_models():
+    found = describe(checkpoint.weights) if checkpoint.release else None
+    if found not in read_models():
         raise CheckpointError(
             f'{name} is not a model saved by mmeffvit, and its weights are not those of a known '
             'detector or segmentor; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
         )
-    return dict(name=checkpoint.model)
+    return dict(name=found)

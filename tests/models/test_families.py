@@ -134,6 +134,7 @@ from mmeffvit.models.checkpoints import open_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.analysis.attention import attention_layers
 from mmeffvit.zoo.convert import convert
+from mmeffvit.zoo.identify import describe
 
 model = build_backbone(parse_backbone('Fifth:m'))
 print(list(attention_layers(model)))
@@ -144,7 +145,7 @@ print(convert('theirs.pth'))
 theirs |= {'scores.weight': torch.zeros(5, 24), 'scores.bias': torch.zeros(5)}
 torch.save(theirs, 'classifier.pth')
 whole = open_checkpoint('classifier.pth')
-print(whole.release.layout, whole.model)
+print(whole.release.layout, describe(whole.weights))
 print(model.load_pretrained(whole))
 """
 

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
+from mmeffvit.registries import families
 from mmeffvit.utils.schema import (
     Field,
     are_names,
@@ -22,7 +22,7 @@ from mmeffvit.utils.schema import (
 )
 from mmeffvit.utils.text import listed, reason
 
-from .identify import Head, describe, families, head_of
+from .heads import Head, head_of
 from .read import AVERAGED_WEIGHTS, WEIGHTS, check_finite, has_weights, read_content, weights_in
 from .rename import Layout, recognize
 from .sources import fetch
@@ -106,11 +106,6 @@ class Checkpoint:
     def head(self) -> Head | None:
         """The head, if it is one of released models."""
         return head_of(self.weights)
-
-    @cached_property
-    def model(self) -> str:
-        """See :func:`mmeffvit.models.checkpoints.identify.describe`."""
-        return describe(self.weights)
 
     @property
     def content(self) -> dict[str, Any]:

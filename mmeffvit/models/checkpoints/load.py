@@ -8,15 +8,36 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
+from mmeffvit.registries import families
 from mmeffvit.utils.text import counted
 
 from .checkpoint import Checkpoint
-from .identify import CLASSIFIER, COUNTERS, MAY_LACK, families, same_size
+from .heads import CLASSIFIER
 from .rename import recognize, rename
 
 NO_PART = 'no part of a backbone'
 AUXILIARY = 'auxiliary_head.'  # only used in training
 NOTHING = '(?!)'  # a pattern that matches nothing
+COUNTERS = r'\.num_batches_tracked$'  # some releases lack them: no effect at a fixed momentum
+MAY_LACK = rf'{COUNTERS}|^output_norms\.'  # tensors of a backbone that releases may lack
+
+
+class MisfitError(CheckpointError):
+    """A checkpoint that does not fit a module.
+
+    Args:
+        checkpoint: The checkpoint.
+        layout: The key layout of its release.
+        complaint: What does not fit, and the fix.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, layout: str, complaint: str) -> None:
+        self.checkpoint, self.layout, self.complaint = checkpoint, layout, complaint
+        super().__init__(self.text())
+
+    def text(self, what: str = '') -> str:
+        """The message, with what the checkpoint is."""
+        return f'{self.checkpoint}{what} does not fit the model. {self.complaint}'
 
 
 @dataclass(frozen=True)
@@ -84,7 +105,7 @@ class Match:
         """Reject tensors of another shape or kind, and missing and unexpected ones.
 
         Raises:
-            CheckpointError: If there are any; the message describes the file and ends with the fix.
+            MisfitError: If there are any; the message ends with the fix.
         """
         both = {key: value for key, value in self.state.items() if key in self.target}
         wrong = [
@@ -104,14 +125,10 @@ class Match:
         ]
         if not complaints:
             return
-        what, advice = '', 'Is `arch` the variant of the checkpoint?'
-        if not self.is_backbone:
-            advice = 'Use the config that it belongs to.'
-            if self.checkpoint.head:
-                what = f' is {self.checkpoint.model} in the {self.report.layout} layout and'
-        raise CheckpointError(
-            f'{self.checkpoint}{what} does not fit the model. {". ".join(complaints)}. {advice}'
-        )
+        advice = 'Use the config that it belongs to.'
+        if self.is_backbone:
+            advice = 'Is `arch` the variant of the checkpoint?'
+        raise MisfitError(self.checkpoint, self.report.layout, f'{". ".join(complaints)}. {advice}')
 
 
 def fit(
@@ -308,3 +325,9 @@ def wrong_kinds(
             or (exact and value.dtype != target[key].dtype)
         )
     ]
+
+
+def same_size(tensor: Tensor, other: Tensor) -> bool:
+    """Whether the shapes agree except for ones, as of a linear layer and a 1x1 convolution."""
+    dense, other_dense = ([side for side in t.shape if side != 1] for t in (tensor, other))
+    return dense == other_dense

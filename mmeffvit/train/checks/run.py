@@ -3,10 +3,12 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from torch import nn
 
 from mmeffvit.config.datasets import class_of, datasets_of, mentions
@@ -19,6 +21,8 @@ from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
 from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import listed
+from mmeffvit.zoo.identify import naming
+from mmeffvit.zoo.opener import OpenModel, Source, build_source
 
 from .classes import wrong_classes
 from .detection import find_regular, images_of, read_checked, reads_as, voc_images
@@ -163,6 +167,21 @@ def load_checked(
             f'{checkpoint} was trained on the classes {listed(trained)} ({len(trained)}), but the '
             f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
-    report = load_into(model, checkpoint, resume=split != 'test')
+    with naming():
+        report = load_into(model, checkpoint, resume=split != 'test')
     if checkpoint.release:
         log_report(report)
+
+
+def open_checked(source: Source, checkpoint: Checkpoint) -> OpenModel:
+    """Build the model of a source and load a checkpoint of its classes.
+
+    Raises:
+        UserError: If the model cannot be built, or the data or the checkpoint has other classes.
+        CheckpointError: If the weights do not fit.
+    """
+    opened = build_source(source)
+    with DefaultScope.overwrite_default_scope(source.config.default_scope):
+        check_classes(opened.model, opened.dataset, 'test')
+        load_checked(opened.model, checkpoint, opened.dataset)
+    return replace(opened, checkpoint=checkpoint)

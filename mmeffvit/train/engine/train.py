@@ -24,6 +24,7 @@ from mmeffvit.train.checks.run import check_classes, check_data, load_checked
 from mmeffvit.utils.files import locked, remove_partial
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
+from mmeffvit.zoo.identify import naming
 from mmeffvit.zoo.opener import Source, find_source
 from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 
@@ -163,7 +164,8 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         check_resumable(runner, start)
         return start
     if start.release:  # of other sizes, mmengine would load it in part
-        report = load_into(model, start, new_classes=True)
+        with naming():
+            report = load_into(model, start, new_classes=True)
         log_report(report)
         state = model.state_dict()
         return replace(start, weights={key: state[key].clone() for key in report.loaded})
