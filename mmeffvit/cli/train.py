@@ -166,10 +166,15 @@ def run(config: str, **values: Any) -> None:
     from mmeffvit.train.folder.classify import classify
     from mmeffvit.train.folder.run import finetune
 
+    from .finish import check_exports, finish
+
     is_classes = of_data['format'] is None and is_classification(Path(config))
-    job = classify if is_classes else finetune
     with run_console(values['verbose']) as hooks:
-        job(Path(config), take_finetune_options({**of_data, **values}, hooks))
+        options = take_finetune_options({**of_data, **values}, hooks)
+        if is_classes:
+            classify(Path(config), options)
+        else:
+            finetune(Path(config), check_exports(options), finish)
 
 
 def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from mmeffvit.data.files import files_below, images_below
+from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
 from mmeffvit.utils.image_formats import TooLargeError, check_pixels
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
@@ -119,21 +119,6 @@ def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
                 yield path, name
             else:
                 inputs.unreadable.append(f'{path}: {IRREGULAR}')
-
-
-def find_images(folder: str | os.PathLike) -> list[Path]:
-    """All images in a folder and its subfolders, sorted.
-
-    Raises:
-        UserError: If the folder does not exist or has no images.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f'{folder} is not a folder; give one with images')
-    images = list(filter(is_regular, images_below(folder)))
-    if not images:
-        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
-    return images
 
 
 def is_input(argument: str) -> bool:

@@ -118,6 +118,11 @@ def check_kind(target: str) -> None:
         raise UserError(f'{target!r} is {KINDS[suffix]}; give {HANDLES}')
 
 
+def is_exported(target: str) -> bool:
+    """Whether a target is an exported file, by its suffix."""
+    return KINDS.get(Path(target).suffix) == EXPORTED
+
+
 def holds_weights(target: str) -> bool:
     """Whether a target of the command line has weights of its own, so that none follow."""
     return Path(target).suffix in CHECKPOINTS or is_model(target)

@@ -18,8 +18,8 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
 from mmeffvit.zoo.runs import best_checkpoint
 
+from .advice import advice
 from .base import Base, Start, find_start, known_weights
-from .finish import advice
 from .recipe import WARM_UP, Overrides, ema_momentum
 from .run import FinetuneOptions, trained
 from .write_config import write_lines

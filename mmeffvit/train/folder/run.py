@@ -10,19 +10,15 @@ from mmengine.device import get_device
 from mmeffvit.config.load import load_config
 from mmeffvit.data.formats.masks import find as find_label_maps
 from mmeffvit.data.prepare import PrepareOptions, Reader, prepare
-from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import format_of
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.train.engine.train import train
 from mmeffvit.utils.files import check_output, locked
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
 
 from .base import AUTO, Base, find_start, known_weights
-from .finish import finish
 from .fit_batch import largest_batch
 from .recipe import (
     AUTO_BATCH,
@@ -36,7 +32,6 @@ from .recipe import (
 from .write_config import Teaching, write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
-DEFAULT_EXPORT = ('.onnx',)
 NO_EXPORT = 'none'
 
 
@@ -74,12 +69,17 @@ class FinetuneOptions(RunOptions):
     teaching: Teaching | None = None
 
 
-def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
+# tests and exports what was trained, from the config, the options and pretrained weights to suggest
+Finish = Callable[[Path, FinetuneOptions, str | None], dict[str, float]]
+
+
+def finetune(path: Path, options: FinetuneOptions, finish: Finish) -> dict[str, float]:
     """Train on a dataset, from its folder to exported files.
 
     Args:
         path: See :func:`mmeffvit.data.prepare.prepare`.
         options: See :class:`FinetuneOptions`.
+        finish: Called with the config after the run; it returns the metrics.
 
     Returns:
         The metrics of the best checkpoint.
@@ -88,17 +88,9 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         UserError: If the dataset, an option or the environment cannot work.
     """
     options.overrides.check()
-    export = exportable(options.export)
-    if options.int8 and '.onnx' not in export:
-        raise UserError(
-            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
-            'add .onnx to --export, or leave --int8 out'
-        )
-    if options.int8:
-        require('onnxruntime.quantization', '--int8')
     base = Base.of(options.model or default_model(path))
     with trained(path, base, options, write_run) as config:
-        return finish(config, export, options, int8=options.int8, weights=known_weights(base))
+        return finish(config, options, known_weights(base))
 
 
 @contextmanager
@@ -136,21 +128,6 @@ def uses_amp(options: FinetuneOptions) -> bool:
     if options.amp is None:
         return get_device() != 'cpu' and options.cfg_options.get('step_format') != 'bfloat16'
     return options.amp
-
-
-def exportable(suffixes: Sequence[str] | None) -> list[str]:
-    """The formats to export at the end, whose packages must be installed before training."""
-    if suffixes == [NO_EXPORT]:
-        return []
-    try:
-        for suffix in suffixes or DEFAULT_EXPORT:
-            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
-    except UserError as error:
-        if suffixes is not None:
-            raise
-        logger.info(f'nothing will be exported: {error}')
-        return []
-    return list(suffixes or DEFAULT_EXPORT)
 
 
 def default_model(path: Path) -> str:

@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
+from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
 from mmeffvit.deploy.formats.openvino.quantize import (
@@ -21,7 +22,6 @@ from mmeffvit.deploy.int8.trials import agrees, milliseconds
 from mmeffvit.deploy.runtime.resizing import reader_of
 from mmeffvit.deploy.runtime.sessions import Session, open_model, open_onnx
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import find_images
 from tests.conftest import run_command_here
 from tests.deploy import tiny
 from tests.variants import sampled

@@ -9,12 +9,13 @@ import onnxruntime
 import pytest
 import torch
 
+from mmeffvit.cli import finish
 from mmeffvit.config.load import load_config
 from mmeffvit.data.shapes import ShapesSpec
 from mmeffvit.deploy.agreement import METRIC
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
-from mmeffvit.train.folder import finish, fit_batch
+from mmeffvit.train.folder import fit_batch
 from tests.conftest import run_command_here
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled

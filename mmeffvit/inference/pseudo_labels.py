@@ -9,23 +9,56 @@ from typing import Any
 import numpy as np
 
 from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import find_images
 from mmeffvit.data.formats.coco_file import MIN_SIDE
 from mmeffvit.data.predictions import Wanted, of_label_maps, of_objects
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.errors import UserError
-from mmeffvit.inference.coco_ids import CocoIds
-from mmeffvit.inference.inputs import Frame, Source, find_images, read_frames
-from mmeffvit.inference.predictor import BasePredictor, predict_frames
-from mmeffvit.inference.results import Detections, LabelMap, Result
-from mmeffvit.inference.writers import Writer, coco_results
 from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.images import write_labels
 from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
+from .coco_ids import CocoIds
+from .inputs import Frame, Source, read_frames
+from .predictor import BasePredictor, predict_frames
+from .results import Detections, LabelMap, Result
+from .writers import Writer, coco_results
+
 SHARD = 16  # images per file of predictions; existing files are reused
 ABOUT = 'about.json'
 MIB = 2**20
+
+
+class Teacher:
+    """A model that predicts the labels of a student.
+
+    Args:
+        name: What it was opened as.
+        predictor: The model; its memory is free once it has predicted.
+
+    Raises:
+        UserError: If it predicts neither objects nor label maps.
+    """
+
+    def __init__(self, name: str, predictor: BasePredictor) -> None:
+        if predictor.is_classifier:
+            raise UserError(f'the teacher {name} is a classifier: choose a detector or segmentor')
+        self.predictor: BasePredictor | None = predictor
+        self.is_detector = predictor.is_detector
+
+    def predict(
+        self,
+        described: dict[str, Any],
+        images: Path,
+        folder: Path,
+        wanted: Wanted,
+        *,
+        keep_masks: bool,
+    ) -> DataSet:
+        """See :func:`predict_dataset`; this can be called once."""
+        predictor, self.predictor = self.predictor, None
+        return predict_dataset(predictor, described, images, folder, wanted, keep_masks=keep_masks)
 
 
 @dataclass
