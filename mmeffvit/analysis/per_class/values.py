@@ -20,6 +20,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import check_data
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import reason
 from mmeffvit.zoo.opener import find_source
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
@@ -183,7 +184,8 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
             labels = read_labels(paths[0]).astype(np.int64)
         except Exception as error:  # decoders raise various exceptions
             raise UserError(
-                f'{paths[0]} or the annotation of {info["img_path"]} cannot be read: {error}'
+                f'{paths[0]} or the annotation of {info["img_path"]} cannot be read: '
+                f'{reason(error)}'
             ) from error
         # if classes start at 1, 0 becomes -1, which is no class
         labels -= bool(dataset.reduce_zero_label)
