@@ -13,6 +13,7 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
+from mmeffvit.models.checkpoints.grids import grid_text, grids_in, with_grids
 from mmeffvit.models.checkpoints.heads import CLASSIFIER
 from mmeffvit.utils.files import atomic_output, write_file
 from mmeffvit.utils.text import counted, listed
@@ -129,7 +130,7 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
         )
     report = load_into(module, open_checkpoint(source), prefix=prefix)
     state = module.state_dict()
-    tensors = {key: state[key] for key in report.loaded}
+    tensors = with_grids({key: state[key] for key in report.loaded}, grids_in(state))
     return Conversion(type(module).__name__, None, tensors, report)
 
 
@@ -143,12 +144,13 @@ def write(conversion: Conversion, out: Path) -> None:
         raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')
     if out.exists():
         raise UserError(f'{str(out)!r} exists; remove it or choose another name')
+    grids = grids_in(conversion.tensors)
     tensors = {key: value.contiguous() for key, value in conversion.tensors.items()}
     if out.suffix == '.safetensors':
         from safetensors.torch import save
 
         meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
-        write_file(out, save(tensors, metadata=meta))
+        write_file(out, save(tensors, metadata=meta | grid_text(grids)))
         return
     with atomic_output(out) as partial:
-        torch.save({'state_dict': tensors}, partial)
+        torch.save({'state_dict': with_grids(tensors, grids)}, partial)

@@ -20,6 +20,7 @@ from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.models.checkpoints.grids import grid_text, grids_in
 from mmeffvit.models.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.utils.files import check_output, read_json, write_file
 from mmeffvit.utils.optional import require
@@ -127,10 +128,12 @@ def save_pretrained(
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
-    tensors = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    state = model.state_dict()
+    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+    meta = {'format': 'pt', 'model': known.name, **grid_text(grids_in(state))}
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        WEIGHTS: save(tensors, metadata={'format': 'pt', 'model': known.name}),
+        WEIGHTS: save(tensors, metadata=meta),
         CONFIG: json.dumps(content, indent=1),
         CARD: card,
     }

@@ -54,7 +54,7 @@ def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
             target = module.state_dict()
             absent = [key for key in target if key not in state and not re.search(MAY_LACK, key)]
             absent += [key for key in state if key not in target]
-            fitted = state | module.adapt_weights(state)
+            fitted = state | module.adapt_weights(state, None)
             both = (key for key in state if key in target)
             reshaped = [key for key in both if not same_size(fitted[key], target[key])]
             found = Variant(family.__name__, arch, tuple(absent), tuple(reshaped))

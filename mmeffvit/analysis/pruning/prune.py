@@ -18,6 +18,7 @@ from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models import Backbone
+from mmeffvit.models.checkpoints.grids import grids_in, with_grids
 from mmeffvit.models.layers.head_projections import (
     HeadProjections,
     Units,
@@ -248,9 +249,10 @@ def save(
     loaded: Predictor, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
 ) -> None:
     """Write the checkpoint, its config and the config of the student."""
-    state = {key: value.detach().cpu() for key, value in loaded.model.state_dict().items()}
+    state = loaded.model.state_dict()
+    tensors = {key: value.detach().cpu() for key, value in state.items()}
     meta = dict(dataset_meta=dict(loaded.meta), pruning=dict(pruning))
     with atomic_output(path) as partial:
-        torch.save(dict(meta=meta, state_dict=state), partial)
+        torch.save(dict(meta=meta, state_dict=with_grids(tensors, grids_in(state))), partial)
         config.dump(partial.with_suffix('.py'))
         student.dump(distillation_path(partial))

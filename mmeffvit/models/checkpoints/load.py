@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
 from mmeffvit.registries import families
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 
 from .checkpoint import Checkpoint
+from .grids import grids_in, with_grids
 from .heads import CLASSIFIER
 from .rename import recognize, rename
 
@@ -147,7 +148,7 @@ def fit(
         new_classes: Leave layers for another number of classes unchanged.
 
     Returns:
-        The tensors to load, and a report of all.
+        The tensors to load, with the grids of the module, and a report of all.
 
     Raises:
         CheckpointError: If a tensor is missing, unexpected or of another shape or kind.
@@ -155,7 +156,7 @@ def fit(
     match = _match(module, checkpoint, prefix, new_classes, resume=False)
     left_over = [key for key in match.state if key not in match.target]
     match.require_fit(match.missing(match.target), left_over)
-    return match.shaped(), match.report
+    return with_grids(match.shaped(), grids_in(match.target)), match.report
 
 
 def load_into(
@@ -216,9 +217,10 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
         if new not in target and any(re.search(pattern, new) for pattern in unused)
     }
     state = {new: tensors[old] for old, new in renamed.items() if old not in reasons}
-    resized = module.adapt_weights(state)
-    state |= resized
     release = None if prefix else checkpoint.release
+    is_ours = not layout.table and not release
+    resized = module.adapt_weights(state, checkpoint.grids_of(state) if is_ours else None)
+    state |= resized
     names = {}  # of the file
     if release:
         names = {new.removeprefix('backbone.'): old for old, new in release.renamed.items()}
@@ -242,7 +244,11 @@ def _match_model(
     _require_heads(module, checkpoint)
     release, head = checkpoint.release, checkpoint.head
     target, weights = module.state_dict(), dict(checkpoint.weights)
-    resized = _resize_backbone(module, weights)
+    resized = resize_backbone(module, checkpoint)
+    if resume and resized:
+        raise CheckpointError(
+            f'{checkpoint} cannot be resumed: {listed(resized)} are of another resolution'
+        )
     weights |= resized
     fresh = [
         key
@@ -292,14 +298,15 @@ def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
         )
 
 
-def _resize_backbone(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors that must be resized to fit the backbone."""
+def resize_backbone(module: nn.Module, checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Tensors of a full model, by key, that must be resized to fit its backbone."""
     adapt = getattr(getattr(module, 'backbone', None), 'adapt_weights', None)
     if adapt is None:
         return {}
-    prefix = 'backbone.'
-    inside = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-    return {prefix + key: value for key, value in adapt(inside).items()}
+    prefix, weights = 'backbone.', checkpoint.weights
+    inside = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+    adapted = adapt(inside, None if checkpoint.release else checkpoint.grids_of(inside))
+    return {prefix + key: value for key, value in adapted.items()}
 
 
 def wrong_kinds(

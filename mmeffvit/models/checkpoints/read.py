@@ -15,6 +15,7 @@ from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import counted, first_line, listed
 
+from .grids import GRIDS, grids_in_text, with_grids
 from .safe_globals import allowed, check_pickle
 
 # where trainers store the weights, in the order of the search; EMA weights only on request
@@ -149,10 +150,15 @@ def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
 
 def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tensor]:
     """The tensors by key under the first of ``names`` that ``content`` has, else its own."""
+    holder = state_in(content, names)
+    return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
+
+
+def state_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> Mapping:
+    """The dict under the first of ``names`` that ``content`` has, else ``content``."""
     if not isinstance(content, Mapping):
         return {}
-    holder = next((content[name] for name in names if _is_state_dict(content, name)), content)
-    return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
+    return next((content[name] for name in names if _is_state_dict(content, name)), content)
 
 
 def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
@@ -202,6 +208,7 @@ def _is_state_dict(content: Mapping, name: str) -> bool:
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
+        from safetensors import safe_open
         from safetensors.torch import load_file
     except ImportError as error:
         raise CheckpointError(
@@ -210,7 +217,9 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
     try:
-        return load_file(path)
+        with safe_open(path, 'pt') as file:
+            grids = grids_in_text((file.metadata() or {}).get(GRIDS))
+        return with_grids(load_file(path), grids)
     except OSError as error:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except Exception as error:  # SafetensorError, and errors of torch for odd types and shapes

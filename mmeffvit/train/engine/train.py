@@ -18,7 +18,7 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
-from mmeffvit.models.checkpoints.load import wrong_kinds
+from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
 from mmeffvit.train.checks.config import stop_at_faults
 from mmeffvit.train.checks.run import check_classes, check_data, load_checked
 from mmeffvit.utils.files import locked, remove_partial
@@ -34,7 +34,7 @@ from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
 from .resume import check_resumable, resumable
-from .step_format import AUTO, StepFormatHook
+from .step_format import StepFormatHook
 from .user_errors import building, check_optimizer, complete_annotations, name_unreadable, run
 
 LOG_WINDOWS = 50  # minimum number of windows that the loss of a run is averaged over
@@ -86,7 +86,8 @@ def train(
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
-        runner.register_hook(StepFormatHook(config.get('step_format', AUTO)))
+        layout, dtype = config.get('channels_last'), config.get('amp_dtype')
+        runner.register_hook(StepFormatHook(layout, dtype))
         if names := config.get('compiled'):
             runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)
@@ -156,7 +157,8 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
     """Check the checkpoint that training starts from against the model.
 
     Returns:
-        The checkpoint for mmengine: of a released model, the tensors that fit.
+        The checkpoint for mmengine: of a released model, the tensors that fit; of another
+        resolution, resized.
     """
     model = unwrap(runner.model)
     if config.resume:
@@ -169,6 +171,9 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         log_report(report)
         state = model.state_dict()
         return replace(start, weights={key: state[key].clone() for key in report.loaded})
+    if resized := resize_backbone(model, start):
+        logger.info(f'{start}: {listed(resized)} resized to the resolution of the model')
+        start = replace(start, weights={**start.weights, **resized})
     check_weights(start, model.state_dict())
     return start
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmeffvit.models.checkpoints.download import FOLDER
+from mmeffvit.models.checkpoints.pretrained import is_pretrained
 from mmeffvit.train.engine.metrics import LOW
 from mmeffvit.utils.text import counted
 
@@ -18,7 +19,7 @@ def advice(
     if value < LOW:
         steps = config.epochs * config.iterations
         yield f'{name} is {value} % after {counted(steps, "step")}: train longer, with --epochs N'
-    if not config.get('load_from') and not config.model.backbone.get('init_cfg'):
+    if not config.get('load_from') and not is_pretrained(config.model.backbone.get('init_cfg')):
         yield (
             'WARNING: trained from random weights, which takes many more images and epochs; '
             '--weights FILE starts from pretrained ones'

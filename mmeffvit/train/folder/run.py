@@ -126,7 +126,7 @@ def trained(
 
 def uses_amp(options: FinetuneOptions) -> bool:
     if options.amp is None:
-        return get_device() != 'cpu' and options.cfg_options.get('step_format') != 'bfloat16'
+        return get_device() != 'cpu' and not options.cfg_options.get('amp_dtype')
     return options.amp
 
 
