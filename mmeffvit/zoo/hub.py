@@ -5,7 +5,6 @@ of its own, since one of mmengine can call any function of any installed package
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -140,7 +139,7 @@ def save_pretrained(
     for name, data in files.items():
         write_file(folder / name, data)
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():
-        shutil.copyfile(picture, folder / picture.name)
+        write_file(folder / picture.name, picture.read_bytes())
     return folder
 
 

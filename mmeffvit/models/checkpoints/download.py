@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import locked, read_json, write_file
+from mmeffvit.utils.files import locked, own_file, read_json, write_file
 
 FOLDER = 'MMEFFVIT_WEIGHTS'  # environment variable with a folder of downloaded files
 CHUNK = 2**20  # bytes
@@ -92,7 +92,7 @@ def _fetch(address: str, part: Path, note: Path, begin: Callable[[], object]) ->
         total = start + int(announced) if announced else None
         validator = response.headers.get('ETag') or response.headers.get('Last-Modified')
         write_file(note, json.dumps(validator))
-        with part.open('ab' if resumed else 'wb') as file, _progress() as progress:
+        with own_file(part).open('ab' if resumed else 'wb') as file, _progress() as progress:
             task = progress.add_task(part.stem, total=total, completed=start)
             while chunk := response.read(CHUNK):
                 file.write(chunk)

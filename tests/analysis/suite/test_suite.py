@@ -223,6 +223,24 @@ def test_the_reason_for_a_failure_is_its_message(tmp_path):
     assert 'no data' in (tmp_path / 'log').read_text()
 
 
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_a_log_or_table_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path):
+    target, folder = tmp_path / 'mine', tmp_path / 'suite'
+    target.write_text('{}')
+    folder.mkdir()
+    for name in ('suite.json', 'suite.md', 'suite.log'):
+        path = folder / name
+        (path.symlink_to if kind == 'symbolic' else path.hardlink_to)(target)
+    table = Table(folder)
+    table.rows['own'] = Row('own.py')
+    table.save()
+    run_logged([sys.executable, '-c', 'print("loss")'], folder / 'suite.log', print)
+    assert target.read_text() == '{}'
+    assert 'own.py' in (folder / 'suite.json').read_text()
+    assert 'own' in (folder / 'suite.md').read_text()
+    assert (folder / 'suite.log').read_text().endswith('loss\n')
+
+
 def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
     other = tmp_path / 'maskrcnn_shvit_s4.py'
     other.touch()

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from mmeffvit.config.build import without_weights
 from mmeffvit.models import SwiftFormer
 from mmeffvit.models.checkpoints import CheckpointError, open_checkpoint
+from mmeffvit.models.checkpoints.download import download
 from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.models.checkpoints.sources import copy_into, fetch
 from mmeffvit.train.checks.settings import loads_weights
@@ -270,6 +271,19 @@ def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
     ours = SwiftFormer(ARCH)
     ours.load_pretrained(f'{address}/official.pth')  # from the cache
     assert_same(ours, source)
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path, server):
+    folder, address = server
+    (folder / 'official.pth').write_bytes(b'weights')
+    mine, part = tmp_path / 'mine', tmp_path / 'cache' / 'official.pth.part'
+    mine.write_bytes(b'precious')
+    part.parent.mkdir()
+    (part.symlink_to if kind == 'symbolic' else part.hardlink_to)(mine)
+    download(f'{address}/official.pth', tmp_path / 'cache' / 'official.pth')
+    assert (tmp_path / 'cache' / 'official.pth').read_bytes() == b'weights'
+    assert mine.read_bytes() == b'precious'
 
 
 def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, server):
