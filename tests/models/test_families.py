@@ -72,14 +72,16 @@ def test_every_key_table_and_every_attention_is_that_of_a_family(path):
 
 
 def layers_in(path: Path) -> set[str]:
-    """The layers of a file that are no base of another one there."""
-    classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
-    bases = {ast.unparse(base) for node in classes for base in node.bases}
+    """The layers of a file, except bases and parts of the others."""
+    tree = ast.parse(path.read_text())
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    inner = {ast.unparse(base) for node in classes for base in node.bases}
+    inner |= {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return {
         node.name
         for node in classes
         if any(getattr(part, 'name', '') == 'forward' for part in node.body)
-    } - bases
+    } - inner
 
 
 FIFTH = """

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.models.layers.heads import HeadMixer, count_heads, split_heads
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import (
     Locate,
@@ -17,6 +16,7 @@ from mmeffvit.models.layers.reading import (
 )
 
 from .attention import Form, MobileAttention, features, smallest_divisor
+from .heads import HeadMixer, count_heads, split_heads
 
 
 class TokenSoftmaxAttention(HeadMixer):
