@@ -33,7 +33,7 @@ from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
-from .resume import check_resumable, resumable
+from .resume import ScheduleHook, check_resumable, resumable
 from .step_format import StepFormatHook
 from .user_errors import building, check_optimizer, complete_annotations, name_unreadable, run
 
@@ -88,6 +88,8 @@ def train(
         make_interruptible(runner)
         layout, dtype = config.get('channels_last'), config.get('amp_dtype')
         runner.register_hook(StepFormatHook(layout, dtype))
+        if config.resume:
+            runner.register_hook(ScheduleHook())
         if names := config.get('compiled'):
             runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)

@@ -84,8 +84,11 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     assert early.returncode == 2
     assert 'no run to resume' in early.stdout
     assert run_command_here(*arguments).returncode == 0
-    resumed = run_command_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
+    other = run_command_here(*arguments, '--resume', '--image-size', 64)
+    assert '--image-size is 64, and the run in' in other.stdout
+    resumed = run_command_here(*arguments, '--resume', '--epochs', 2)
     assert resumed.returncode == 0, resumed.stdout
+    assert '2 epochs instead of 1' in resumed.stdout
     bare = tmp_path / 'bare.pth'
     torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
     changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
