@@ -168,7 +168,9 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     if overrides.batch == AUTO_BATCH:
         processes = write(replace(overrides, batch=None)).processes
         limit = batch_limit(len(pictures), processes)
-        size = largest_batch(config, limit, processes, amp=uses_amp(options))
+        size = largest_batch(
+            config, limit, processes, amp=uses_amp(options), cfg_options=options.cfg_options
+        )
         overrides = replace(overrides, batch=size * processes, processes=processes)
     recipe = write(overrides)
     batch = recipe.batch * recipe.processes

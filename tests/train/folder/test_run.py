@@ -76,6 +76,17 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_largest_batch_is_that_of_the_changed_config(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
+    run = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'work', *FAST, '--batch', 'auto',
+        '--cfg-options', 'model.backbone.type=mmeffvit.Nothing',
+    )  # fmt: skip
+    assert 'Nothing' in run.stdout
+    assert '--batch auto: ' not in run.stdout  # it has tried no other model
+
+
+@pytest.mark.slow
 @pytest.mark.variant
 def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
