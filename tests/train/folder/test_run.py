@@ -16,7 +16,7 @@ from mmeffvit.deploy.agreement import METRIC
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder import fit_batch
-from tests.conftest import run_command_here
+from tests.conftest import run_command_here, run_python
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled
 
@@ -73,6 +73,42 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert 'has a run already: continue it with --resume' in again.stdout
     checked = run_command_here('check', config)
     assert checked.returncode == 0, checked.stdout
+
+
+# what `make demo` does not install
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+hidden = 'onnx onnxruntime onnxscript onnx_ir openvino nncf safetensors timm'.split()
+PathFinder.find_spec = classmethod(
+    lambda cls, name, *more: None if name.split('.')[0] in hidden else find(name, *more)
+)
+from mmeffvit.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_becomes_a_model_without_the_packages_of_exporters(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
+    run = run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
+    assert run.returncode == 0, run.stdout
+    assert (
+        'nothing will be exported: Writing .onnx needs onnx, which is not installed' in run.stdout
+    )
+    assert 'to predict on images' in run.stdout
+
+
+def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
+    def export() -> None:
+        raise RuntimeError('no kernel\nfor this operator')
+
+    assert finish.made(export).startswith('not made: ')
+    assert 'no kernel' in finish.made(export)
+    assert 'Traceback' in capsys.readouterr().err
+    assert finish.made(lambda: 3) == '3'
 
 
 @pytest.mark.slow
