@@ -49,7 +49,7 @@ def test_convolutions_of_the_stem_are_counted_correctly():
 
 
 @pytest.mark.parametrize(
-    'target', ['SwiftFormer:xs', 'mmdet.ResNet:depth=18', 'mmpretrain.PoolFormer:s12']
+    'target', ['mmpretrain.PoolFormer:s12', 'SwiftFormer:xs', 'mmdet.ResNet:depth=18']
 )
 def test_parts_sum_to_the_total(target):
     from torch.utils.flop_counter import FlopCounterMode
