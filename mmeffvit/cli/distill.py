@@ -78,7 +78,7 @@ def make_parser() -> ArgumentParser:
         help='do not also train the student on only the labels',
     )
     add('--work-dir', type=output_folder, metavar='FOLDER', help='folder for all outputs')
-    add('--seed', type=int, default=0, help='random seed')
+    add('--seed', type=int, help='random seed (default: 0)')
     add_verbose(parser)
     add_cfg_options(parser)
     add_training(parser)

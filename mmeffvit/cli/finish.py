@@ -2,6 +2,7 @@
 
 import shlex
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -23,7 +24,6 @@ from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import FORMATS, format_of
-from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import find_ids
@@ -37,6 +37,7 @@ from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.run import NO_EXPORT, FinetuneOptions
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
+from mmeffvit.utils.text import reason
 from mmeffvit.zoo.runs import best_checkpoint
 
 DEFAULT_EXPORT = ('.onnx',)
@@ -107,17 +108,25 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
     for name, job in jobs.items():
-        try:
-            with test.output(test.work_dir):
-                rows[name] = str(job())
-        except UserError as error:  # one that fails leaves the others
-            rows[name] = f'not made: {error}'
+        with test.output(test.work_dir):
+            rows[name] = made(job)
     lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
     lines += [f'  {name:<14}{text}' for name, text in rows.items()]
     lines += advice(run.config, in_percent(metrics), weights)
     logger.info('\n'.join(lines))
     logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
     return metrics
+
+
+def made(job: Callable[[], object]) -> str:
+    """What a job returns, or why it failed: one that fails leaves the others."""
+    try:
+        return str(job())
+    except UserError as error:
+        return f'not made: {error}'
+    except Exception as error:  # exporters raise various ones
+        traceback.print_exc()
+        return f'not made: {reason(error)}'
 
 
 @dataclass(frozen=True)
@@ -175,6 +184,8 @@ class FinishedRun:
 
     def int8(self) -> str:
         """Fine-tune the exported file in int8 on the training images."""
+        from mmeffvit.deploy.int8.quantize import quantize  # imports onnx, which is optional
+
         (first, *_) = datasets_of(self.config, 'train')
         found = quantize(
             self.result / 'model.onnx',

@@ -43,6 +43,11 @@ def is_command() -> bool:
     return _non_finite_allowed.get() is not None
 
 
+def non_finite_allowed() -> bool:
+    """Whether a command runs that accepts NaN and infinite weights."""
+    return bool(_non_finite_allowed.get())
+
+
 def check_integrity(path: Path) -> None:
     """Reject a truncated or damaged torch file, at the cost of reading it once."""
     damaged = CheckpointError(
@@ -173,7 +178,7 @@ def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
 
 def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
     """Reject NaN and infinite weights, unless :func:`allow_non_finite` holds."""
-    if _non_finite_allowed.get():
+    if non_finite_allowed():
         return
     bad = [str(k) for k, value in tensors.items() if _has_values(value) and not _is_finite(value)]
     if bad:

@@ -383,8 +383,9 @@ class DeiT(Backbone):
             ],
             **options,
         )
-        if not class_tokens:
-            self.unused = r'^stem\.(class|distillation)_token$'
+        lacking = ('class', 'distillation')[class_tokens:]
+        if lacking:
+            self.unused = rf'^stem\.({"|".join(lacking)})_token$'
         self.apply(initialize)
 
 

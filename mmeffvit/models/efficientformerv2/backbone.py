@@ -87,11 +87,6 @@ class AttentionChoice:
         cells(self.resolution, 1)  # checks it
         if self.attention == self.downsampling == 'local_global':
             check_unused(self.mobile_attention, 'local_global')
-        width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
-        if width % self.mobile().head_channels:
-            raise ValueError(
-                f'head_channels is {self.mobile().head_channels}; choose a divisor of {width}'
-            )
 
     def check_output_stride(self, output_stride: int) -> None:
         """Raise a ValueError if position biases do not allow a dilated network."""

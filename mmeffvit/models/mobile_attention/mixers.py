@@ -68,7 +68,8 @@ def make_mixer(
         num_heads: Heads of the replaced attention: the default of mixers of other papers.
 
     Raises:
-        ValueError: If the name is unknown, or the class has no such argument.
+        ValueError: If the name is unknown, the class has no such argument, or heads do not divide
+            the channels.
     """
     changed = {key: value for key, value in options.items() if value != MOBILE_ATTENTION[key]}
     own = attention if isinstance(attention, Mapping) else dict(type=attention)
@@ -77,4 +78,20 @@ def make_mixer(
         arguments = dict(head_channels=channels // num_heads) | arguments
     sizes = dict(channels=channels, value_channels=value_channels)
     parameters = signature(cls).parameters
-    return cls(**arguments, **{name: size for name, size in sizes.items() if name in parameters})
+    mixer = cls(**arguments, **{name: size for name, size in sizes.items() if name in parameters})
+    check_heads(mixer, channels, value_channels or channels)
+    return mixer
+
+
+def check_heads(mixer: nn.Module, channels: int, value_channels: int) -> None:
+    """Check that a mixer with heads can divide its channels into them.
+
+    Raises:
+        ValueError: If it cannot.
+    """
+    width = getattr(mixer, 'head_channels', channels)
+    if channels % width or value_channels % (channels // width):
+        values = f' and {value_channels} of values' if value_channels != channels else ''
+        raise ValueError(
+            f'head_channels is {width}; choose a divisor of {channels} channels of queries{values}'
+        )

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from torch import nn
+from torch.utils.data import DataLoader
 
 from mmeffvit.config.datasets import class_of, datasets_of, mentions
 from mmeffvit.config.values import dicts_in
@@ -20,7 +21,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
 from mmeffvit.utils.images import is_regular
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
 from mmeffvit.zoo.opener import OpenModel, Source, build_source
 
@@ -113,6 +114,19 @@ def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
     for kind, path in named:
         if isinstance(path, str) and path and '://' not in root + path:
             yield kind, Path(root) / path
+
+
+def check_batches(loader: DataLoader, split: str) -> None:
+    """Check that a data loader has a batch.
+
+    Raises:
+        UserError: If it has too few images.
+    """
+    if isinstance(loader.dataset, Sized) and not len(loader):
+        raise UserError(
+            f'{split} data: {counted(len(loader.dataset), "image")} in {split}_dataloader make no '
+            'batch: lower its batch_size, or set drop_last=False'
+        )
 
 
 def check_classes(model: nn.Module, dataset: Any, split: str) -> None:

@@ -47,7 +47,10 @@ class StepFormatHook(Hook):
     def before_train(self, runner: Runner) -> None:
         if self.amp_dtype and isinstance(runner.optim_wrapper, AmpOptimWrapper):
             raise UserError(f'amp_dtype is {ROUNDED!r}, but the config sets an AmpOptimWrapper')
-        model = unwrap(runner.model)
+        self.attach(unwrap(runner.model))
+
+    def attach(self, model: nn.Module) -> None:
+        """Compute the losses of a model in this format from now on."""
         self.handles = [
             model.register_forward_pre_hook(self.enter, with_kwargs=True),
             model.register_forward_hook(self.leave, always_call=True),  # also after an error

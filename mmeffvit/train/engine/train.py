@@ -20,7 +20,7 @@ from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
 from mmeffvit.train.checks.config import stop_at_faults
-from mmeffvit.train.checks.run import check_classes, check_data, load_checked
+from mmeffvit.train.checks.run import check_batches, check_classes, check_data, load_checked
 from mmeffvit.utils.files import locked, remove_partial
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
@@ -33,7 +33,7 @@ from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
-from .resume import check_resumable, resumable
+from .resume import ScheduleHook, check_resumable, resumable
 from .step_format import StepFormatHook
 from .user_errors import building, check_optimizer, complete_annotations, name_unreadable, run
 
@@ -88,6 +88,8 @@ def train(
         make_interruptible(runner)
         layout, dtype = config.get('channels_last'), config.get('amp_dtype')
         runner.register_hook(StepFormatHook(layout, dtype))
+        if config.resume:
+            runner.register_hook(ScheduleHook())
         if names := config.get('compiled'):
             runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)
@@ -98,6 +100,7 @@ def train(
         log.window_size = min(log.window_size, max(1, runner.max_iters // LOG_WINDOWS))
         for split, loop in loops.items():
             if loop is not None:
+                check_batches(loop.dataloader, split)
                 check_classes(model, loop.dataloader.dataset, split)
                 name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:

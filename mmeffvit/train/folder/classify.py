@@ -141,8 +141,8 @@ def config_lines(number: int, overrides: Overrides, start: Start) -> list[str]:
     fall = dict(
         by_epoch=True,
         begin=warm_up,
-        end=max(epochs, warm_up + 1),
-        T_max=max(1, epochs - warm_up),
+        end=Code(f'max(epochs, {warm_up + 1})'),
+        T_max=Code(f'max(1, epochs - {warm_up})'),
         eta_min=float(f'{rate / 100:.2g}'),
     )
     schedulers = [dict(type='LinearLR', **rise), dict(type='CosineAnnealingLR', **fall)]

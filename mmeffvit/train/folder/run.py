@@ -29,6 +29,7 @@ from .recipe import (
     make_recipe,
     why_one_process,
 )
+from .resume import record, resumed
 from .write_config import Teaching, write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
@@ -46,11 +47,13 @@ class FinetuneOptions(RunOptions):
         weights: See :func:`mmeffvit.train.folder.base.find_start`.
         amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
             bfloat16.
-        resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
+        resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest; other
+            options must be those of the run, except for the number of epochs.
         export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
         int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
-        seed: Random seed of the validation split and of training.
+        seed: Random seed of the validation split and of training; None for 0, or that of a
+            resumed run.
         reader: Reads the dataset; by default the reader of its format.
         teaching: Distillation settings of a student.
     """
@@ -63,7 +66,7 @@ class FinetuneOptions(RunOptions):
     resume: str | None = None
     export: Sequence[str] | None = None
     int8: bool = False
-    seed: int = 0
+    seed: int | None = None
     verbose: bool = False
     reader: Reader | None = None
     teaching: Teaching | None = None
@@ -112,8 +115,12 @@ def trained(
                 f'{folder} has a run already: continue it with --resume, or choose another '
                 '--work-dir'
             )
-        if not options.resume:
+        if options.resume:
+            options = resumed(path, config, options)
+        else:
+            options = replace(options, seed=options.seed or 0)
             write(path, base, config, options)
+            record(path, config, options)
         run = replace(options, work_dir=folder / 'run')
         how = dict(amp=uses_amp(options), resume=options.resume)
         processes = load_config(config).get('processes', 1)
@@ -161,7 +168,9 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     if overrides.batch == AUTO_BATCH:
         processes = write(replace(overrides, batch=None)).processes
         limit = batch_limit(len(pictures), processes)
-        size = largest_batch(config, limit, processes, amp=uses_amp(options))
+        size = largest_batch(
+            config, limit, processes, amp=uses_amp(options), cfg_options=options.cfg_options
+        )
         overrides = replace(overrides, batch=size * processes, processes=processes)
     recipe = write(overrides)
     batch = recipe.batch * recipe.processes

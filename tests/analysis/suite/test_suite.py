@@ -17,8 +17,8 @@ from mmeffvit.analysis.suite.child import progress_in, run_logged
 from mmeffvit.analysis.suite.commands import SuiteOptions
 from mmeffvit.analysis.suite.results import Row, Table
 from mmeffvit.analysis.suite.run import cluster_commands, find_configs, run_suite
+from mmeffvit.config.load import option_text
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.processes import to_texts
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
 from tests.conftest import ROOT, run_command_here
@@ -189,7 +189,7 @@ def test_options_reach_the_runs_unchanged():
     values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
     parser = argparse.ArgumentParser()
     parser.add_argument('--cfg-options', nargs='+', action=DictAction)
-    given = to_texts(values)
+    given = [option_text(key, value) for key, value in values.items()]
     assert parser.parse_args(['--cfg-options', *given]).cfg_options == values
 
 
