@@ -8,7 +8,7 @@ from pathlib import Path
 from mmengine.device import get_device
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.masks import find as find_label_maps
+from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, Reader, prepare
 from mmeffvit.deploy.formats import format_of
 from mmeffvit.deploy.onnx.export import ExportOptions
@@ -96,7 +96,7 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         )
     if options.int8:
         require('onnxruntime.quantization', '--int8')
-    base = Base.of(options.model or default_model(path))
+    base = Base.of(options.model or default_model(path, options))
     with trained(path, base, options, write_run) as config:
         return finish(config, export, options, int8=options.int8, weights=known_weights(base))
 
@@ -153,10 +153,16 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
     return list(suffixes or DEFAULT_EXPORT)
 
 
-def default_model(path: Path) -> str:
-    """A small model for the data: a segmentor for label maps alone, else a detector."""
-    is_other = any(path.rglob('*.xml')) or any(path.rglob('*.json')) or any(path.glob('*.y*ml'))
-    return DETECTOR if is_other or find_label_maps(path.absolute()) is None else SEGMENTOR
+def default_model(path: Path, options: FinetuneOptions) -> str:
+    """A small model for the data: a segmentor for label maps, else a detector."""
+    reading = options.reading
+    if options.reader is not None:
+        return DETECTOR
+    if reading.images is not None:
+        return SEGMENTOR
+    found = reading.found or detect(path, reading.format)
+    options.reading = replace(reading, found=found)
+    return SEGMENTOR if found.task is Task.LABEL_MAPS else DETECTOR
 
 
 def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.class_folders import find, is_classification, read
+from mmeffvit.data.detect import Task, detect
 from mmeffvit.errors import UserError
 from mmeffvit.finetuning.classify import classify
 from mmeffvit.finetuning.recipe import Overrides
