@@ -116,9 +116,11 @@ def check_own_data(path: Path, options: PrepareOptions, verbose: bool) -> int:
     print(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     if data.findings.counts:
         print(data.findings.describe())
+    if ignored := data.findings.ignored():
+        print(f'ignored: {ignored}')
     print(*summary(data, all_classes=verbose), sep='\n')
     faults = data.findings.faults
     if not faults:
         check_trainable(data)
-    print(f'\n{path}: ' + ('; '.join(map(data.findings.named, faults)) or 'nothing is broken'))
+    print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
     return 1 if faults else 0

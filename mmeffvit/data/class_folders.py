@@ -1,6 +1,6 @@
 """Classification datasets: a folder of images per class, with or without `train/` and `val/`."""
 
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 from mmeffvit.errors import UserError
@@ -8,6 +8,7 @@ from mmeffvit.utils.text import counted, listed
 
 from .faults import Findings
 from .files import images_below
+from .masks import LOSSLESS
 from .records import SPLIT_NAMES, DataSet, Object, Picture
 from .tree import Match, Tree
 
@@ -39,12 +40,12 @@ def find(tree: Tree) -> Match | None:
 
 
 def are_pairs(tree: Tree) -> bool:
-    """Whether the images of half of the folders or more have the names of those of another one."""
-    names: dict[frozenset[str], int] = Counter(
-        frozenset(path.stem for path in paths) for paths in tree.folders.values()
-    )
-    shared = sum(count for stems, count in names.items() if count == 2 and len(stems) > 1)
-    return shared * 2 >= len(tree.folders) and len(tree.folders) > 0 and shared > 0
+    """Whether a folder of JPEG images has the names of one of lossless images: label maps."""
+    kinds: dict[frozenset[str], list[bool]] = defaultdict(list)
+    for paths in tree.folders.values():
+        is_lossless = all(path.suffix.lower() in LOSSLESS for path in paths)
+        kinds[frozenset(path.stem for path in paths)].append(is_lossless)
+    return any(len(stems) > 1 and sorted(found) == [False, True] for stems, found in kinds.items())
 
 
 def folders_in(folder: Path) -> list[Path]:

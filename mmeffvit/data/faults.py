@@ -30,7 +30,7 @@ class Fault:
     Args:
         what: What is counted, in plural.
         fix: What the user can do.
-        left_out: What is left out, in the singular; empty if it cannot be.
+        left_out: What is left out, in the singular; empty if nothing is, or it cannot be.
         tolerated: Fraction of all records up to which it is only a note, as is a single one;
             ``NOTE`` for always.
         stops: Whether a single one can stop or crash a run, so that a run is not started.
@@ -50,12 +50,13 @@ Add = Callable[[Fault, object], None]  # reports a fault and its place
 UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
 WRITE = 'fix the program that wrote them'
 PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
-OBJECTS, IMAGES = 'object', 'image'
+OBJECTS, IMAGES = 'object', 'image'  # that can be left out
 
 # files
 PATH_MISSING = Fault('missing paths of the config', 'docs/datasets.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
+LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK)
 NOT_UTF8 = Fault(
     'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
 )
@@ -108,21 +109,27 @@ FILLED = Fault(
     tolerated=NOTE,
 )
 LINE_DUPLICATE = Fault(
-    'annotations that are repeated, and read once', 'nothing, or remove them', tolerated=NOTE
+    'annotations that are repeated, and read once',
+    'nothing, or remove them',
+    left_out='repeated annotation',
+    tolerated=NOTE,
 )
 SHAPE_UNREAD = Fault(
     'points, lines, keypoints and other shapes that are no boxes or outlines, and not read',
     'nothing, or draw boxes or polygons',
+    left_out='other shape',
     tolerated=NOTE,
 )
 CROWD = Fault(
     'crowd regions and difficult objects, which are ignored in training and validation',
     'nothing; --crowds-are-objects reads them as objects',
+    left_out='crowd region',
     tolerated=NOTE,
 )
 IMAGE_UNLISTED = Fault(
     'images without annotations of their own, which are not used',
     'nothing; an image that shows background only needs an empty annotation',
+    left_out='unused image',
     tolerated=NOTE,
 )
 
@@ -187,6 +194,7 @@ MASK_SHORT = Fault(
 MASK_PART = Fault(
     'parts of polygons with less than three points, which are ignored',
     'nothing, or remove them',
+    left_out='part of a polygon',
     tolerated=NOTE,
 )
 MASK_SIZE = Fault(
@@ -316,6 +324,11 @@ class Findings:
             text = str(place).encode(errors='backslashreplace').decode()
             places.append(' '.join(text.split()))
 
+    def extend(self, other: 'Findings') -> None:
+        for fault, places in other.places.items():
+            for place in places:
+                self.add(fault, place)
+
     def grade(self, fault: Fault) -> Grade:
         """How much a type of finding matters, as often as it was found."""
         count = self.counts[fault]
@@ -334,6 +347,11 @@ class Findings:
     def faults(self) -> list[Fault]:
         """The types that are errors."""
         return self.of(Grade.ERROR)
+
+    def ignored(self) -> str:
+        """Names and numbers of what is not used, without a loss; empty if there is nothing."""
+        notes = [fault for fault in self.of(Grade.NOTE) if fault.left_out]
+        return ', '.join(counted(self.counts[fault], fault.left_out) for fault in notes)
 
     def named(self, fault: Fault) -> str:
         """What is wrong, and how often."""

@@ -42,6 +42,18 @@ def read_text(path: Path, findings: Findings) -> str | None:
         return None
 
 
+def require_text(path: Path, findings: Findings) -> str:
+    """The text of a file that many images depend on.
+
+    Raises:
+        UserError: If it is not text.
+    """
+    text = read_text(path, findings)
+    if text is None:
+        raise UserError(f'{path} cannot be read as text in UTF-8')
+    return text
+
+
 def images_below(folder: Path) -> list[Path]:
     """All images in a folder and its sub-folders, sorted; see :func:`files_below`."""
     return list(filter(is_image, files_below(folder)))
@@ -146,8 +158,14 @@ def spelling(name: str) -> str:
 
 
 def read_list(path: Path, findings: Findings) -> Iterator[str]:
-    """The lines of a text file that are not empty."""
-    for line in (read_text(path, findings) or '').splitlines():
+    """The lines of a text file that are not empty; nothing, and an error, if it is not text."""
+    own = Findings()
+    text = read_text(path, own)
+    if text is None:
+        findings.add(faults.LIST_BROKEN, path)
+    else:
+        findings.extend(own)
+    for line in (text or '').splitlines():
         if line.strip():
             yield line.strip()
 

@@ -85,6 +85,8 @@ def prepare(
     write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
     if data.findings.counts:
         logger.info(f'{data.findings.describe()}\nall of these: {out / "faults.txt"}')
+    if ignored := data.findings.ignored():
+        logger.info(f'ignored: {ignored}')
     left_out = data.findings.stop(skip_broken=options.skip_broken)
     if left_out:
         more = leave_out_broken(data, options)

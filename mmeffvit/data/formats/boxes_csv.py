@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.text import counted
 
 from .. import faults
-from ..files import read_text
+from ..files import read_text, require_text
 from ..records import DataSet, split_in, split_of_file
 from ..tree import Match, Tree
 from .builder import Builder
@@ -71,15 +72,14 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     names = read_names(tree, findings)
     builder = Builder(tree, findings)
     for path in paths:
-        text = read_text(path, findings)
-        kinds = headings((text or '').splitlines()[:1])
-        if text is None or kinds is None:
+        text = require_text(path, findings)
+        kinds = headings(text.splitlines()[:1])
+        if kinds is None:
             continue
         try:
             rows = list(rows_of(text, kinds))
         except csv.Error as error:
-            findings.add(faults.FILE_BROKEN, f'{path}: {error}')
-            continue
+            raise UserError(f'{path} cannot be read as CSV: {error}') from error
         is_relative = any('.' in row.get('left', '') for _, row in rows) and all(
             is_fraction(row) for _, row in rows
         )

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted
 
@@ -32,11 +31,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
-        try:
-            content = read_json(path)
-        except UserError as error:
-            findings.add(faults.FILE_BROKEN, error)
-            continue
+        content = read_json(path)
         for count, entry in enumerate(content if isinstance(content, list) else (), 1):
             read_image(path, f'{path}, image {count}', entry, tree, builder)
     return builder.build(NAME, paths)

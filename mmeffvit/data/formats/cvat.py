@@ -6,7 +6,6 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from mmeffvit.errors import UserError
 from mmeffvit.utils.text import counted
 
 from .. import faults
@@ -37,11 +36,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
-        try:
-            root, lines = read_xml(path)
-        except UserError as error:
-            findings.add(faults.FILE_BROKEN, error)
-            continue
+        root, lines = read_xml(path)
         for name, size, split, shapes in images_of(root):
             where = f'{path}, line {lines[shapes[0]] if shapes else 1}'
             picture = builder.picture(

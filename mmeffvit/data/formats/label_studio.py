@@ -15,7 +15,7 @@ from mmeffvit.utils.files import parse_json, read_json
 from mmeffvit.utils.text import counted
 
 from .. import faults
-from ..files import read_text
+from ..files import require_text
 from ..records import DataSet, Object, Picture, Size, split_of_file
 from ..tree import Match, Tree
 from .builder import Builder
@@ -43,11 +43,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
-        try:
-            tasks = list(tasks_in(path, findings))
-        except UserError as error:
-            findings.add(faults.FILE_BROKEN, error)
-            continue
+        tasks = list(tasks_in(path, findings))
         for count, (address, results) in enumerate(tasks, 1):
             where = f'{path}, task {count}'
             name = local_name(address, builder)
@@ -68,7 +64,7 @@ def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[
         rows = read_json(path)
     else:
         delimiter = '\t' if path.suffix.lower() == '.tsv' else ','
-        text = read_text(path, findings) or ''
+        text = require_text(path, findings)
         try:
             rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
         except csv.Error as error:

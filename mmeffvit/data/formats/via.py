@@ -13,7 +13,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted
 
 from .. import faults
-from ..files import read_text
+from ..files import require_text
 from ..records import DataSet, Object, Picture, split_of_file
 from ..tree import Match, Tree
 from .builder import Builder
@@ -44,10 +44,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     builder = Builder(tree, findings)
     files = []
     for path in paths:
-        try:
-            files.append((path, list(images_of(path, findings))))
-        except UserError as error:
-            findings.add(faults.FILE_BROKEN, error)
+        files.append((path, list(images_of(path, findings))))
     regions = [each for _, images in files for _, found in images for each in found]
     key = class_attribute(regions)
     for path, images in files:
@@ -83,7 +80,7 @@ def images_of(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list
 def images_of_csv(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
     by_name: dict[str, list[Any]] = {}
     try:
-        for row in csv.DictReader(io.StringIO(read_text(path, findings) or '')):
+        for row in csv.DictReader(io.StringIO(require_text(path, findings))):
             found = by_name.setdefault(row.get('filename') or row.get('#filename') or '', [])
             shape = json.loads(row[SHAPES] or '{}')
             if shape:
