@@ -12,19 +12,23 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
 from mmeffvit.utils.text import counted, listed
 
-from . import class_folders, coco, masks, voc, yolo
 from .faults import Findings
 from .formats import (
     boxes_csv,
+    class_folders,
+    coco,
     createml,
     cvat,
     darknet,
     kitti,
     label_studio,
     labelme,
+    masks,
     object_masks,
     supervisely,
     via,
+    voc,
+    yolo,
 )
 from .records import DataSet
 from .tree import Match, Tree

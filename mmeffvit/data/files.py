@@ -205,3 +205,18 @@ def make_lookup() -> Callable[[str | Path], bool | None]:
             return {entry.name: is_regular(entry.path) for entry in entries}
 
     return lambda path: names(os.path.dirname(path) or '.').get(os.path.basename(path))
+
+
+def find_images(folder: str | os.PathLike) -> list[Path]:
+    """All images in a folder and its subfolders, sorted.
+
+    Raises:
+        UserError: If the folder does not exist or has no images.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f'{folder} is not a folder; give one with images')
+    images = list(filter(is_regular, images_below(folder)))
+    if not images:
+        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
+    return images

@@ -12,10 +12,10 @@ from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed, most_frequent
 
-from . import masks
 from .check import check
 from .detect import Found, Task, detect
 from .faults import LOST, Findings
+from .formats import masks
 from .records import DataSet, Picture
 from .write import Split, write_coco, write_label_maps
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mmeffvit.data import faults
+from mmeffvit.data.files import read_text, require_text
+from mmeffvit.data.records import DataSet, split_in, split_of_file
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..files import read_text, require_text
-from ..records import DataSet, split_in, split_of_file
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import number
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.data import faults
+from mmeffvit.data.files import ImageFinder
+from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_of
+from mmeffvit.data.tree import Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
 
-from .. import faults
-from ..files import ImageFinder
-from ..records import DataSet, Object, Picture, Size, named_split, split_of
-from ..tree import Tree
 from .shapes import Points, box_of, flat
 
 IMAGE_FOLDERS = ('images', 'JPEGImages', 'img', 'data')

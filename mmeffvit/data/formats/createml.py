@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, split_of_file
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..records import DataSet, split_of_file
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import number
 

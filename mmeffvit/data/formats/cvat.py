@@ -6,11 +6,11 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, split_of_file
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..records import DataSet, Object, Picture, Size, split_in, split_of_file
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
 from .xml import read_xml

@@ -4,15 +4,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mmeffvit.data import faults
+from mmeffvit.data.files import read_list, read_text
+from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted, listed
 
-from .. import faults
-from ..files import read_list, read_text
-from ..records import SPLIT_NAMES, DataSet, split_of
-from ..tree import Match, Tree
-from ..yolo import find_orphans, labels_of, read_pictures
+from .yolo import find_orphans, labels_of, read_pictures
 
 NAME = 'YOLO'
 NAMES = ('obj.names', 'classes.txt', '_darknet.labels', 'predefined_classes.txt', 'notes.json')

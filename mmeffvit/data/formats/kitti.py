@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
+from mmeffvit.data import faults
+from mmeffvit.data.files import read_text
+from mmeffvit.data.records import DataSet
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..files import read_text
-from ..records import DataSet
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import number
 

@@ -10,14 +10,14 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from mmeffvit.data import faults
+from mmeffvit.data.files import require_text
+from mmeffvit.data.records import DataSet, Object, Picture, Size, split_of_file
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import parse_json, read_json
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..files import require_text
-from ..records import DataSet, Object, Picture, Size, split_of_file
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
 

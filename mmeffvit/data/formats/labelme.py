@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, Object, Picture, Size
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..records import DataSet, Object, Picture, Size
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import box_of, box_of_mask, ellipse, placed, points_of, unpack_png
 

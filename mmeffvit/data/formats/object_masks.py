@@ -3,14 +3,14 @@
 from collections import defaultdict
 from pathlib import Path
 
+from mmeffvit.data.faults import MASK_BROKEN, MASK_SIZE, Findings
+from mmeffvit.data.records import DataSet, Object, Picture, in_words, split_of
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.images import Unreadable, read_labels
 from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import counted
 
-from ..coco_file import encode_runs
-from ..faults import MASK_BROKEN, MASK_SIZE, Findings
-from ..records import DataSet, Object, Picture, in_words, split_of
-from ..tree import Match, Tree
+from .coco_file import encode_runs
 from .shapes import box_of_mask
 
 NAME = 'one mask per object'

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..coco_file import MAX_PIXELS, encode_runs
+from .coco_file import MAX_PIXELS, encode_runs
 
 Points = Sequence[tuple[float, float]]
 CORNERS = 36  # of a circle's polygon

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.data import faults
+from mmeffvit.data.files import require_text
+from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted
 
-from .. import faults
-from ..files import require_text
-from ..records import DataSet, Object, Picture, split_of_file
-from ..tree import Match, Tree
 from .builder import Builder
 from .shapes import ellipse, number, points_of
 

@@ -11,7 +11,7 @@ import pytest
 from mmeffvit.data import faults
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, prepare
-from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from tests.data.formats import writers
 from tests.data.formats.writers import COUNT, WRITERS

@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.data.shapes import CLASSES
 from tests.data.sets import box_line, box_of, drawn
 
 COUNT, SIDE = 6, 64
