@@ -1,7 +1,7 @@
 """Train a model on a dataset or with a config.
 
-For a dataset (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
-and trained. It can be edited and trained like any other config.
+For a dataset, in any format of docs/datasets.md, a config is written to the work dir and trained.
+It can be edited and trained like any other config.
 """
 
 import shlex
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
-from mmeffvit.data.formats.class_folders import is_classification
+from mmeffvit.data.detect import Task
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.compiled import PARTS
@@ -26,7 +26,7 @@ from .arguments import (
     MODEL,
     add_allow_non_finite,
     add_run,
-    is_data,
+    find_data,
     new_parser,
     reject,
     take,
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 # arguments that only apply to a dataset or only to a config
 OF_DATA = (
     'model', 'image_size', 'batch', 'epochs', 'patience', 'freeze', 'accumulate', 'balance',
-    'weights', 'export', 'int8', 'format', 'skip_broken', 'keep_partly_broken', 'fraction',
+    'weights', 'export', 'int8', 'format', 'images', 'masks', 'skip_broken', 'strict',
+    'crowds_are_objects', 'keep_partly_broken', 'fraction',
 )  # fmt: skip
 OF_CONFIG = ('auto_scale_lr', 'check', 'deterministic')
 
@@ -158,7 +159,9 @@ def run(config: str, **values: Any) -> None:
     set_steps(values)
     parser = make_parser()
     of_data = {name: values.pop(name) for name in OF_DATA}
-    if not is_data(config):
+    has_folders = of_data['images'] is not None and Path(config).is_dir()
+    found = None if has_folders else find_data(config, of_data['format'])
+    if not found and not has_folders:
         if not is_model(config):
             find_config(config)
         what, fix = f'{config} is a config', '--cfg-options changes its values'
@@ -173,7 +176,8 @@ def run(config: str, **values: Any) -> None:
 
     from .finish import check_exports, finish
 
-    is_classes = of_data['format'] is None and is_classification(Path(config))
+    of_data['found'] = found
+    is_classes = found is not None and found.task is Task.CLASSES
     with run_console(values['verbose']) as hooks:
         options = take_finetune_options({**of_data, **values}, hooks)
         if is_classes:

@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 LISTS = ('images', 'annotations', 'categories')
 MIN_SIDE = 1.0  # pixels; mmdet ignores smaller boxes
-SLACK = 1.0  # pixels by which a box may extend beyond its image, for rounding
+SLACK = 2.0  # pixels by which a box may extend beyond its image, and is clipped
 # Drawing needs memory proportional to the coordinates, which no library checks; pycocotools writes
 # out of bounds. Boxes and polygons may extend beyond their image by at most the size of the image.
 MAX_PIXELS = 2**30  # of an image: the limit of OpenCV

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from mmeffvit.config.beside import Code, assign, comment
 from mmeffvit.config.load import load_config
-from mmeffvit.data.formats.class_folders import read
 from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.evaluate import evaluate
@@ -93,7 +92,7 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     """Write the lists of images and the config."""
     index = config.parent / 'index'
     reading = replace(options.reading, seed=options.seed)
-    data, _ = prepare(path, index, reading, lambda root, _: read(root))
+    data, _ = prepare(path, index, reading)
     for split, pictures in data.splits.items():
         rows = (f'./{p.path.relative_to(data.root)} {p.objects[0].label}\n' for p in pictures)
         write_file(index / f'{split}.txt', ''.join(rows))

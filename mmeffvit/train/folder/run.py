@@ -8,7 +8,7 @@ from pathlib import Path
 from mmengine.device import get_device
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.formats.masks import find as find_label_maps
+from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, Reader, prepare
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.options import RunOptions
@@ -91,7 +91,7 @@ def finetune(path: Path, options: FinetuneOptions, finish: Finish) -> dict[str, 
         UserError: If the dataset, an option or the environment cannot work.
     """
     options.overrides.check()
-    base = Base.of(options.model or default_model(path))
+    base = Base.of(options.model or default_model(path, options))
     with trained(path, base, options, write_run) as config:
         return finish(config, options, known_weights(base))
 
@@ -137,10 +137,16 @@ def uses_amp(options: FinetuneOptions) -> bool:
     return options.amp
 
 
-def default_model(path: Path) -> str:
-    """A small model for the data: a segmentor for label maps alone, else a detector."""
-    is_other = any(path.rglob('*.xml')) or any(path.rglob('*.json')) or any(path.glob('*.y*ml'))
-    return DETECTOR if is_other or find_label_maps(path.absolute()) is None else SEGMENTOR
+def default_model(path: Path, options: FinetuneOptions) -> str:
+    """A small model for the data: a segmentor for label maps, else a detector."""
+    reading = options.reading
+    if options.reader is not None:
+        return DETECTOR
+    if reading.images is not None:
+        return SEGMENTOR
+    found = reading.found or detect(path, reading.format)
+    options.reading = replace(reading, found=found)
+    return SEGMENTOR if found.task is Task.LABEL_MAPS else DETECTOR
 
 
 def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
