@@ -13,10 +13,10 @@ from mmeffvit.inference.coco_ids import CocoIds
 from mmeffvit.inference.drawing import make_palette
 from mmeffvit.inference.predictor import BasePredictor
 from mmeffvit.inference.results import ClassScores, Detections, LabelMap, Result
-from mmeffvit.utils.images import Unreadable, read_image, read_size
+from mmeffvit.utils.images import Unreadable, read_size
 
 from .metadata import parse_metadata
-from .resizing import Resized, fixed_size, resize, to_batch
+from .resizing import Resized, fixed_size, read, resize, to_batch
 from .sessions import open_model
 
 MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
@@ -67,20 +67,18 @@ class ExportedPredictor(BasePredictor):
         self.palette = make_palette(self.metadata.palette, len(self.classes))
         self.label_offset = self.metadata.label_offset
         self.fixed = fixed_size(self.session.shape)
-        mean = self.metadata.mean
-        self.fill = mean[::-1] if self.metadata.network_colors == 'RGB' else mean  # BGR
 
     def read(self, path: Path) -> NDArray:
         """Read an image: (H, W, 3) BGR."""
         read_size(path)
         try:
-            return read_image(path)
+            return read(path, self.metadata)
         except UserError as error:
             raise Unreadable(str(error)) from error
 
     def prepare(self, image: NDArray, path: Path) -> Resized:
         """Resize an image as the test pipeline of the config does."""
-        return resize(image, self.metadata.resize, self.fixed, self.fill)
+        return resize(image, self.metadata.resize, self.fixed, self.metadata.fill)
 
     def batch_key(self, prepared: Resized) -> Hashable:
         """The size after resizing."""

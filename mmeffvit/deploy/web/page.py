@@ -69,11 +69,14 @@ def describe_page(path: Path) -> dict[str, Any]:
     if path.suffix != '.onnx':
         raise UserError(f'{path} has the suffix {path.suffix!r}; a browser runs .onnx files')
     predictor = ExportedPredictor(path)
+    settings = dict(predictor.metadata.resize)
     if predictor.is_classifier:
         raise UserError(f'{path.name} is a classifier, and a page shows objects and label maps: '
                         '`mmeffvit predict` shows classes')  # fmt: skip
     batch, fixed = predictor.session.shape[0], predictor.fixed
-    settings = dict(predictor.metadata.resize)
+    if settings['crop'] or settings['short_side'] or settings['decoder'] != 'cv2':
+        raise UserError(f'{path} crops images or reads them with Pillow, as files of classifiers '
+                        'do; a page does neither')  # fmt: skip
     if path.stat().st_size > MAX_SIZE:
         raise UserError(f'{path} has {path.stat().st_size / 2**30:.1f} GiB; a browser runs files '
                         f'of up to {MAX_SIZE // 2**30} GiB')  # fmt: skip
@@ -98,15 +101,15 @@ def describe_page(path: Path) -> dict[str, Any]:
         palette=predictor.palette.tolist(),
         resize=settings,
         fixed=fixed,
-        fill=rgb(predictor.fill),
+        fill=rgb(predictor.metadata.fill),
         mask_threshold=predictor.metadata.mask_threshold,
         version=VERSION,
     )
 
 
-def rgb(value: Any) -> list[int]:
+def rgb(value: Any) -> list[float]:
     """The color of the padding for an RGB image, from that for a BGR one."""
-    return np.round(np.broadcast_to(value, 3)[::-1]).astype(np.uint8).tolist()
+    return np.broadcast_to(value, 3)[::-1].clip(0, 255).tolist()
 
 
 def check_folder(out: Path) -> None:

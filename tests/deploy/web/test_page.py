@@ -295,6 +295,11 @@ RESIZES = [
     (dict(scale=[61, 47], keep_ratio=True, truncated=True, divisor=8), None),
     (dict(scale=[61, 47], keep_ratio=True, divisor=8, rounding='up'), None),
     (dict(scale=[50, 50], keep_ratio=True, pad=[64, 56], pad_value=[1, 2, 3]), None),
+    (dict(scale=[50, 40], keep_ratio=True, pad_to_square=True, pad_value=[1, 2.5, 3.5]), None),
+    (dict(scale=[50, 40], pad_divisor=32, pad_value=300), None),
+    (dict(pad_to_square=True, pad_divisor=10), None),
+    (dict(divisor=50, pad_divisor=32, pad_value=[1.5, 2.25, 3.0]), None),
+    (dict(keep_ratio=True, pad_divisor=32, pad_value=[1, 2, 3]), (60, 100)),
     (dict(keep_ratio=True), (60, 100)),
     (dict(), (36, 48)),
     *((dict(scale=[51, 150], backend='pillow', interpolation=kernel), None)

@@ -80,6 +80,8 @@ def test_an_interrupted_command_leaves_the_earlier_page(tmp_path, monkeypatch):
         ((1, 3, 64, 5000), {}, ('5,000 pixels per side', '--shape')),
         ((1, 3, 'h', 'w'), dict(scale=[9000, 800]), ('9,000 pixels per side', '4,096')),
         ((1, 3, 'h', 'w'), dict(interpolation='area'), ('with cv2 area', 'pillow bicubic')),
+        ((1, 3, 'h', 'w'), dict(crop=[64, 64]), ('crops images',)),
+        ((1, 3, 'h', 'w'), dict(decoder='pillow'), ('reads them with Pillow',)),
         ((1, 'h', 'w'), {}, ('not one batch of images',)),
     ],
 )
