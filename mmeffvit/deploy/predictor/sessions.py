@@ -217,9 +217,10 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
     if net.load_param(str(path)) or net.load_model(str(path.with_suffix('.bin'))):
         raise UserError(f'ncnn cannot read {path} and its .bin')
     names = tuple(net.output_names())
+    shape = ncnn_shape(path)
 
     def run(images: NDArray) -> dict[str, NDArray]:
-        check_images(images, (1, *images.shape[1:]))
+        check_images(images, (1, 3, *(fixed_size(shape) or images.shape[2:])))
         extractor = net.create_extractor()
         # a Mat borrows the memory of the array; its clone owns its own
         extractor.input(INPUT, ncnn.Mat(np.ascontiguousarray(images[0])).clone())
@@ -233,7 +234,16 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
 
     described = path.with_suffix('.json')
     metadata = read_json(described) if described.exists() else {}
-    return Session((1, 3, None, None), names, metadata, run)
+    return Session(shape, names, metadata, run)
+
+
+def ncnn_shape(path: Path) -> tuple[Any, ...]:
+    """The shape of the images of an ncnn file; sides that it does not give are None."""
+    layers = (line.split() for line in path.read_text().splitlines()[2:])
+    options = next((words[4:] for words in layers if words[:1] == ['Input']), [])
+    given = dict(option.split('=') for option in options if '=' in option)
+    sides = (int(given.get(key, 0)) or None for key in ('1', '0'))  # height, width
+    return 1, 3, *sides
 
 
 def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
