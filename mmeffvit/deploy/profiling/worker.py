@@ -123,7 +123,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         answer(session.run(images))
         gc.disable()
         while (seconds := pickle.load(receive)) is not None:
-            answer(timed(lambda: session.run(images), seconds, CLOCKS[job.clock]))
+            answer(timed(lambda: session.compute(images), seconds, CLOCKS[job.clock]))
         peak = resident_memory(peak=True)
         answer(Memory(peak, peak - before))
     except EOFError:  # the parent has ended
