@@ -19,9 +19,10 @@ from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import reason
 from mmeffvit.zoo.opener import find_source
 
-from .coco_results import Detection, read_detections, read_samples
+from .coco_results import Detection, read_detections, read_samples, well_formed
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
@@ -153,15 +154,26 @@ def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
     metric = METRICS.build(settings)
     metric.dataset_meta = dataset.metainfo
     classes = dataset.metainfo['classes']
-    if results.is_dir():
-        for sample in read_label_maps(results, dataset):
+    with well_formed(results):
+        maps = read_label_maps(results, dataset) if results.is_dir() else None
+        for sample in maps or read_samples(results, 'pred_sem_seg'):
+            check_label_maps(sample, len(classes))
             metric.process(None, [sample])
-    else:
-        metric.process(None, read_samples(results, 'pred_sem_seg'))
     areas = [sum(parts) for parts in zip(*metric.results, strict=True)]
     values = 100 * np.asarray(metric.total_area_to_metrics(*areas, metrics=['mIoU'])['IoU'])
     by_class = dict(zip(classes, values.tolist(), strict=True))
     return [ClassValues('IoU', float(np.nanmean(values)), by_class)]
+
+
+def check_label_maps(sample: Mapping[str, Any], num_classes: int) -> None:
+    """Raise ValueError if these are not predicted and true labels; mmseg ignores other classes."""
+    found, true = (sample[key]['data'] for key in ('pred_sem_seg', 'gt_sem_seg'))
+    are_integers = not any(x.is_floating_point() or x.is_complex() for x in (found, true))
+    if found.shape != true.shape or found.dim() != 3 or len(found) != 1 or not are_integers:
+        raise ValueError(f'a label map of {tuple(found.shape)} {found.dtype}, for one of '
+                         f'{tuple(true.shape)} {true.dtype}')  # fmt: skip
+    if found.numel() and not (found.min() >= -1 and found.max() < num_classes):
+        raise ValueError(f'labels from {found.min()} to {found.max()} of {num_classes} classes')
 
 
 def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, Any]]:
@@ -179,9 +191,15 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
                 f'{folder} has {len(paths)} label maps for {info["img_path"]}; one is needed for '
                 f'each of the {len(dataset)} test images'
             )
-        true = load(info)['gt_seg_map'].astype(np.int64)
+        try:
+            true = load(info)['gt_seg_map'].astype(np.int64)
+            labels = read_labels(paths[0]).astype(np.int64)
+        except Exception as error:  # decoders raise various exceptions
+            raise UserError(
+                f'{paths[0]} or its annotation cannot be read: {reason(error)}'
+            ) from error
         # if classes start at 1, 0 becomes -1, which is no class
-        labels = read_labels(paths[0]).astype(np.int64) - bool(dataset.reduce_zero_label)
+        labels -= bool(dataset.reduce_zero_label)
         if labels.shape != true.shape:
             raise UserError(f'{paths[0]} has {labels.shape} pixels, its annotation {true.shape}')
         yield dict(
