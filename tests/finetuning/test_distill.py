@@ -147,6 +147,16 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     again = predict_dataset(predictor, *arguments, keep_masks=False)
     assert calls == [1]
     assert [p.objects for p in again.splits['train']] == [p.objects for p in pictures]
+    shard = tmp_path / 'cache' / f'{0:06d}.json'
+    (row,) = json.loads(shard.read_text())
+    key = 'objects' if predictor.is_detector else 'label_map'
+    for odd in (5, [5], [{}], {'a': 1}, [{**row, 'file_name': [1]}], [{**row, 'file_name': 'x'}],
+                [{**row, 'height': 'a'}], [{**row, key: 5}], [{**row, key: [5]}],
+                [{**row, key: '../000001.png'}]):  # fmt: skip
+        shard.write_text(json.dumps(odd))
+        with pytest.raises(UserError, match=r'000000\.json is damaged: remove it'):
+            predict_dataset(predictor, *arguments, keep_masks=False)
+    shard.unlink()
     with pytest.raises(UserError, match='has predictions of another teacher'):
         predict_dataset(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)
 

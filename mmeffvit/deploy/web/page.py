@@ -10,7 +10,7 @@ import numpy as np
 
 from mmeffvit.deploy.predictor.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output, check_output, partial_name
+from mmeffvit.utils.files import atomic_output, check_output, partial_name, read_json
 from mmeffvit.utils.text import listed
 
 from .runtime import CDN, FILES, VERSION, describe_runtime, fetch_runtime
@@ -131,9 +131,9 @@ def page_files(folder: Path) -> set[str]:
     """The names of the files of an earlier page."""
     ours = {path.name for path in STATIC.iterdir()} | {MODEL, PAGE} | set(FILES)
     try:
-        names = json.loads((folder / PAGE).read_bytes())['files']
+        names = read_json(folder / PAGE)['files']
         return {name for name in ours.intersection(names) if (folder / name).is_file()}
-    except (OSError, ValueError, TypeError, KeyError):
+    except (UserError, TypeError, KeyError):
         return set()
 
 
