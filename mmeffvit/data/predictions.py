@@ -9,12 +9,12 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import check_names, counted, listed
 
-from .coco import pictures_of
-from .coco_file import LISTS, CocoFile, is_box, is_id, is_score
 from .faults import Findings
 from .files import ImageFinder, images_below
-from .label_maps import IGNORED, guess_classes, read_table
-from .masks import read_pair
+from .formats.coco import pictures_of
+from .formats.coco_file import LISTS, CocoFile, is_box, is_id, is_score
+from .formats.label_maps import IGNORED, guess_classes, read_table
+from .formats.masks import read_pair
 from .records import DataSet, Picture
 
 DETECTOR, SEGMENTOR = 'predictions in COCO format', 'predicted label maps'
@@ -79,7 +79,7 @@ def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wante
     complete(rows, path)
     content = {**content, 'annotations': rows}
     file = CocoFile(content, lambda fault, place: findings.add(fault, f'{path}: {place}'))
-    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images), findings))
+    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images, findings), findings))
     if not pictures:
         raise UserError(
             f'{path} has predictions for none of the {counted(len(images_below(images)), "image")} '
@@ -179,7 +179,7 @@ def read_label_maps(path: Path, images: Path, wanted: Wanted) -> DataSet:
             f'{path} has label maps for none of the images in {images}: they have the same names, '
             'and end in .png'
         )
-    theirs, colors = read_table(path, findings)
+    theirs, colors, _ = read_table(path, findings)
     if not theirs and wanted.classes is not None:
         theirs, colors = list(wanted.classes), {i: i for i in range(len(wanted.classes))}
     if not theirs:

@@ -12,8 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from mmeffvit.data.files import files_below, images_below
+from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
+from mmeffvit.utils.image_formats import TooLargeError, check_pixels
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
@@ -118,21 +119,6 @@ def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
                 yield path, name
             else:
                 inputs.unreadable.append(f'{path}: {IRREGULAR}')
-
-
-def find_images(folder: str | os.PathLike) -> list[Path]:
-    """All images in a folder and its subfolders, sorted.
-
-    Raises:
-        UserError: If the folder does not exist or has no images.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f'{folder} is not a folder; give one with images')
-    images = list(filter(is_regular, images_below(folder)))
-    if not images:
-        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
-    return images
 
 
 def is_input(argument: str) -> bool:
@@ -261,7 +247,8 @@ def read_video(source: Source) -> Iterator[Frame]:
     """The frames of a video.
 
     Raises:
-        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states.
+        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states, or
+            they are too large.
     """
     video = cv2.VideoCapture(str(source.path))
     number = 0
@@ -269,10 +256,11 @@ def read_video(source: Source) -> Iterator[Frame]:
         rate = video.get(cv2.CAP_PROP_FPS)
         rate = rate if isfinite(rate) and 0 < rate <= MAX_RATE else FALLBACK_RATE
         stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
+        check_pixels(video.get(cv2.CAP_PROP_FRAME_WIDTH), video.get(cv2.CAP_PROP_FRAME_HEIGHT))
         while (image := video.read()[1]) is not None:
             yield Frame(source, number, image, rate)
             number += 1
-    except cv2.error as error:
+    except (TooLargeError, cv2.error) as error:
         raise Unreadable(f'{source.path} (after {number} frames: {error})') from error
     finally:
         video.release()

@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 from numpy.typing import NDArray
 
-from mmeffvit.data.coco_file import encode_runs
+from mmeffvit.data.formats.coco_file import encode_runs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, partial_path, write_file
 from mmeffvit.utils.images import write_image, write_labels
@@ -201,7 +201,7 @@ def check_outputs(
     """Check in advance that all results, in the two folders, have different files.
 
     Raises:
-        UserError: If an input or a result would be overwritten.
+        UserError: If an input or a result would be overwritten, or a file cannot be written.
     """
     for folder in filter(None, (pictures, labels)):
         check_output(folder, folder=True)
@@ -212,7 +212,7 @@ def check_outputs(
         if labels is not None and not source.is_video:
             targets.append(labels / source.labels)
         for target in targets:
-            other = taken.get(target.resolve())
+            other = taken.get(check_output(target).resolve())
             if other is not None:
                 raise UserError(
                     f'the result {target} of {source.path} would overwrite {other} or its result: '

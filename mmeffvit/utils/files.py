@@ -95,7 +95,8 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
     try:
         out = Path(path).expanduser()
         if os.path.lexists(out) and not (out.is_dir() if folder else out.is_file()):
-            kind = 'folder' if out.is_dir() else 'file' if out.is_file() else 'device or dead link'
+            kind = 'file' if out.is_file() else 'pipe, device or dead link'
+            kind = 'folder' if out.is_dir() else kind
             raise UserError(
                 f'output {str(path)!r} is a {kind} that exists already: choose another name; '
                 'nothing was changed'
@@ -124,7 +125,8 @@ def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path for a file or a folder, which is renamed to ``out`` on success.
 
     Concurrent writers never mix: each works in its own folder next to the target, and the last one
-    to finish wins. After an error nothing has changed.
+    to finish wins. After an error nothing has changed. A link is replaced under its own name: its
+    target, or the file under its other name, never changes. A folder that is a link is used.
 
     Args:
         out: The output path; its parent folders are created.
@@ -161,6 +163,24 @@ def write_file(path: str | os.PathLike, content: bytes | str) -> None:
     """
     with atomic_output(path) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def own_file(path: str | os.PathLike) -> Path:
+    """Replace a link by a copy, so that writing to ``path`` in place changes no other file.
+
+    For files that are appended to or that other packages write.
+
+    Returns:
+        The path.
+
+    Raises:
+        UserError: If it is a folder, a pipe, a device or a dead link.
+    """
+    path = check_output(path)
+    if path.is_symlink() or (path.exists() and path.stat().st_nlink > 1):
+        with atomic_output(path) as copy:
+            shutil.copy(path, copy)
+    return path
 
 
 def partial_name(name: str) -> str:
@@ -202,7 +222,7 @@ def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / '.mmeffvit-lock'
-    with path.open('a+') as lock:
+    with own_file(path).open('a+') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:

@@ -13,6 +13,7 @@ from mmeffvit.utils.files import (
     atomic_output,
     check_output,
     locked,
+    own_file,
     partial_name,
     remove_partial,
     write_file,
@@ -95,6 +96,43 @@ def test_outputs_are_checked_before_the_work(tmp_path):
         check_output(tmp_path / 'loop' / 'a.onnx')
     assert check_output(tmp_path / 'new' / 'a.onnx', '.onnx') == tmp_path / 'new' / 'a.onnx'
     assert not (tmp_path / 'new').exists()
+
+
+def link(kind: str, path: Path, target: Path) -> None:
+    (path.symlink_to if kind == 'symbolic' else path.hardlink_to)(target)
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_what_is_appended_to_a_link_stays_out_of_its_target(tmp_path, kind):
+    target, log = tmp_path / 'thesis.txt', tmp_path / 'console.log'
+    target.write_text('mine')
+    target.chmod(0o600)
+    link(kind, log, target)
+    with own_file(log).open('a') as file:
+        file.write(' and more')
+    assert (log.read_text(), target.read_text()) == ('mine and more', 'mine')
+    assert log.stat().st_mode & 0o777 == 0o600  # not readable by more people than before
+    number = log.stat().st_ino
+    assert own_file(log).stat().st_ino == number  # it was no link any more
+    assert own_file(tmp_path / 'new.log') == tmp_path / 'new.log'
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['console.log', 'thesis.txt']
+
+
+def test_a_pipe_is_not_opened_for_writing(tmp_path):
+    os.mkfifo(tmp_path / 'pipe')
+    with pytest.raises(UserError, match='a pipe, device or dead link that exists already'):
+        own_file(tmp_path / 'pipe')
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_a_lock_that_is_a_link_does_not_empty_its_target(tmp_path, kind):
+    target, folder = tmp_path / 'thesis.txt', tmp_path / 'run'
+    target.write_text('mine')
+    folder.mkdir()
+    link(kind, folder / '.mmeffvit-lock', target)
+    with locked(folder, 'a training run'):
+        assert (folder / '.mmeffvit-lock').read_text().startswith('a training run')
+    assert target.read_text() == 'mine'
 
 
 def write_often(path: Path, letter: bytes) -> None:
