@@ -26,7 +26,7 @@ from mmeffvit.models.layers.head_projections import (
     prunable_layers,
 )
 from mmeffvit.train.checks.run import check_data
-from mmeffvit.train.engine.user_errors import name_unreadable
+from mmeffvit.train.engine.user_errors import loading, name_unreadable
 from mmeffvit.utils.files import atomic_output, check_output
 
 from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
@@ -141,7 +141,8 @@ def prune(
     score = random_scores if options.method == 'random' else uvc_scores
     if options.method == 'competition':
         batches = batches_of(loaded.config, options.max_images)
-        scores = competition_scores(loaded.model, layers, batches)
+        with loading():
+            scores = competition_scores(loaded.model, layers, batches)
     else:
         scores = score(layers, options.seed)
     keep_neurons = options.keep if options.keep_neurons is None else options.keep_neurons
