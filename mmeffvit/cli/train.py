@@ -36,7 +36,7 @@ from .console import RunConsole, run_console
 from .convert_dataset import add_reading
 
 if TYPE_CHECKING:
-    from mmeffvit.train.folder.run import FinetuneOptions
+    from mmeffvit.train.folder.options import FinetuneOptions
 
 # arguments that only apply to a dataset or only to a config
 OF_DATA = (
@@ -188,8 +188,8 @@ def run(config: str, **values: Any) -> None:
 
 def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':
     """Remove the values for the training on a dataset, and return them as options."""
+    from mmeffvit.train.folder.options import FinetuneOptions
     from mmeffvit.train.folder.recipe import Overrides
-    from mmeffvit.train.folder.run import FinetuneOptions
 
     return FinetuneOptions(
         **take(values, FinetuneOptions),

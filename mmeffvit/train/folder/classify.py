@@ -19,8 +19,9 @@ from mmeffvit.zoo.runs import best_checkpoint
 
 from .advice import advice
 from .base import Base, Start, find_start, known_weights
+from .options import FinetuneOptions
 from .recipe import WARM_UP, Overrides, ema_momentum
-from .run import FinetuneOptions, trained
+from .run import trained
 from .write_config import write_lines
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher

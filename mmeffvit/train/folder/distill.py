@@ -21,7 +21,8 @@ from mmeffvit.zoo.hub import nearest_config
 from mmeffvit.zoo.opener import find_source, holds_weights, is_exported, is_model
 
 from .base import AUTO, Base
-from .run import NO_EXPORT, FinetuneOptions, Finish, finetune
+from .options import FinetuneOptions
+from .run import NO_EXPORT, Finish, finetune
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir

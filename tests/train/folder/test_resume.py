@@ -9,9 +9,9 @@ import torch
 from mmeffvit.config.load import load_config
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
+from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.train.folder.recipe import Overrides
 from mmeffvit.train.folder.resume import record, resumed
-from mmeffvit.train.folder.run import FinetuneOptions
 from mmeffvit.train.folder.write_config import Teaching
 
 CONFIG = """
