@@ -35,6 +35,7 @@ from .write_config import write_config
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 NO_EXPORT = 'none'
 
+# tests and exports what was trained, from the config, the options and pretrained weights to suggest
 Finish = Callable[[Path, FinetuneOptions, str | None], dict[str, float]]
 
 
