@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
@@ -106,10 +107,10 @@ class BasePredictor(ABC):
             UserError: If an input does not exist or cannot be read.
         """
         check_thresholds(score_thr, batch_size)
-        is_one = isinstance(inputs, str | Path | np.ndarray)
+        is_one = isinstance(inputs, str | Path | np.ndarray | Image.Image)
         items = list(inputs) if isinstance(inputs, Iterable) and not is_one else [inputs]
         for item in items:
-            if not isinstance(item, str | Path | np.ndarray):
+            if not isinstance(item, str | Path | np.ndarray | Image.Image):
                 raise UserError(f'an input is of type {type(item).__name__}; give a path or an '
                                 'array (H, W, 3)')  # fmt: skip
         if not items:
@@ -124,7 +125,7 @@ class BasePredictor(ABC):
             writers.append(picture_writer(self, Path(out_dir), score_thr))
         frames = read_frames(found.sources, self.read, reject)
         predict_frames(self, frames, writers, score_thr, batch_size)
-        is_file = is_one and (isinstance(inputs, np.ndarray) or Path(inputs).is_file())
+        is_file = is_one and (not isinstance(inputs, str | Path) or Path(inputs).is_file())
         is_image = is_file and collector.results[0].frame is None
         return collector.results[0] if is_image else collector.results
 

@@ -26,7 +26,7 @@ VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
 JPEG = ('JPEG', 'MPO')  # Pillow's formats
-END = b'\xff\xd9'  # of a JPEG
+JPEG_START, END = b'\xff\xd8', b'\xff\xd9'
 MCU = 16  # rows of the largest blocks of a JPEG
 LOST_ROWS = 0.02  # part of the rows of a JPEG whose last bytes may be missing
 PARTLY = ('TIFF', 'GIF', 'AVIF')  # OpenCV decodes some forms, or none if it is older
@@ -179,7 +179,7 @@ def is_cut_jpeg(path: Path) -> bool:
     if not is_regular(path):
         return False
     content = path.read_bytes()
-    if not content.startswith(b'\xff\xd8') or content.rstrip(b'\0').endswith(END):
+    if not content.startswith(JPEG_START) or content.rstrip(b'\0').endswith(END):
         return False
     pixels = cv2.imdecode(np.frombuffer(content + END, np.uint8), cv2.IMREAD_COLOR)
     if pixels is None:
