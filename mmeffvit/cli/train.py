@@ -33,7 +33,7 @@ from .arguments import (
     take_run_options,
 )
 from .console import RunConsole, run_console
-from .convert_dataset import add_reading
+from .convert_dataset import add_folders, add_reading
 
 if TYPE_CHECKING:
     from mmeffvit.train.folder.options import FinetuneOptions
@@ -71,6 +71,7 @@ def make_parser() -> ArgumentParser:
         help='name of a model, see `mmeffvit models` (default: a small one)',
     )
     add_overrides(group)
+    add_folders(group)
     return parser
 
 
