@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
@@ -245,31 +246,39 @@ def predict_frames(
 ) -> int:
     """Predict and write results, and return the number of images and frames of videos.
 
-    If interrupted, keep the finished ones. A ``score_thr`` of None writes all detections.
+    If interrupted, keep the finished files. A ``score_thr`` of None writes all detections.
     """
     number = 0
-    try:
-        for batch in make_batches(predictor, frames, batch_size):
-            results = predictor.predict([prepared for _, prepared in batch])
-            for (frame, _), result in zip(batch, results, strict=True):
-                path = frame.source.path if frame.source.image is None else None
-                result = replace(result, path=path, frame=frame.number)
-                for writer in writers:
-                    writer.see(result)
-                if isinstance(result, Detections) and score_thr is not None:
-                    result = result.above(score_thr)
-                for writer in writers:
-                    writer.write(frame, result)
-                number += 1
-    except BaseException as error:
-        left = [writer.abandon() for writer in writers]
-        if isinstance(error, KeyboardInterrupt):
-            kept = ', '.join(filter(None, left)) or 'nothing was written'
-            error.__notes__ = [f'{counted(number, "image")} done: {kept}']
-        raise
-    for writer in writers:
-        writer.close()
+    with ExitStack() as unfinished:
+        for writer in writers:
+            unfinished.callback(writer.abandon)
+            writer.open()
+        try:
+            for batch in make_batches(predictor, frames, batch_size):
+                results = predictor.predict([prepared for _, prepared in batch])
+                for (frame, _), result in zip(batch, results, strict=True):
+                    write_result(writers, frame, result, score_thr)
+                    number += 1
+        except KeyboardInterrupt as error:
+            kept = ', '.join(writer.finished for writer in writers if writer.finished)
+            error.__notes__ = [f'{counted(number, "image")} done: {kept or "nothing was written"}']
+            raise
+        for writer in writers:
+            writer.close()
     return number
+
+
+def write_result(
+    writers: Sequence[Writer], frame: Frame, result: Result, score_thr: float | None
+) -> None:
+    path = frame.source.path if frame.source.image is None else None
+    result = replace(result, path=path, frame=frame.number)
+    for writer in writers:
+        writer.see(result)
+    if isinstance(result, Detections) and score_thr is not None:
+        result = result.above(score_thr)
+    for writer in writers:
+        writer.write(frame, result)
 
 
 def make_batches(

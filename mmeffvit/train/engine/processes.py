@@ -53,7 +53,7 @@ def train_in_processes(
 
     Raises:
         UserError: If there are fewer GPUs, or a process failed, which has printed its message.
-        Interrupted: After Ctrl-C or SIGTERM, when all processes have ended.
+        Interrupted: After a signal, when all processes have ended.
     """
     check_count(count, environment or {})
     script = [str(resource_dir('tools') / 'train.py'), config]
