@@ -26,10 +26,17 @@ SPELLED = {'fraction': 'val-fraction', 'sure': 'sure-score'}
 
 def given(options: FinetuneOptions) -> dict[str, Any]:
     """The options of a run that its config, its index or its weights come from, as in JSON."""
-    found: dict[str, Any] = {}
-    for own, default in (options.overrides, Overrides()), (options.reading, PrepareOptions()):
-        unset = asdict(default)
-        found |= {name: value for name, value in asdict(own).items() if value != unset[name]}
+    # what detection found follows from the dataset
+    pairs = (
+        (options.overrides, Overrides()),
+        (replace(options.reading, found=None), PrepareOptions()),
+    )
+    found = {
+        name: value
+        for own, default in pairs
+        for name, value in vars(own).items()
+        if value != getattr(default, name)
+    }
     found |= dict(weights=options.weights) if options.weights != 'auto' else {}
     found |= dict(seed=options.seed) if options.seed is not None else {}
     found |= asdict(options.teaching) if options.teaching else {}
