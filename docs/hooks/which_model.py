@@ -27,7 +27,7 @@ TAKE = {
     'a backbone for your own config, on a CPU': (
         'shvit_s4',
         "type='mmeffvit.SHViT', arch='s4'",
-        'the fastest of its accuracy, and its time grows slowly with the size of the image',
+        'the fastest backbone at its accuracy; its latency grows slowly with image size',
     ),
 }
 
