@@ -8,7 +8,7 @@ from .results import HEADS
 from .tables import DOCS, config_link, millions, numbers, table, web_address
 
 PAGE = DOCS / 'models.md'
-HEADING = ('name', 'data', 'published, %', 'by', 'parameters:', 'weights and their license')
+HEADING = ('name', 'data', 'published, %', 'source', 'parameters:', 'weights and their license')
 
 
 def tables() -> str:

@@ -58,7 +58,7 @@ def recommendations() -> str:
         rows.append(
             (purpose, shown, f'`{command}`', millions(model.parameters), *cpu(name), reason)
         )
-    return table(('for', 'take', 'with', 'parameters:', 'CPU, ms:', 'image', 'because'), rows)
+    return table(('task', 'model', 'command', 'parameters:', 'CPU, ms:', 'image', 'why'), rows)
 
 
 def cpu(name: str) -> tuple[str, str]:
@@ -95,8 +95,8 @@ def ranked(task: str, measured: Mapping[str, Any]) -> str:
                 source,
             )
         )
-    heading = ('model', 'of', f'{metric}:', 'CPU, ms:', 'image', 'best trade-off', 'weights')
-    return table((*heading, 'accuracy from'), rows)
+    heading = ('model', 'package', f'{metric}:', 'CPU, ms:', 'image', 'best trade-off', 'weights')
+    return table((*heading, 'source of the accuracy'), rows)
 
 
 def is_comparable(entry: Entry, measured: Mapping[str, Any], dataset: str) -> bool:
