@@ -181,7 +181,7 @@ IMAGE_ROTATED = Fault(
     IMAGES,
 )
 EXIF_UPRIGHT = Fault(
-    'images that EXIF rotates; annotations are assumed to be those of the upright image',
+    'images that EXIF rotates; annotations are assumed to be of the upright image',
     'check that they fit: `mmeffvit browse CONFIG`',
     tolerated=NOTE,
 )

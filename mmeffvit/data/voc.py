@@ -34,7 +34,7 @@ def find(path: Path) -> Path | None:
 
 
 def read(root: Path, findings: Findings) -> DataSet:
-    """Read a folder; classes are those of the objects, sorted, since VOC has no list of them."""
+    """Read a folder; the classes of its objects are sorted, since VOC has no list of them."""
     finder = ImageFinder(root)
     lists = read_lists(root, findings)
     splits: dict[str, list[Picture]] = {}

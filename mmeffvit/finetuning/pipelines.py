@@ -1,4 +1,4 @@
-"""The pipelines of a run: those of the base for other image sizes, with reduced loading."""
+"""The pipelines of a run: the base's, adapted to other image sizes, with reduced loading."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
     if recipe.shrinks_images:
         train, last = with_reduced_loading(train), with_reduced_loading(last)
     lines = [
-        f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
+        f'# sizes of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
         else f'# for {base.image_size} pixels, as in the base',
         assign('train_pipeline', train),
@@ -39,7 +39,7 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
 
 
 def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
-    """The first training pipeline: that of the base, or an easier one for training from scratch."""
+    """The first training pipeline: the base's, or an easier one for training from scratch."""
     if recipe.has_mosaic or not base.last_pipeline:
         return base.train_pipeline
     pipeline = base.last_pipeline

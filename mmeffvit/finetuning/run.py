@@ -47,7 +47,7 @@ class FinetuneOptions(RunOptions):
     Args:
         model: Name of one of our configs; None chooses a small one for the data.
         reading: Options for reading the dataset.
-        overrides: Numbers that replace those of the recipe.
+        overrides: Numbers that replace the recipe's.
         weights: See :func:`mmeffvit.finetuning.base.find_start`.
         amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
             bfloat16.
@@ -205,7 +205,7 @@ def from_scratch_notice(base: Base, recipe: Recipe) -> str:
     """How training from scratch differs."""
     changes = ['all layers and norms are trained']
     if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
-        changes.append('the learning rate is that of the base, not lowered for the batch size')
+        changes.append('the learning rate of the base is kept, not lowered for the batch size')
     if base.last_pipeline and not recipe.has_mosaic:
         changes.append('there is no mosaic')
     return f'from scratch: {"; ".join(changes)}. More --epochs help more than anything else'

@@ -90,7 +90,7 @@ def convert(
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
-    """A full model, fitted into that of its config."""
+    """A full model, fitted into its config's model."""
     known = read_models().get(checkpoint.model)
     if known is None:
         raise CheckpointError(

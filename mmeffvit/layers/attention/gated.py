@@ -16,7 +16,7 @@ class GatedAttention(TokenLinearAttention):
     Args:
         channels: M D, channels of the queries.
         head_channels: D, channels of q and of k in a head. The value may have another number.
-        value_channels: C, channels of the values; None for those of the queries.
+        value_channels: C, channels of the values; None for as many as queries have.
         unit: 'channel', or 'head' for one gate per head.
         kernel: Phi, as in :class:`MobileAttention`.
         normalizer: Z, as in :class:`MobileAttention`.

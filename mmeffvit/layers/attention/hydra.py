@@ -12,14 +12,14 @@ class HydraAttention(nn.Module):
 
     ``y = Phi(q) * sum_n(Phi(k_n) * v_n)``, n over the tokens, channel by channel. ``Phi(x) = x /
     |x|_2`` with the norm over all channels of a token, and there is no denominator: this is not
-    linear attention with heads of one channel, whose kernel and denominator are those of a head.
+    linear attention with heads of one channel; kernel and denominator belong to a head.
 
     Shape:
         query (B, M, H', W'), key (B, M, H, W), value (B, C, H, W) -> (B, C, H', W'), with M heads
         of C / M value channels, 1 in the paper; at a cost linear in H W.
 
     Raises:
-        ValueError: If the channels of the values are not a multiple of those of the queries.
+        ValueError: If the values' channels are not a multiple of the queries' channels.
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

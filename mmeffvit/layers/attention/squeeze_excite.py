@@ -29,7 +29,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
     Args:
         channels: M D, channels of the queries.
         head_channels: D, channels of q and of k in a head. The value may have another number.
-        value_channels: C, channels of the values; None for those of the queries.
+        value_channels: C, channels of the values; None for as many as queries have.
         unit: 'channel', or 'head' for one weight per head, of the mean over its channels.
         reduction: Units per hidden channel between W_1 and W_2; at least one is kept.
         kernel: Phi, as in :class:`MobileAttention`.

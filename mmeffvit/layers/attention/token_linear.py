@@ -12,7 +12,7 @@ class TokenLinearAttention(MobileAttention):
     Args:
         head_channels: D, channels of q and of k in a head. The value may have another number.
         kernel: Phi, as in :class:`MobileAttention`.
-        normalizer: Z, as in :class:`MobileAttention`; 'token' is that of linear attention.
+        normalizer: Z, as in :class:`MobileAttention`; 'token' is linear attention's.
 
     Shape:
         query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
