@@ -65,7 +65,9 @@ def test_a_command_is_parsed(command, page, tmp_path, monkeypatch):
         command = command.replace(' ...', '')  # the form of a command, with optional parts
     name, *arguments = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
     arguments = [WORDS.get(argument, argument) for argument in arguments]
-    import_command(name).make_parser().parse_args(arguments)
+    parser = import_command(name).make_parser()
+    parser.allow_abbrev = False  # `--out` of a page must not pass as `--out-dir`
+    parser.parse_args(arguments)
 
 
 def python_blocks(page: Path) -> list[str]:

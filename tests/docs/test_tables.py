@@ -96,9 +96,26 @@ def test_models_are_ranked_by_accuracy_with_the_median_of_their_times(task):
         assert row[2] == (f'{known[0]:.1f}' if known else '')
 
 
+def first_page() -> dict[str, list[str]]:
+    """The rows of the table of backbones by the name of their variant."""
+    rows = {
+        re.sub(r'\[(.*)\]\(.*', r'\1', row[0]): row for row in rows_of(tables.load('families').PAGE)
+    }
+    return {name: row for name, row in rows.items() if len(row) == 9}
+
+
 def test_the_first_page_counts_every_released_file_of_a_family():
-    rows = {row[0]: row for row in rows_of(tables.load('families').PAGE)}
-    for family in ('SwiftFormer', 'MobileViTv2'):
-        (row,) = (row for name, row in rows.items() if name.startswith(f'[{family}]'))
+    for family, variant in (('SwiftFormer', 'SwiftFormer-XS'), ('MobileViTv2', 'MobileViTv2-0.5')):
         files = {m.weights for m in read_models().values() if m.family == family and m.weights}
-        assert sum(map(int, re.findall(r'(\d+) [A-Z]', row[3]))) == len(files)
+        assert sum(map(int, re.findall(r'(\d+) [A-Z]', first_page()[variant][7]))) == len(files)
+
+
+def test_a_row_of_the_first_page_is_one_variant_with_its_own_accuracy_and_time():
+    times = tables.load('families').cpu_times()
+    for name in ('swiftformer_l1', 'shvit_s4', 'mobilevitv2_100', 'efficientformerv2_s2'):
+        model = find_model(name)
+        row = first_page()[model.architecture[0]]
+        assert row[1] == f'{model.parameters / 1e6:.1f} M'
+        assert row[2] == f'{model.published()[1]["Top 1 Accuracy"]:.1f}'
+        assert row[5] == times[name]
+    assert first_page()['PVTv2-B0'][5] == ''  # not measured
