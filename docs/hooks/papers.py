@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 
+from mmeffvit.config.load import load_config
 from mmeffvit.zoo import Model, read_models
 from mmeffvit.zoo.metafile import OURS, ZOO
 
@@ -59,13 +62,29 @@ def section(paper: str, by_source: Mapping[str, list[tuple[Model, Mapping[str, f
 
 def rows(found: Iterable[tuple[Model, Mapping[str, float]]]) -> Iterator[tuple[str, ...]]:
     for model, metrics in found:
-        verb = 'test' if model.weights else 'train'
         height, width = model.input_size
         yield (
             ', '.join(model.architecture),
             numbers(metrics),
-            f'`mmeffvit {verb} {model.name}`',
+            f'`mmeffvit {command(model)}`',
             millions(model.parameters),
             billions(model.macs),
             f'{height} x {width}',
         )
+
+
+def command(model: Model) -> str:
+    """Test the released weights, or train in as many processes as the recipe's batch size needs."""
+    if model.weights:
+        return f'test {model.name}'
+    return f'train {model.name} --processes {processes(model)}'
+
+
+@cache
+def per_process(config: Path) -> int:
+    """Images in a batch of one process."""
+    return load_config(config).train_dataloader.batch_size
+
+
+def processes(model: Model) -> int:
+    return model.metadata['Batch Size'] // per_process(model.config)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from docs.hooks import models, papers, results, tables
+from mmeffvit.config.load import load_config
 from mmeffvit.zoo import Result, find_model, list_models, read_models
 
 
@@ -56,9 +57,17 @@ def test_every_number_of_a_source_is_on_the_page_of_the_papers_with_its_command(
         for source, metrics in model.metrics_by_source().items():
             if model.config is None or source == 'ours':
                 continue
-            verb = 'test' if model.weights else 'train'
-            own = [row for row in rows if f'`mmeffvit {verb} {model.name}`' in row]
+            own = [row for row in rows if f'`mmeffvit {papers.command(model)}`' in row]
             assert any(all(str(v) in row[1] for v in metrics.values()) for row in own), model.name
+
+
+def test_a_command_of_the_papers_trains_at_the_batch_size_of_its_recipe():
+    commands = re.findall(r'`mmeffvit train (\w+) --processes (\d+)`', papers.PAGE.read_text())
+    assert len(commands) > 50
+    for name, count in commands[::7]:  # reading a config takes a while
+        config = load_config(find_model(name).config)
+        total = int(count) * config.train_dataloader.batch_size
+        assert total == config.auto_scale_lr.base_batch_size, name
 
 
 def test_every_released_model_has_a_row_with_its_source_license_and_address():
