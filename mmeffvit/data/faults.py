@@ -34,13 +34,13 @@ class Fault:
 
 Add = Callable[[Fault, object], None]  # reports a fault and its place
 
-UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
+UNPACK = 'copy, unpack or export them again, see docs/data.md'
 WRITE = 'fix the program that wrote them'
 PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
 OBJECTS, IMAGES = 'object', 'image'
 
 # files
-PATH_MISSING = Fault('missing paths of the config', 'docs/datasets.md shows the layout')
+PATH_MISSING = Fault('missing paths of the config', 'docs/data.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
 NOT_UTF8 = Fault(
