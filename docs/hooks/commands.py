@@ -26,7 +26,7 @@ def section(name: str, seen: dict[tuple[str, str], str]) -> str:
     parser = import_command(name).make_parser()
     about = ' '.join((parser.description or '').split())
     usage = parser.format_usage().removeprefix('usage: ').strip()
-    usage = re.sub(r'^\S+', f'mmeffvit {name}', usage)
+    usage = re.sub(r'^\S+', f'mmeffvit {name}', usage.removesuffix(' [options]'))
     lines, known = [], {}
     for action in own(parser):
         key = action.option_strings[0] if action.option_strings else '', text_of(action, parser)
@@ -37,9 +37,8 @@ def section(name: str, seen: dict[tuple[str, str], str]) -> str:
             lines.append(f'- {entry(action)}: {escaped(key[1])}')
     lines += [f'- see [{first}](#{first}): {", ".join(names)}' for first, names in known.items()]
     body = '\n'.join(lines)
-    return f'\n## {name}\n\n{escaped(about)}\n\n```text\n{usage}\n```\n' + f'\n{body}\n' * bool(
-        body
-    )
+    text = f'\n## {name}\n\n`{usage}`: {escaped(about)}\n'
+    return text + f'\n{body}\n' * bool(body)
 
 
 def own(parser: ArgumentParser) -> Iterator[Action]:

@@ -77,10 +77,6 @@ def millions(count: float) -> str:
     return f'{count / 1e6:.2f} M'
 
 
-def billions(count: float) -> str:
-    return f'{count / 1e9:.2f} G'
-
-
 def numbers(metrics: Mapping[str, float]) -> str:
     """``38.8 box AP (AP50 59.8, AP75 41.1)``: submetrics follow their metric in parentheses."""
     shown: dict[str, list[str]] = {}

@@ -1,13 +1,13 @@
 """The tables of the model zoo: licenses by family, every config by head, released backbones."""
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
+from itertools import compress, groupby
 
 from mmeffvit.zoo import Model, read_models
 from mmeffvit.zoo.metafile import OURS
 
 from .papers import PAPERS
-from .tables import DOCS, billions, config_link, millions, numbers, table, web_address
+from .tables import DOCS, config_link, numbers, table, web_address
 
 PAGE = DOCS / 'zoo.md'
 HEADS = (
@@ -56,9 +56,11 @@ def section(title: str, models: list[Model]) -> str:
         metrics = ['box AP' if 'detection' in models[0].tasks else 'mIoU']
     with_ours = any(OURS in model.metrics_by_source() for model in models)
     heading = ['name', *(f'{SHORT.get(name, name)}:' for name in metrics), 'published in']
-    heading += ['ours'] * with_ours + ['parameters:', 'MACs:', 'weights']
+    heading += ['ours'] * with_ours + ['parameters, M:', 'MACs, G:', 'weights']
     published_first = sorted(models, key=lambda model: (not model.published()[0], model.name))
-    cells = (row(model, metrics, with_ours) for model in published_first)
+    cells = [row(model, metrics, with_ours) for model in published_first]
+    filled = [any(column) for column in zip(*cells, strict=True)]
+    heading, *cells = (list(compress(line, filled)) for line in (heading, *cells))
     return f'\n## {title}\n{schedules(models)}\n{table(heading, cells)}'
 
 
@@ -70,8 +72,8 @@ def row(model: Model, metrics: Iterable[str], with_ours: bool) -> list[str]:
         *(f'{values[name]}' if name in values else '' for name in metrics),
         short(source),
         *ours,
-        millions(model.parameters),
-        billions(model.macs),
+        f'{model.parameters / 1e6:.2f}',
+        f'{model.macs / 1e9:.2f}',
         f'[{model.weights_layout}]({web_address(model.weights)})' if model.weights else '',
     ]
 
