@@ -57,11 +57,24 @@ def section(title: str, models: list[Model]) -> str:
     with_ours = any(OURS in model.metrics_by_source() for model in models)
     heading = ['name', *(f'{SHORT.get(name, name)}:' for name in metrics), 'published in']
     heading += ['ours'] * with_ours + ['parameters, M:', 'MACs, G:', 'weights']
-    published_first = sorted(models, key=lambda model: (not model.published()[0], model.name))
-    cells = [row(model, metrics, with_ours) for model in published_first]
+    with_number = [model for model in models if model.metrics_by_source()]
+    others = [model for model in models if model not in with_number]
+    cells = [row(model, metrics, with_ours) for model in with_number]
     filled = [any(column) for column in zip(*cells, strict=True)]
     heading, *cells = (list(compress(line, filled)) for line in (heading, *cells))
-    return f'\n## {title}\n{schedules(models)}\n{table(heading, cells)}'
+    text = f'\n## {title}\n{schedules(models)}'
+    text += '\n' + table(heading, cells) if cells else ''
+    return text + unpublished(others) if others else text
+
+
+def unpublished(models: Iterable[Model]) -> str:
+    """Configs without a number, with their size."""
+    lines = [
+        f'- {config_link(model, PAGE)}{needs(model)}: '
+        f'{model.parameters / 1e6:.2f} M, {model.macs / 1e9:.2f} G\n'
+        for model in models
+    ]
+    return '\nWithout published numbers, with parameters and MACs:\n\n' + ''.join(lines)
 
 
 def row(model: Model, metrics: Iterable[str], with_ours: bool) -> list[str]:
