@@ -52,7 +52,7 @@ def write_label_maps(folder: Path) -> None:
 
 def written_config(page: Path, out: Path) -> str:
     """What the command of a page writes for 400 images of 640 x 480 on two cores."""
-    (train,) = (command for command in page_commands(page) if command[0] == 'train')
+    train = next(command for command in page_commands(page) if command[0] == 'train')
     size, epochs = (int(train[train.index(name) + 1]) for name in ('--image-size', '--epochs'))
     data_root, folder = (Path('/home/me', train[index]) for index in (1, 3))
     base = Base.of(MODELS[page])
@@ -76,7 +76,7 @@ def shortened(config: str) -> str:
     config = config.replace(str(resource_dir('configs')), '/home/me/mmeffvit/configs')
     config = re.sub(r'num_workers=\d+', 'num_workers=0', config)
     config = config.replace('persistent_workers=True', 'persistent_workers=False')
-    pipelines = re.compile(r'^(# sizes are .*?\n).*?(?=^processes)', re.MULTILINE | re.DOTALL)
+    pipelines = re.compile(r'^(# sizes of .*?\n).*?(?=^processes)', re.MULTILINE | re.DOTALL)
     return pipelines.sub(
         r'\1# train_pipeline = [...], test_pipeline = [...], ...\n\n', config
     ).strip()
