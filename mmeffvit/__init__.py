@@ -2,7 +2,8 @@
 
 Importing this imports neither torch nor mmengine. As soon as mmengine is imported, before or after,
 the backbones are registered in its root registry, and mmengine loads checkpoints with a safe reader
-that executes no code in them. Where torch and mmengine are not installed, exported files still run:
+that executes no code in them; mmcv's Pillow backend opens only formats whose readers run no code.
+Where torch and mmengine are not installed, exported files still run:
 :class:`mmeffvit.ExportedPredictor`.
 """
 
@@ -61,4 +62,11 @@ def _register() -> None:
             import_module(module, __name__)
 
 
+def _restrict_mmcv() -> None:
+    """Have mmcv's Pillow backend, which reads label maps of mmseg, open what we open."""
+    images = import_module('.utils.image_formats', __name__).AllowedImages()
+    import_module('mmcv.image.io').Image = images
+
+
 when_imported('mmengine', _register)
+when_imported('mmcv', _restrict_mmcv)

@@ -16,6 +16,7 @@ from mmengine.runner import Runner
 
 from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
+from mmeffvit.utils.image_formats import kind_of
 from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
 from mmeffvit.utils.interrupts import raise_lost
 from mmeffvit.utils.schema import is_dict
@@ -107,9 +108,13 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
         frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
         inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
         path = info.get('seg_map_path' if '_load_seg_map' in inside else 'img_path')
+        cause = reason(error)
+        kind = kind_of(path) if inside and is_regular(path) else None
+        if kind and kind not in cause:
+            cause += f'; it is {kind}'
         raise UserError(
             f'{path} or its annotation cannot be {"read" if inside else "prepared"} '
-            f'({reason(error)}): `mmeffvit check CONFIG --all` finds all such files'
+            f'({cause}): `mmeffvit check CONFIG --all` finds all such files'
         ) from error
     check_label_map(item, info)
     return item
@@ -127,12 +132,15 @@ def check_label_map(item: Any, info: Mapping[str, Any]) -> None:
 
 
 def check_files(info: Mapping[str, Any]) -> None:
-    """Reject pipes and devices, which would block, and sizes that differ, which a crop can hide."""
+    """Reject pipes and devices, which would block, large images, and sizes that differ.
+
+    A crop can hide the latter.
+    """
     paths = [path for path in map(info.get, FILES) if path and os.path.lexists(path)]
     for path in paths:
         if not is_regular(path):
             raise UserError(f'{path} cannot be read: {IRREGULAR}')
-    sizes = list(map(header_size, paths)) if len(paths) > 1 else [None]
+    sizes = list(map(header_size, paths))
     if None not in sizes and len(set(sizes)) > 1:
         raise UserError(
             f'{paths[0]} and its label map {paths[1]} differ in size: {sizes[0]} and {sizes[1]}, '

@@ -179,9 +179,15 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
                 f'{folder} has {len(paths)} label maps for {info["img_path"]}; one is needed for '
                 f'each of the {len(dataset)} test images'
             )
-        true = load(info)['gt_seg_map'].astype(np.int64)
+        try:
+            true = load(info)['gt_seg_map'].astype(np.int64)
+            labels = read_labels(paths[0]).astype(np.int64)
+        except Exception as error:  # decoders raise various exceptions
+            raise UserError(
+                f'{paths[0]} or the annotation of {info["img_path"]} cannot be read: {error}'
+            ) from error
         # if classes start at 1, 0 becomes -1, which is no class
-        labels = read_labels(paths[0]).astype(np.int64) - bool(dataset.reduce_zero_label)
+        labels -= bool(dataset.reduce_zero_label)
         if labels.shape != true.shape:
             raise UserError(f'{paths[0]} has {labels.shape} pixels, its annotation {true.shape}')
         yield dict(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.data.files import files_below, images_below
 from mmeffvit.errors import UserError
+from mmeffvit.utils.image_formats import TooLargeError, check_pixels
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
@@ -261,7 +262,8 @@ def read_video(source: Source) -> Iterator[Frame]:
     """The frames of a video.
 
     Raises:
-        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states.
+        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states, or
+            they are too large.
     """
     video = cv2.VideoCapture(str(source.path))
     number = 0
@@ -269,10 +271,11 @@ def read_video(source: Source) -> Iterator[Frame]:
         rate = video.get(cv2.CAP_PROP_FPS)
         rate = rate if isfinite(rate) and 0 < rate <= MAX_RATE else FALLBACK_RATE
         stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
+        check_pixels(video.get(cv2.CAP_PROP_FRAME_WIDTH), video.get(cv2.CAP_PROP_FRAME_HEIGHT))
         while (image := video.read()[1]) is not None:
             yield Frame(source, number, image, rate)
             number += 1
-    except cv2.error as error:
+    except (TooLargeError, cv2.error) as error:
         raise Unreadable(f'{source.path} (after {number} frames: {error})') from error
     finally:
         video.release()

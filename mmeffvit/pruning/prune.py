@@ -17,6 +17,7 @@ from mmeffvit.checks.run import check_data
 from mmeffvit.complexity.count import Complexity, count_config
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import datasets_of
+from mmeffvit.engine.user_errors import name_unreadable
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.layers.head_projections import HeadProjections, Units, hidden_layers, prunable_layers
@@ -191,7 +192,9 @@ def batches_of(config: Config, max_images: int | None) -> Any:
     for dataset in datasets_of(config, 'test') if max_images is not None else ():
         dataset['indices'] = max_images
     with DefaultScope.overwrite_default_scope(config.default_scope):
-        return Runner.build_dataloader(config.test_dataloader, seed=0)
+        loader = Runner.build_dataloader(config.test_dataloader, seed=0)
+    name_unreadable(loader.dataset)
+    return loader
 
 
 def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:

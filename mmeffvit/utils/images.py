@@ -1,7 +1,6 @@
 """Image files: decoded completely or rejected, and written atomically."""
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from PIL import Image
 from mmeffvit.errors import UserError
 
 from .files import write_file
+from .image_formats import TooLargeError, open_image
 from .text import reason
 
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
@@ -23,6 +23,7 @@ VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
 JPEG = ('JPEG', 'MPO')  # Pillow's formats
+PARTLY = ('TIFF', 'GIF', 'AVIF')  # OpenCV decodes some forms, or none if it is older
 PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
 UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: unchanged; rotations by 90 degrees
@@ -55,13 +56,12 @@ def read_image(path: str | Path) -> NDArray:
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
         raise UserError(f'{str(path)!r} cannot be read as an image: {cause}')
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                _check_orientation(image)
+        with open_image(path) as image:
+            _check_orientation(image)
         pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
     except Exception as error:  # decoders raise various exceptions
-        raise UserError(f'{str(path)!r} cannot be read as an image: {reason(error)}') from error
+        cause = error if isinstance(error, ValueError) else reason(error)
+        raise UserError(f'{str(path)!r} cannot be read as an image: {cause}') from error
     if pixels is None:
         raise UserError(f'{str(path)!r} cannot be read as an image')
     return pixels
@@ -83,7 +83,7 @@ def read_size(path: Path) -> tuple[int, int]:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
-        _check_tiff(path, image)
+        _check_opencv(path, image)
         return _size_of(image)
 
 
@@ -92,16 +92,22 @@ def header_size(path: str | Path, formats: Sequence[str] | None = None) -> tuple
 
     Returns:
         None if it is not known, or the file has none of the ``formats``, if given.
+
+    Raises:
+        UserError: If it is too large.
     """
     try:
-        with Image.open(path, formats=formats) as image:
-            return _size_of(image)
+        with open_image(path) as image:
+            return _size_of(image) if not formats or image.format in formats else None
+    except TooLargeError as error:
+        raise UserError(f'{path} cannot be read: {error}') from error
     except Exception:  # it is reported when it is decoded
         return None
 
 
 def _is_rotated(image: Image.Image) -> bool:
-    return image.getexif().get(ORIENTATION) in ROTATED
+    # the others are not rotated, and a PNG would be decoded to find the tag
+    return image.format in JPEG and image.getexif().get(ORIENTATION) in ROTATED
 
 
 def _size_of(image: Image.Image) -> tuple[int, int]:
@@ -139,7 +145,7 @@ def inspect(path: Path) -> ImageFacts:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
-        _check_tiff(path, image)
+        _check_opencv(path, image)
         size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
     content = path.read_bytes()
     # Pillow reads a PNG of 16 bits and several channels as one of 8, unlike its header
@@ -157,10 +163,10 @@ def read_colors(path: Path) -> NDArray:
         return np.asarray(image.convert('RGB'))
 
 
-def _check_tiff(path: Path, image: Image.Image) -> None:
-    """Reject a TIFF that OpenCV, as used in training, cannot decode: the format has many forms."""
-    if image.format == 'TIFF' and cv2.imread(str(path)) is None:
-        raise ValueError('OpenCV cannot decode this TIFF: save it as a PNG')
+def _check_opencv(path: Path, image: Image.Image) -> None:
+    """Reject an image that OpenCV, as used in training, cannot decode."""
+    if image.format in PARTLY and cv2.imread(str(path)) is None:
+        raise ValueError(f'OpenCV cannot decode this {image.format}: save it as a PNG')
 
 
 @contextmanager
@@ -168,7 +174,7 @@ def _decoded(path: Path) -> Iterator[Image.Image]:
     if not is_regular(path):
         raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             _check_orientation(image)
             image.load()  # it rotates a TIFF, and removes the tag
             yield image

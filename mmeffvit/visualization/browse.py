@@ -24,6 +24,7 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.datasets import datasets_in, name_of
 from mmeffvit.config.load import open_config
 from mmeffvit.engine.hooks import seed_all
+from mmeffvit.engine.user_errors import name_unreadable
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
@@ -100,6 +101,7 @@ def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator
             loader = Runner.build_dataloader(settings, seed=options.seed)
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise UserError(f'{config.filename}: {options.split} data: {error}') from error
+    name_unreadable(loader.dataset)
     visualizer = build_visualizer(config, scope, loader.dataset.metainfo)
     preprocessor = MODELS.build(own_model_config(config).data_preprocessor)
     seed_all(options.seed)

@@ -13,6 +13,7 @@ from PIL import Image
 
 from mmeffvit.datasets.shapes import ShapesSpec, generate
 from tests.conftest import ROOT, run_command_here
+from tests.utils.odd_images import EPS, fake_ghostscript, jpeg_of
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 TRAIN = 'annotations/instances_train2017.json'
@@ -158,20 +159,46 @@ def test_annotations_without_info_and_crowds_train_validate_and_test(copy, tmp_p
     assert 'mask AP' in done.stdout
 
 
-def test_label_maps_that_cannot_be_read_are_named(ade_shapes, tmp_path):
+@pytest.mark.parametrize(
+    ('content', 'words'),
+    [(b'', 'cannot be read'), (EPS, 'it is PostScript (EPS), not JPEG, PNG')],
+    ids=['empty', 'PostScript'],
+)
+def test_label_maps_that_cannot_be_read_are_named(
+    content, words, ade_shapes, tmp_path, monkeypatch
+):
+    called = fake_ghostscript(tmp_path, monkeypatch)
     for source in filter(Path.is_file, ade_shapes.rglob('*')):
         target = tmp_path / 'ade' / source.relative_to(ade_shapes)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
     for path in (tmp_path / 'ade/annotations/training').glob('*.png'):
-        path.write_bytes(b'')
+        path.write_bytes(content)
     done = run_command_here(
         'train', ROOT / 'configs/semfpn_swiftformer_l1_ade20k.py', '--no-check', '--work-dir',
         tmp_path / 'run', '--cfg-options', f'data_root={tmp_path}/ade/',
         'train_dataloader.num_workers=0',
         'train_dataloader.batch_size=2', 'model.backbone.init_cfg=None',
     )  # fmt: skip
-    assert_one_line(done, 'annotations/training/ADE_train_0000000', '.png', 'cannot be read')
+    assert_one_line(done, 'annotations/training/ADE_train_0000000', '.png', words)
+    assert not called.exists()
+
+
+@pytest.mark.parametrize(
+    ('content', 'words'),
+    [
+        (EPS, 'it is PostScript (EPS)'),
+        (
+            jpeg_of(20_000, 8_000),
+            '(20,000 x 8,000 pixels) exceeds the limit of 134,217,728 pixels: shrink it',
+        ),
+    ],
+    ids=['PostScript', 'large'],
+)
+def test_images_of_another_kind_and_large_ones_are_named(content, words, copy, tmp_path):
+    (copy / 'train2017/000001.png').write_bytes(content)
+    done = train(copy, tmp_path / 'run', '--no-check')
+    assert_one_line(done, 'train2017/000001.png', words)
 
 
 def test_a_picture_that_is_no_rgb_is_no_mistake(copy, tmp_path):

@@ -1,5 +1,6 @@
 """Pruning of a small segmentor, as a user runs it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mmeffvit.engine.options import RunOptions
 from mmeffvit.pruning.prune import METHODS
 from tests.conftest import run_command_here
 from tests.evaluation.small import save_segmentor
+from tests.utils.odd_images import jpeg_of
 
 LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
 HEADS = [2, 4, 5, 8]
@@ -103,6 +105,18 @@ def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
     assert run.returncode == 2, run.stdout
     assert 'would replace' in run.stdout
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_a_large_test_image_is_named_before_it_is_decoded(segmentor, ade_shapes, tmp_path):
+    data = shutil.copytree(ade_shapes, tmp_path / 'ade')
+    for path in (data / 'images/validation').iterdir():
+        path.write_bytes(jpeg_of(20_000, 8_000))
+    done = prune(
+        *segmentor, tmp_path / 'few.pth', '--keep', 0.5, '--method', 'competition',
+        '--cfg-options', f'test_dataloader.dataset.data_root={data}/',
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout
+    assert 'cannot be read: Image size (20,000 x 8,000 pixels) exceeds' in done.stdout
 
 
 def test_a_model_without_such_heads_is_named(ade_shapes, tmp_path):

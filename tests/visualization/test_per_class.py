@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import shutil
 from pathlib import Path
 
 import cv2
@@ -15,6 +16,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.evaluation.per_class import ClassValues, per_class
 from mmeffvit.visualization.per_class import draw_bars, report_per_class, to_markdown
 from tests.conftest import ROOT
+from tests.utils.odd_images import EPS, fake_ghostscript
 
 SHAPES = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
 ADE = str(ROOT / 'configs' / 'semfpn_swiftformer_l1_ade20k.py')
@@ -105,6 +107,18 @@ def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     assert table.mean == pytest.approx(np.nanmean(list(expected.values())))
     assert (tmp_path / 'per_class.md').read_text() == to_markdown([table])
     assert cv2.imread(str(tmp_path / 'per_class.png')) is not None
+
+
+@pytest.mark.parametrize('spoilt', ['maps', 'ade/annotations/validation'])
+def test_postscript_as_a_label_map_is_named(spoilt, ade_shapes, tmp_path, monkeypatch):
+    called = fake_ghostscript(tmp_path, monkeypatch)
+    shutil.copytree(ade_shapes, tmp_path / 'ade')
+    shutil.copytree(ade_shapes / 'annotations/validation', tmp_path / 'maps')
+    for path in (tmp_path / spoilt).glob('*.png'):
+        path.write_bytes(EPS)
+    with pytest.raises(UserError, match=r'cannot be read: .*it is PostScript'):
+        per_class(ADE, tmp_path / 'maps', {'data_root': f'{tmp_path}/ade/'})
+    assert not called.exists()
 
 
 def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):

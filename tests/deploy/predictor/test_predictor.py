@@ -258,7 +258,7 @@ def png_of(width: int, height: int) -> bytes:
 
 def test_images_that_unpack_to_gigabytes_are_rejected(predictors, tmp_path):
     (tmp_path / 'bomb.png').write_bytes(png_of(20_000, 20_000))
-    with pytest.raises(UserError, match=r'bomb\.png.*decompression bomb'):
+    with pytest.raises(UserError, match=r'bomb\.png.*exceeds the limit of 134,217,728'):
         predictors[SEGMENTOR](tmp_path / 'bomb.png')
     (tmp_path / 'long.png').write_bytes(png_of(20_000, 20))
     assert read_image(tmp_path / 'long.png').shape == (20, 20_000, 3)
