@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter
 
-from mmeffvit.complexity.count import count
-from mmeffvit.visualization.figures import save_figure
+from mmeffvit.analysis.complexity.count import count
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.zoo import find_model, list_models
 
 from . import ort

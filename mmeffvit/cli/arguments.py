@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction, is_config
-from mmeffvit.data import coco, yolo
-from mmeffvit.engine.launcher import LAUNCHERS
-from mmeffvit.engine.options import RunOptions
+from mmeffvit.data.formats import coco, yolo
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import allow_non_finite
+from mmeffvit.train.engine.launcher import LAUNCHERS
+from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.zoo.opener import is_model

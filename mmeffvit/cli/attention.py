@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.visualization.attention.run import visualize_attention
+from mmeffvit.analysis.attention.run import visualize_attention
 
 from .arguments import AsTuple, add_alias, add_layers, add_out_dir, add_shape, new_parser
 

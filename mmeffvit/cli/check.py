@@ -12,16 +12,16 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmeffvit.checks.config.check import check_config, count_faults, faults_in
-from mmeffvit.checks.config.findings import Kind
-from mmeffvit.checks.data.check import SPLITS, check_dataset
 from mmeffvit.config.load import ALL, DENSE, open_config
 from mmeffvit.data.check import check as check_images
-from mmeffvit.data.class_folders import is_classification
-from mmeffvit.data.class_folders import read as read_classes
 from mmeffvit.data.files import Sample
+from mmeffvit.data.formats.class_folders import is_classification
+from mmeffvit.data.formats.class_folders import read as read_classes
 from mmeffvit.data.prepare import FORMATS, PrepareOptions, read, summary
 from mmeffvit.errors import UserError
+from mmeffvit.train.checks.config import check_config, count_faults, faults_in
+from mmeffvit.train.checks.data import SPLITS, check_dataset
+from mmeffvit.train.checks.findings import Kind
 from mmeffvit.utils.text import counted
 
 from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
-from mmeffvit.engine.hooks import rates
-from mmeffvit.engine.launcher import unwrap
-from mmeffvit.engine.metrics import LOW, in_percent
+from mmeffvit.train.engine.hooks import rates
+from mmeffvit.train.engine.launcher import unwrap
+from mmeffvit.train.engine.metrics import LOW, in_percent
 from mmeffvit.utils.messages import live
 from mmeffvit.utils.text import counted, duration
 

@@ -88,7 +88,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
             f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
         )
     set_steps(values)
-    from mmeffvit.finetuning.distill import DistillOptions, distill
+    from mmeffvit.train.folder.distill import DistillOptions, distill
 
     *checkpoint, folder = images
     with run_console(values['verbose']) as hooks:

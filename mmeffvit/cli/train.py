@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
-from mmeffvit.data.class_folders import is_classification
+from mmeffvit.data.formats.class_folders import is_classification
 from mmeffvit.data.prepare import PrepareOptions
-from mmeffvit.engine.compiled import PARTS
-from mmeffvit.engine.options import check_accelerator
-from mmeffvit.engine.processes import train_in_processes
-from mmeffvit.engine.step_format import AUTO, FORMATS
-from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
+from mmeffvit.train.engine.compiled import PARTS
+from mmeffvit.train.engine.options import check_accelerator
+from mmeffvit.train.engine.processes import train_in_processes
+from mmeffvit.train.engine.step_format import AUTO, FORMATS
+from mmeffvit.train.engine.train import train
 from mmeffvit.utils.interrupts import reports
 from mmeffvit.zoo.opener import is_model
 
@@ -36,7 +36,7 @@ from .console import RunConsole, run_console
 from .convert_dataset import add_reading
 
 if TYPE_CHECKING:
-    from mmeffvit.finetuning.run import FinetuneOptions
+    from mmeffvit.train.folder.run import FinetuneOptions
 
 # arguments that only apply to a dataset or only to a config
 OF_DATA = (
@@ -163,8 +163,8 @@ def run(config: str, **values: Any) -> None:
     what = f'{config} is a dataset'
     reject(parser, values, OF_CONFIG, what, 'train the config that is written')
     reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
-    from mmeffvit.finetuning.classify import classify
-    from mmeffvit.finetuning.run import finetune
+    from mmeffvit.train.folder.classify import classify
+    from mmeffvit.train.folder.run import finetune
 
     is_classes = of_data['format'] is None and is_classification(Path(config))
     job = classify if is_classes else finetune
@@ -174,8 +174,8 @@ def run(config: str, **values: Any) -> None:
 
 def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':
     """Remove the values for the training on a dataset, and return them as options."""
-    from mmeffvit.finetuning.recipe import Overrides
-    from mmeffvit.finetuning.run import FinetuneOptions
+    from mmeffvit.train.folder.recipe import Overrides
+    from mmeffvit.train.folder.run import FinetuneOptions
 
     return FinetuneOptions(
         **take(values, FinetuneOptions),

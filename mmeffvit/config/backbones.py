@@ -8,9 +8,9 @@ from typing import Any
 from mmengine.registry import MODELS as ROOT_MODELS
 from torch import nn
 
-from mmeffvit.backbones import families
 from mmeffvit.errors import UserError
-from mmeffvit.registry import MODELS
+from mmeffvit.models import families
+from mmeffvit.registries import MODELS
 from mmeffvit.utils.optional import require
 
 

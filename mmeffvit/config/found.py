@@ -18,7 +18,7 @@ from mmengine.config import Config
 from mmengine.registry import FUNCTIONS, Registry
 
 from mmeffvit.errors import UserError
-from mmeffvit.registry import CLASSIFICATION
+from mmeffvit.registries import CLASSIFICATION
 from mmeffvit.utils.files import read_file
 from mmeffvit.utils.schema import is_dict, is_list, is_text
 
@@ -184,8 +184,9 @@ def classes_of(scope: str) -> dict[str, Any]:
 
 def attentions() -> tuple[str, ...]:
     """Names of attention mechanisms, which our backbones look up in tables of their own."""
-    from mmeffvit.backbones import mobilevitv2, swiftformer
-    from mmeffvit.layers.attention import MIXERS
+    from mmeffvit.models.mobile_attention.mixers import MIXERS
+    from mmeffvit.models.mobilevitv2 import backbone as mobilevitv2
+    from mmeffvit.models.swiftformer import backbone as swiftformer
 
     return (*MIXERS, *mobilevitv2.ATTENTIONS, *swiftformer.ATTENTIONS)
 
@@ -209,5 +210,5 @@ def dicts_in(value: Any, place: str = '', key: Any = '') -> Iterator[tuple[str, 
 
 
 def is_teacher(settings: Mapping[Any, Any]) -> bool:
-    """Whether a dict is of :class:`mmeffvit.engine.teacher.TeacherHook`."""
+    """Whether a dict is of :class:`mmeffvit.train.distillation.teacher.TeacherHook`."""
     return str(settings.get('type')).rpartition('.')[2] == 'TeacherHook'

@@ -14,7 +14,7 @@ from typing import Any
 from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
-from mmeffvit.registry import CLASSIFICATION
+from mmeffvit.registries import CLASSIFICATION
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet

@@ -7,9 +7,9 @@ from mmeffvit.utils.images import ImageFacts, Unreadable, inspect
 from mmeffvit.utils.messages import in_threads
 
 from . import faults
-from .coco_file import MIN_SIDE, SLACK, is_number, within
 from .faults import Fault
-from .label_maps import check_label_map
+from .formats.coco_file import MIN_SIDE, SLACK, is_number, within
+from .formats.label_maps import check_label_map
 from .records import DataSet, Object, Picture, Size, in_words
 
 

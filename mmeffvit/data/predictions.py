@@ -9,12 +9,12 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import check_names, counted, listed
 
-from .coco import pictures_of
-from .coco_file import LISTS, CocoFile, is_box, is_id, is_score
 from .faults import Findings
 from .files import ImageFinder, images_below
-from .label_maps import IGNORED, guess_classes, read_table
-from .masks import read_pair
+from .formats.coco import pictures_of
+from .formats.coco_file import LISTS, CocoFile, is_box, is_id, is_score
+from .formats.label_maps import IGNORED, guess_classes, read_table
+from .formats.masks import read_pair
 from .records import DataSet, Picture
 
 DETECTOR, SEGMENTOR = 'predictions in COCO format', 'predicted label maps'

@@ -12,9 +12,9 @@ from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed, most_frequent
 
-from . import coco, masks, voc, yolo
 from .check import check
 from .faults import Findings
+from .formats import coco, masks, voc, yolo
 from .records import DataSet, Picture
 from .write import Split, write_coco, write_label_maps
 

@@ -14,8 +14,8 @@ from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
 from mmeffvit.utils.messages import progress
 
-from .coco_file import run_lengths
-from .label_maps import MAX_CLASSES, read_label_map
+from .formats.coco_file import run_lengths
+from .formats.label_maps import MAX_CLASSES, read_label_map
 from .records import DataSet, Object, Picture
 
 BACKGROUND = 'background'
@@ -96,8 +96,8 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     """Write ``SPLIT/NUMBER.png`` with the classes of every image, and ``SPLIT.json``.
 
     That file has the pairs of images and label maps, see
-    :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the dataset.
-    Masks are drawn over class 0, background; later ones are on top.
+    :class:`mmeffvit.models.segmentation.PairedSegDataset`. Nothing is named after a file of the
+    dataset. Masks are drawn over class 0, background; later ones are on top.
     """
     if not data.has_label_maps and not data.has_masks:
         raise UserError(

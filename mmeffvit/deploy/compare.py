@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mmeffvit.checks.config.sample import meta_of
 from mmeffvit.inference.predictor import make_result
 from mmeffvit.inference.results import ClassScores, LabelMap
+from mmeffvit.train.checks.sample import meta_of
 from mmeffvit.utils.boxes import match_objects
 
 from .agreement import OBJECTS, DisagreementError, Outputs, largest_error
+from .formats.onnx.write import ExportOptions
 from .graphs.base import Graph, named
-from .onnx.export import ExportOptions
-from .predictor.predictor import paste_mask
+from .runtime.predictor import paste_mask
 
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
 Run = Callable[[Images], Outputs]  # outputs of a batch by name

@@ -20,11 +20,11 @@ from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.messages import logger
 
 from .compare import Expect, expect_maps, expect_model
-from .formats import Written, format_of, write
+from .formats.onnx.write import ExportOptions
+from .formats.table import Written, format_of, write
 from .graphs import Graph, Preprocessing, make_graph
+from .graphs.metadata import config_metadata
 from .graphs.plain import BackboneGraph
-from .onnx.export import ExportOptions
-from .onnx.metadata import config_metadata
 
 SAMPLE = 'grace_hopper.jpg'  # a person, 512 x 600 pixels
 
@@ -54,13 +54,14 @@ def export_model(
     Args:
         config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
         checkpoint: See :class:`mmeffvit.Predictor`.
-        out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
+        out: The file; its suffix selects the format, see
+            :data:`mmeffvit.deploy.formats.table.FORMATS`.
         options: See :class:`ToolOptions`.
 
     Raises:
         UserError: If the model cannot be exported, there is no image to compare on, or the file
             disagrees with the model; then nothing is written.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     options, out = options or ToolOptions(), Path(out)
     check_options(out, options)
@@ -84,7 +85,7 @@ class Source:
     image: tuple[str, np.ndarray]
 
     def write(self, out: Path, options: ExportOptions, *, half: bool = False) -> Written:
-        """See :func:`mmeffvit.deploy.formats.write`."""
+        """See :func:`mmeffvit.deploy.formats.table.write`."""
         return write(
             self.graph, out, options, self.metadata, half=half, expect=self.expect, image=self.image
         )

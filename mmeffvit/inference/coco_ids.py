@@ -5,8 +5,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmeffvit.data.coco_file import read_coco
 from mmeffvit.data.faults import Report
+from mmeffvit.data.formats.coco_file import read_coco
 from mmeffvit.errors import UserError
 
 if TYPE_CHECKING:

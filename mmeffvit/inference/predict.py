@@ -116,7 +116,7 @@ def predict(
 
     Raises:
         UserError: If the run is impossible.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_thresholds(options.score_thr, options.batch_size)
     if options.out is None and options.pictures is None:

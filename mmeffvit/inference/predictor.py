@@ -157,7 +157,8 @@ class Predictor(BasePredictor):
 
     Raises:
         UserError: If the config, the checkpoint or the device cannot be used.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read, or does not fit.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read, or does not
+            fit.
     """
 
     def __init__(

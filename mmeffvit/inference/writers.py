@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 from numpy.typing import NDArray
 
-from mmeffvit.data.coco_file import encode_runs
+from mmeffvit.data.formats.coco_file import encode_runs
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, partial_path, write_file
 from mmeffvit.utils.images import write_image, write_labels

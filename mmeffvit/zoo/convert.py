@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mmeffvit.backbones import Backbone, families
-from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
-from mmeffvit.checkpoints.identify import CLASSIFIER, nearest_variant
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models import Backbone, families
+from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
+from mmeffvit.models.checkpoints.identify import CLASSIFIER, nearest_variant
 from mmeffvit.utils.files import atomic_output, write_file
 from mmeffvit.utils.text import counted, listed
 

@@ -14,13 +14,13 @@ from typing import Any
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.backbones import Backbone
-from mmeffvit.checkpoints import Checkpoint, open_checkpoint
-from mmeffvit.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models import Backbone
+from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.models.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.utils.files import check_output, read_json, write_file
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import (

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import nn
 
-from mmeffvit.backbones import families
-from mmeffvit.checkpoints import Checkpoint
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.models import families
+from mmeffvit.models.checkpoints import Checkpoint
 
 from .hub import config_of_saved, holds_model, read_folder
 from .metafile import Model, find_model
@@ -42,7 +42,8 @@ def get_model(
     Raises:
         UserError: If there is no such model (the message suggests names), it has no released
             weights, or an option does not fit.
-        mmeffvit.checkpoints.CheckpointError: If the weights cannot be found or read, or do not fit.
+        mmeffvit.models.checkpoints.CheckpointError: If the weights cannot be found or read, or do
+            not fit.
     """
     if is_folder(name):
         if pretrained or cfg_options or options:

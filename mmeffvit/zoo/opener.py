@@ -11,14 +11,14 @@ from mmengine.dataset import BaseDataset
 from mmengine.registry import DefaultScope
 from torch import nn
 
-from mmeffvit.backbones.base import log_report
-from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
-from mmeffvit.checks.run import check_classes, load_checked
 from mmeffvit.config.beside import assigned_values
 from mmeffvit.config.build import build_model, own_model_config, silenced
 from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
+from mmeffvit.models.backbone import log_report
+from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
+from mmeffvit.train.checks.run import check_classes, load_checked
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
 from mmeffvit.utils.schema import is_number
 

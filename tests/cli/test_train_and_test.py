@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmeffvit.checkpoints.read import read_content
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import read_content
 from tests.conftest import ROOT, run_command, run_command_here
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -148,7 +148,7 @@ def test_unflipping_undoes_a_flip():
     from mmdet.structures import DetDataSample
     from mmengine.structures import InstanceData
 
-    from mmeffvit.detection.tta import unflip
+    from mmeffvit.models.detection.tta import unflip
 
     masks = torch.zeros(1, 6, 8, dtype=torch.bool)
     masks[0, 1:3, 0:2] = True

@@ -16,9 +16,9 @@ from mmengine.registry import FUNCTIONS, MODELS, DefaultScope
 import mmeffvit
 from mmeffvit.config.found import dicts_in, fault_of, read_found
 from mmeffvit.config.load import load_config, own_configs
-from mmeffvit.engine.checkpoint_loader import load_guarded
-from mmeffvit.engine.teacher import TeacherHook
 from mmeffvit.errors import UserError
+from mmeffvit.train.distillation.teacher import TeacherHook
+from mmeffvit.train.engine.checkpoint_loader import load_guarded
 from mmeffvit.zoo.opener import find_source
 from tests.conftest import run_command_here
 from tests.released import files

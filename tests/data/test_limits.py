@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmeffvit.checks.data.detection import check_categories
 from mmeffvit.data import faults
-from mmeffvit.data.coco_file import CocoFile
 from mmeffvit.data.faults import Report
 from mmeffvit.data.files import images_below
+from mmeffvit.data.formats.coco_file import CocoFile
 from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
 from mmeffvit.data.records import Object, Picture
 from mmeffvit.errors import UserError
+from mmeffvit.train.checks.detection import check_categories
 from mmeffvit.utils.images import Unreadable, inspect, read_image, read_labels, read_size
 from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.formats import write
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
+from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
-from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.predictor import paste_mask
-from mmeffvit.deploy.predictor.sessions import open_ncnn, open_onnx
+from mmeffvit.deploy.runtime.predictor import paste_mask
+from mmeffvit.deploy.runtime.sessions import open_ncnn, open_onnx
 from mmeffvit.utils.boxes import post_process
 from tests.conftest import ROOT
 from tests.deploy import models

@@ -7,13 +7,13 @@ import cv2
 import numpy as np
 import pytest
 
-from mmeffvit.checkpoints.read import read_content
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.write import Split
-from mmeffvit.finetuning.base import Base, Start
-from mmeffvit.finetuning.recipe import Overrides, make_recipe
-from mmeffvit.finetuning.write_config import write_config
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.folder.base import Base, Start
+from mmeffvit.train.folder.recipe import Overrides, make_recipe
+from mmeffvit.train.folder.write_config import write_config
 from mmeffvit.utils.files import resource_dir
 from tests.data.sets import drawn, write_yolo
 from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands

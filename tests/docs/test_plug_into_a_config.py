@@ -24,7 +24,7 @@ def test_a_config_of_the_page_has_no_errors(config, tmp_path, monkeypatch, capsy
 
 
 def test_the_channels_of_the_page_are_those_of_the_backbones():
-    import mmeffvit.backbones as backbones
+    import mmeffvit.models as backbones
 
     rows = re.findall(r'^\| `(\w+)` `(\w+)` \| ([\d, ]+) \| ([\d, ]+) \|$', PAGE.read_text(), re.M)
     assert len(rows) == 5

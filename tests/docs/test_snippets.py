@@ -19,10 +19,10 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import mmeffvit
-from mmeffvit.backbones import SwiftFormer
-from mmeffvit.checks.config.check import check_config, faults_in
 from mmeffvit.cli.main import import_command
 from mmeffvit.config.load import load_config, require_scope
+from mmeffvit.models import SwiftFormer
+from mmeffvit.train.checks.config import check_config, faults_in
 from tests.conftest import ROOT, require_or_skip
 from tests.docs.pages import code_blocks
 
@@ -105,7 +105,7 @@ def test_a_config_can_be_read_and_its_backbones_be_built(code, page, tmp_path):
     load_config(path)
     for settings in dicts_in(code):
         kind = settings['type'].removeprefix('mmeffvit.')
-        if hasattr(mmeffvit.backbones, kind):
+        if hasattr(mmeffvit.models, kind):
             options = {k: v for k, v in settings.items() if k not in ('_delete_', 'init_cfg')}
             backbone = MODELS.build({**options, 'type': f'mmeffvit.{kind}'})
             assert len(backbone.channels) == len(backbone.strides) > 0
@@ -143,9 +143,9 @@ def files(model, tmp_path_factory) -> Path:
     """A folder with what pages assume: a config, a checkpoint, exported files and pictures."""
     import openvino
 
+    from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
     from mmeffvit.deploy.graphs import make_graph
-    from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-    from mmeffvit.deploy.onnx.metadata import config_metadata
+    from mmeffvit.deploy.graphs.metadata import config_metadata
     from tests.deploy.models import CLASSES, config_of
 
     folder = tmp_path_factory.mktemp('page')

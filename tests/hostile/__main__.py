@@ -19,9 +19,8 @@ import cv2
 import torch
 
 from tests.conftest import ROOT
-
-from .judge import Case, Verdict, live_alone, run_cases, table
-from .world import World, build
+from tests.hostile.judge import Case, Verdict, live_alone, run_cases, table
+from tests.hostile.world import World, build
 
 GROUPS = (
     'checkpoints', 'archives', 'data', 'folders', 'images', 'configs', 'outputs', 'models',
@@ -57,7 +56,7 @@ def import_all() -> None:
         'mmseg.visualization', 'safetensors.torch', 'huggingface_hub', 'onnxruntime.quantization',
     ]  # fmt: skip
     modules += [f'mmeffvit.cli.{path.stem}' for path in (ROOT / 'mmeffvit/cli').glob('*.py')]
-    modules += ['mmeffvit.zoo', 'mmeffvit.deploy.predictor.predictor']
+    modules += ['mmeffvit.zoo', 'mmeffvit.deploy.runtime.predictor']
     for name in modules:
         import_module(name)
     gc.collect()

@@ -13,11 +13,19 @@ from typing import Any
 
 import torch
 
-from .commands import LOADERS, READERS, needs, put, read_predictions, same_tensors, train
-from .damage import damaged, damaged_near, with_bits
-from .judge import Case
-from .pickles import BODIES, FORMATS, HARMLESS, write_others, zipped
-from .world import World, dice
+from tests.hostile.commands import (
+    LOADERS,
+    READERS,
+    needs,
+    put,
+    read_predictions,
+    same_tensors,
+    train,
+)
+from tests.hostile.damage import damaged, damaged_near, with_bits
+from tests.hostile.judge import Case
+from tests.hostile.pickles import BODIES, FORMATS, HARMLESS, write_others, zipped
+from tests.hostile.world import World, dice
 
 MODEL = ('detector.py', 'shapes', 'images')  # what commands that build a model need
 
@@ -63,7 +71,7 @@ def pickle_cases(world: World, more: int) -> Iterator[Case]:
 
 def good(world: World, **changes: Any) -> dict[str, Any]:
     """A checkpoint of the detector's run."""
-    from mmeffvit.checkpoints.read import read_content
+    from mmeffvit.models.checkpoints.read import read_content
 
     content = read_content(world / 'run/epoch_2.pth')
     return {**content, **changes}
@@ -296,8 +304,8 @@ def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
     """Random damage, some of it where the structure of the file is."""
     from safetensors.torch import load_file
 
-    from mmeffvit.checkpoints import open_checkpoint
-    from mmeffvit.checkpoints.read import read_content
+    from mmeffvit.models.checkpoints import open_checkpoint
+    from mmeffvit.models.checkpoints.read import read_content
 
     content = (world / 'backbone.pth').read_bytes()
     state = {k: v.clone() for k, v in read_content(world / 'backbone.pth')['state_dict'].items()}

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .commands import command, needs, train
-from .damage import damaged
-from .judge import Case
-from .world import World, dice
+from tests.hostile.commands import command, needs, train
+from tests.hostile.damage import damaged
+from tests.hostile.judge import Case
+from tests.hostile.world import World, dice
 
 COMMANDS: dict[str, Callable[[str], Any]] = {
     'train': lambda name: train(config=name),

@@ -9,10 +9,10 @@ from typing import Any
 
 from PIL import Image
 
-from .commands import SMALL, command, needs, put, train
-from .damage import damaged, mutate_json
-from .judge import Case
-from .world import SIDE, TRAIN, VAL, XML, World, dice
+from tests.hostile.commands import SMALL, command, needs, put, train
+from tests.hostile.damage import damaged, mutate_json
+from tests.hostile.judge import Case
+from tests.hostile.world import SIDE, TRAIN, VAL, XML, World, dice
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
-
-from .commands import command, put
-from .damage import damaged
-from .judge import Case
-from .world import World, dice
+from tests.hostile.commands import command, put
+from tests.hostile.damage import damaged
+from tests.hostile.judge import Case
+from tests.hostile.world import World, dice
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
     'yolo': write_yolo,
@@ -187,9 +186,9 @@ def write_and_read(model: str, folder: Path) -> None:
 
     from mmeffvit.config.load import load_config
     from mmeffvit.data.prepare import PrepareOptions, prepare
-    from mmeffvit.finetuning.base import Base, Start
-    from mmeffvit.finetuning.recipe import Overrides, make_recipe
-    from mmeffvit.finetuning.write_config import write_config
+    from mmeffvit.train.folder.base import Base, Start
+    from mmeffvit.train.folder.recipe import Overrides, make_recipe
+    from mmeffvit.train.folder.write_config import write_config
 
     (root,) = (path for path in folder.iterdir() if (path / 'data.yaml').is_file())
     base = Base.of(model)

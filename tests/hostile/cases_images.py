@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from .commands import command, needs
-from .damage import damaged
-from .judge import Case, Silent
-from .world import SIDE, World, dice
+from tests.hostile.commands import command, needs
+from tests.hostile.damage import damaged
+from tests.hostile.judge import Case, Silent
+from tests.hostile.world import SIDE, World, dice
 
 READY = ('detector.py', 'shapes', 'run/epoch_2.pth')
 

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .cases_models import READY, USERS, edited
-from .commands import command, needs
-from .judge import Case
-from .world import METADATA, World, dice
+from tests.hostile.cases_models import READY, USERS, edited
+from tests.hostile.commands import command, needs
+from tests.hostile.judge import Case
+from tests.hostile.world import METADATA, World, dice
 
 HUGE = '9' * 400  # an integer beyond floats
 LONG = '9' * 6000  # beyond what Python converts

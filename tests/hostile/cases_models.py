@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .commands import command, needs
-from .damage import damaged
-from .judge import Case
-from .world import World, dice
+from tests.hostile.commands import command, needs
+from tests.hostile.damage import damaged
+from tests.hostile.judge import Case
+from tests.hostile.world import World, dice
 
 READY = ('model.onnx', 'images')
 

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .commands import SMALL, command, needs, train
-from .judge import Case, Silent
-from .world import World
+from tests.hostile.commands import SMALL, command, needs, train
+from tests.hostile.judge import Case, Silent
+from tests.hostile.world import World
 
 PREDICT = ('predict', 'detector.py', 'run/epoch_2.pth', 'images')
 READY = ('detector.py', 'segmentor.py', 'shapes', 'ade', 'images', 'run', 'found.pkl', 'found.json',

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .commands import command, needs
-from .damage import damaged, mutate_json
-from .judge import Case
-from .pickles import BODIES, FORMATS, write_others
-from .world import World, dice
+from tests.hostile.commands import command, needs
+from tests.hostile.damage import damaged, mutate_json
+from tests.hostile.judge import Case
+from tests.hostile.pickles import BODIES, FORMATS, write_others
+from tests.hostile.world import World, dice
 
 VAL = 'shapes/annotations/instances_val2017.json'
 READY = ('detector.py', 'shapes', 'run', 'found.pkl', 'found.json', 'found.images.json')

@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from .commands import needs
-from .judge import Case, Silent
-from .world import World, dice
+from tests.hostile.commands import needs
+from tests.hostile.judge import Case, Silent
+from tests.hostile.world import World, dice
 
 # what a run prints, or seconds after its start
 STAGES: dict[str, str | float] = {
@@ -165,8 +165,7 @@ def check_saved(work_dir: Path) -> None:
 def second_run(folder: Path) -> None:
     """Training on data in a work dir in use changes nothing in it."""
     from tests.data.sets import write_yolo
-
-    from .judge import snapshot
+    from tests.hostile.judge import snapshot
 
     write_yolo(folder / 'bolts', 4, 2)
     (folder / 'busy').mkdir()

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .judge import Silent
-from .world import World
+from tests.hostile.judge import Silent
+from tests.hostile.world import World
 
 SMALL = ('train_cfg.max_epochs=1',)
 
@@ -28,7 +28,7 @@ def train(*options: str, config: str = 'detector.py', arguments: tuple[object, .
 
 def open_as_ours(name: str) -> Callable[[Path], None]:
     def job(folder: Path) -> None:
-        from mmeffvit.checkpoints import open_checkpoint
+        from mmeffvit.models.checkpoints import open_checkpoint
 
         open_checkpoint(name)
 
@@ -46,7 +46,7 @@ def read_as_mmengine(name: str) -> Callable[[Path], None]:
 
 def read_predictions(name: str) -> Callable[[Path], None]:
     def job(folder: Path) -> None:
-        from mmeffvit.checkpoints.safe_globals import read_pickle
+        from mmeffvit.models.checkpoints.safe_globals import read_pickle
 
         read_pickle(name)
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import torch
 
-from tests.checkpoints.test_safe_globals import HOSTILE, integer, text
-
-from .judge import CANARY
+from tests.hostile.judge import CANARY
+from tests.models.checkpoints.test_safe_globals import HOSTILE, integer, text
 
 START, END = b'\x80\x02', b'.'
 TOUCH = text(f'open({CANARY!r}, "w")')

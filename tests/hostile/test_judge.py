@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.errors import UserError
-
-from .judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
+from tests.hostile.judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
 
 
 class Payload:

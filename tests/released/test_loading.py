@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmeffvit.checkpoints import Checkpoint, CheckpointError, fit, load_into, open_checkpoint
-from mmeffvit.checks.run import load_checked
-from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, fit, load_into, open_checkpoint
+from mmeffvit.train.checks.run import load_checked
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.train import train
 from tests.configs.models import build_empty
 from tests.conftest import ROOT, run_command_here
 from tests.released import cvnets, efficientformerv2, files, shvit
@@ -149,7 +149,7 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
 
 
 def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tmp_path):
-    from mmeffvit.datasets.shapes import CLASSES
+    from mmeffvit.data.shapes import CLASSES
 
     options = {
         'data_root': str(shapes), 'load_from': str(ssd),

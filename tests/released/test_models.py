@@ -11,9 +11,9 @@ from mmseg.datasets import ADE20KDataset
 from torch import Tensor, nn
 
 import mmeffvit
-from mmeffvit.checkpoints import fit
 from mmeffvit.inference.model import run_model
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.models.checkpoints import fit
 from tests.configs.models import build_empty
 from tests.conftest import ROOT
 from tests.released import cvnets, efficientformerv2, files, shvit

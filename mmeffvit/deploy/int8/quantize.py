@@ -13,10 +13,14 @@ from typing import TypeVar
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
-from mmeffvit.deploy.predictor.metadata import parse_metadata
-from mmeffvit.deploy.predictor.resizing import check_size, reader_of
-from mmeffvit.deploy.predictor.sessions import open_model, readable
-from mmeffvit.deploy.runtimes.openvino import convert_onnx
+from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
+from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.openvino import quantize as openvino
+from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
+from mmeffvit.deploy.formats.openvino.write import convert_onnx
+from mmeffvit.deploy.runtime.metadata import parse_metadata
+from mmeffvit.deploy.runtime.resizing import check_size, reader_of
+from mmeffvit.deploy.runtime.sessions import open_model, readable
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
@@ -24,10 +28,6 @@ from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import align, counted
 
-from . import openvino
-from .litert import LiteRTQuantizer
-from .onnxruntime import OnnxQuantizer
-from .openvino import OpenVINOQuantizer
 from .trials import Attempt, Trial, agrees, choose, milliseconds
 
 HELD_OUT = 32  # maximum number of images for the comparison

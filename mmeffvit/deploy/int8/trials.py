@@ -10,7 +10,7 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import METRIC, DisagreementError, fidelity
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session
+from mmeffvit.deploy.runtime.sessions import RUNTIMES, Session
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.text import counted, listed

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmeffvit.deploy.predictor.predictor import ExportedPredictor
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_output, partial_name
 from mmeffvit.utils.text import listed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
-from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
-from mmeffvit.deploy.int8.openvino import (
+from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.openvino.quantize import (
     OpenVINOQuantizer,
     float_operators,
     last_names,
@@ -18,8 +18,8 @@ from mmeffvit.deploy.int8.openvino import (
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
 from mmeffvit.deploy.int8.trials import agrees, milliseconds
-from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.predictor.sessions import Session, open_model, open_onnx
+from mmeffvit.deploy.runtime.resizing import reader_of
+from mmeffvit.deploy.runtime.sessions import Session, open_model, open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import find_images
 from tests.conftest import run_command_here

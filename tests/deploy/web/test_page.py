@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 
 from mmeffvit import ExportedPredictor
-from mmeffvit.deploy.onnx.label_maps import shrink_argmax
-from mmeffvit.deploy.predictor.metadata import NO_RESIZE
-from mmeffvit.deploy.predictor.resizing import resize
+from mmeffvit.deploy.formats.onnx.label_maps import shrink_argmax
+from mmeffvit.deploy.runtime.metadata import NO_RESIZE
+from mmeffvit.deploy.runtime.resizing import resize
 from mmeffvit.deploy.web import page, runtime
 from mmeffvit.inference.results import Detections
 from mmeffvit.utils.onnx import open_session
 from tests.deploy import models
+from tests.deploy.formats.onnx.test_label_maps import Segmentor
 from tests.deploy.graphs import test_two_stage as two_stage
-from tests.deploy.onnx.test_label_maps import Segmentor
 from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
 from tests.deploy.web.red import red_file
 

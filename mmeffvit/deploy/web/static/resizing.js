@@ -6,7 +6,7 @@
 const CHANNELS = 3;
 
 /**
- * Resize and pad according to the page's settings; see predictor/resizing.py.
+ * Resize and pad according to the page's settings; see runtime/resizing.py.
  *
  * @param picture 8-bit values.
  * @param page `resize`, `fixed` and `fill` of page.json.

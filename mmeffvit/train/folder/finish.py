@@ -1,0 +1,223 @@
+"""The end of a run: pictures, tables, exported files, and the next commands."""
+
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.registry import DATASETS
+from mmengine.runner import Runner
+
+from mmeffvit.analysis.contact_sheet import draw_contact_sheet
+from mmeffvit.analysis.curves import plot_curves
+from mmeffvit.analysis.error_curves import analyze
+from mmeffvit.analysis.per_class.report import report_per_class
+from mmeffvit.analysis.per_class.values import per_class
+from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.load import load_config
+from mmeffvit.deploy.export import ToolOptions, export_model
+from mmeffvit.deploy.formats.table import FORMATS
+from mmeffvit.deploy.int8.quantize import quantize
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
+from mmeffvit.errors import UserError
+from mmeffvit.inference.coco_ids import find_ids
+from mmeffvit.inference.inputs import find_inputs, read_frames
+from mmeffvit.inference.predict import PredictOptions, make_writers
+from mmeffvit.inference.predictor import predict_frames
+from mmeffvit.models.checkpoints.download import FOLDER
+from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.metrics import LOW, in_percent
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
+from mmeffvit.zoo.runs import best_checkpoint
+
+INT8_STEPS = 300
+INT8_IMAGES = 256  # at most, in memory
+
+
+def finish(
+    config_path: Path,
+    export: Sequence[str],
+    options: RunOptions,
+    *,
+    int8: bool = False,
+    weights: str | None = None,
+) -> dict[str, float]:
+    """Test the best checkpoint, and write pictures, tables and exported files to ``result/``.
+
+    Args:
+        config_path: The config, beside ``run/``.
+        export: Suffixes of the files to export.
+        options: Those of the run.
+        int8: Also fine-tune the ``.onnx`` file in int8.
+        weights: URL of pretrained weights, suggested after training from scratch.
+
+    Returns:
+        The metrics by name.
+
+    Raises:
+        UserError: If there is no checkpoint.
+    """
+    result = config_path.with_name('result')
+    checkpoint = best_checkpoint(config_path.with_name('run')).path
+    test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
+    runner, metrics = evaluate(str(config_path), str(checkpoint), test, out=result / 'found.pkl')
+    run = FinishedRun(config_path, checkpoint, runner, options.cfg_options)
+    jobs: dict[str, Callable[[], object]] = {
+        'pictures': run.sheet, 'curves': run.curves, 'per class': run.table,
+    }  # fmt: skip
+    if run.config.default_scope == 'mmdet':
+        jobs['errors'] = run.errors
+    jobs |= {suffix: partial(run.export, suffix) for suffix in export}
+    if int8:
+        jobs['int8'] = run.int8
+    rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
+    rows['best'] = str(checkpoint)
+    for name, job in jobs.items():
+        try:
+            with test.output(test.work_dir):
+                rows[name] = str(job())
+        except UserError as error:  # one that fails leaves the others
+            rows[name] = f'not made: {error}'
+    lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
+    lines += [f'  {name:<14}{text}' for name, text in rows.items()]
+    lines += advice(run.config, in_percent(metrics), weights)
+    logger.info('\n'.join(lines))
+    logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
+    return metrics
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A trained and tested model; each method writes a file or folder and returns its path."""
+
+    config_path: Path
+    checkpoint: Path
+    runner: Runner  # of the test
+    cfg_options: Mapping[str, Any]
+
+    @property
+    def result(self) -> Path:
+        return self.config_path.with_name('result')
+
+    @cached_property
+    def config(self) -> Config:
+        return load_config(self.config_path, self.cfg_options)
+
+    @property
+    def tested(self) -> BaseDataset:
+        return self.runner.test_loop.dataloader.dataset
+
+    def sheet(self) -> Path:
+        draw_contact_sheet(self.runner, self.result / 'contact_sheet.png')
+        return self.result / 'contact_sheet.png'
+
+    def curves(self) -> Path:
+        plot_curves([self.config_path.with_name('run')], self.result / 'curves.png')
+        return self.result / 'curves.png'
+
+    def table(self) -> Path:
+        found = self.result / 'found.pkl'
+        report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        return self.result / 'per_class.md'
+
+    def errors(self) -> Path:
+        evaluator, out = self.config.test_evaluator, self.result / 'errors'
+        types = ('bbox', 'segm') if 'segm' in evaluator.metric else ('bbox',)
+        found = str(self.result / 'found.pkl')
+        analyze(found, evaluator.ann_file, out, types=types, classes=self.config.classes)
+        return out
+
+    def export(self, suffix: str) -> Path:
+        path = self.result / f'model{suffix}'
+        shape = tuple(self.tested[0]['inputs'].shape[1:])
+        options = ToolOptions(
+            shape=shape if FORMATS[suffix].fixed else None,
+            batch=1 if FORMATS[suffix].fixed else None,
+            image=images_of(self.tested)[0],
+            cfg_options=self.cfg_options,
+        )
+        export_model(str(self.config_path), str(self.checkpoint), path, options)
+        return path
+
+    def int8(self) -> str:
+        """Fine-tune the exported file in int8 on the training images."""
+        (first, *_) = datasets_of(self.config, 'train')
+        found = quantize(
+            self.result / 'model.onnx',
+            images_of(DATASETS.build({**first, 'pipeline': []})),
+            self.result / 'int8.onnx',
+            samples=INT8_IMAGES,
+            finetune=INT8_STEPS,
+            allow_slower=True,  # the file may be for another machine
+            metric=self.measure,
+        )
+        return f'{found.out}: {found.chosen}'
+
+    def measure(self, file: Path) -> float:
+        """The first metric of an exported file on the test data, in percent."""
+        predictor = ExportedPredictor(file)
+        inputs = find_inputs(images_of(self.tested)).sources
+        frames = read_frames(inputs, predictor.read, logger.warning)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, 'found.json' if predictor.is_detector else 'found')
+            ids = find_ids(self.tested, predictor.classes)
+            writers = make_writers(predictor, ids, PredictOptions(out))
+            predict_frames(predictor, frames, writers, None, 1)
+            return per_class(str(self.config_path), out, self.cfg_options)[0].mean
+
+
+def images_of(dataset: BaseDataset) -> list[Path]:
+    return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
+
+
+def advice(
+    config: Config, metrics: Mapping[str, float], weights: str | None = None
+) -> Iterator[str]:
+    """Advice after a low metric, or after training from random weights."""
+    name, value = next(iter(metrics.items()), ('', LOW))
+    if value < LOW:
+        steps = config.epochs * config.iterations
+        yield f'{name} is {value} % after {counted(steps, "step")}: train longer, with --epochs N'
+    if not config.get('load_from') and not config.model.backbone.get('init_cfg'):
+        yield (
+            'WARNING: trained from random weights, which takes many more images and epochs; '
+            '--weights FILE starts from pretrained ones'
+        )
+        if weights is not None and not Path(weights).exists():
+            yield (
+                f'  on a machine with a network: mmeffvit download {weights} --to DIR\n'
+                f'  here: {FOLDER}=DIR mmeffvit train ..., with a copy of DIR'
+            )
+
+
+def next_commands(config_path: Path, config: Config, images: Path) -> str:
+    """Three commands to continue with, which can be pasted; ``images`` is a folder of images."""
+    folder = config_path.parent
+    onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
+    again = ['train', config_path, '--work-dir', folder / 'run2']
+    if config.get('processes', 1) > 1:
+        again += ['--processes', config.processes]
+    rows = (
+        (
+            f'predict on images, here on those in {images}',
+            ['predict', folder, images, '--out-dir', folder / 'predictions'],
+        ),
+        ('make a file for other programs', ['export', folder, onnx])
+        if not onnx.is_file()
+        else ('make the file smaller', ['quantize', onnx, images, small])
+        if not small.is_file()
+        else (
+            f'run {small.name} on them',
+            ['predict', small, images, '--out-dir', folder / 'int8'],
+        ),
+        ('train again, after changes of the config', again),
+    )
+    lines = [f'to {what}:\n  mmeffvit {shlex.join(map(str, words))}' for what, words in rows]
+    return '\n'.join(['', *lines])
