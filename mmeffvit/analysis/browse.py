@@ -23,7 +23,7 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.datasets import datasets_in, name_of
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.run import check_data
+from mmeffvit.train.checks.run import check_batches, check_data
 from mmeffvit.train.engine.hooks import seed_all
 from mmeffvit.train.engine.user_errors import name_unreadable
 from mmeffvit.utils.images import read_image, write_image
@@ -101,6 +101,7 @@ def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator
             loader = Runner.build_dataloader(settings, seed=options.seed)
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise UserError(f'{config.filename}: {options.split} data: {error}') from error
+    check_batches(loader, options.split)
     name_unreadable(loader.dataset)
     visualizer = build_visualizer(config, scope, loader.dataset.metainfo)
     preprocessor = MODELS.build(own_model_config(config).data_preprocessor)

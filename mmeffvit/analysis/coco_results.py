@@ -1,6 +1,7 @@
 """Results files of detectors: COCO's JSON, and pickles of ``mmeffvit test --out``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def read_detections(
         raise UserError(f'{path} is not a results file: it must be a list of detections')
     if not found:
         raise UserError(f'{path} has no detections: there is nothing to analyze')
-    check_detections(found, truth.imgs, truth.cats, path)
+    with well_formed(path):
+        check_detections(found, truth.imgs, truth.cats, path)
     return found
 
 
@@ -151,23 +153,44 @@ def read_samples(path: str | Path, key: str) -> list[dict[str, Any]]:
 def from_samples(path: str | Path, labels: Sequence[int]) -> list[Detection]:
     """The detections in mmdet's data samples."""
     samples = read_samples(path, 'pred_instances')
-    try:
+    with well_formed(path):
         return list(_detections(samples, labels, path))
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+
+
+@contextmanager
+def well_formed(path: str | Path) -> Iterator[None]:
+    """Context for reading predictions, of which any value may have any type.
+
+    Raises:
+        UserError: In place of any exception.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
         raise UserError(f'{path} has malformed predictions ({reason(error)})') from error
+
+
+def real(values: Any) -> Any:
+    """The values; NumPy and torch drop imaginary parts with a warning or none."""
+    if np.iscomplexobj(values) or getattr(getattr(values, 'dtype', None), 'is_complex', False):
+        raise TypeError('complex numbers')
+    return values
 
 
 def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
     for sample in samples:
         instances = sample['pred_instances']
-        corners = np.asarray(instances['bboxes'], dtype=float).reshape(-1, 4)
+        corners = np.asarray(real(instances['bboxes']), dtype=float).reshape(-1, 4)
         boxes = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
         masks = instances.get('masks', [None] * len(boxes))
-        rows = zip(boxes, instances['scores'], instances['labels'], masks, strict=True)
+        scores, classes = (real(instances[key]) for key in ('scores', 'labels'))
+        rows = zip(boxes, scores, classes, masks, strict=True)
         for box, score, label, mask in rows:
             if not 0 <= label < len(labels):
                 raise UserError(
-                    f'{path} has label {int(label)}, but there are {len(labels)} classes'
+                    f'{path} has label {int(label)!s:.40}, but there are {len(labels)} classes'
                 )
             detection = dict(image_id=sample['img_id'], category_id=labels[int(label)])
             detection |= dict(bbox=box.tolist(), score=float(score))
@@ -180,7 +203,7 @@ def select(found: Sequence[Detection], iou_type: str, score_thr: float = 0.0) ->
     For masks, boxes are removed: pycocotools would use the area of the box instead of the mask.
     """
     field = FIELDS[iou_type]
-    if any(field not in detection for detection in found):
+    if any(detection.get(field) is None for detection in found):
         raise UserError(f'--types {iou_type} needs {field!r} in every detection of the results')
     other = {'bbox', 'segmentation'} - {field}
     return [

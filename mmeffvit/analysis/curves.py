@@ -62,16 +62,18 @@ def read_history(work_dir: Path) -> History:
     for path in paths:
         text = read_file(path).decode(errors='replace')
         rows = [row for row in map(parse, text.splitlines()) if row]
-        train = [row for row in rows if 'loss' in row or 'lr' in row]
-        val = [row for row in rows if row not in train]
-        history.train = append_rows(history.train, train)
-        history.val = append_rows(history.val, val)
+        history.train = append_rows(history.train, [row for row in rows if is_train(row)])
+        history.val = append_rows(history.val, [row for row in rows if not is_train(row)])
     if not history.train and not history.val:
         raise UserError(
             f'no scalars in {work_dir}/*/vis_data/scalars.json: give a work dir of mmeffvit train, '
             'after its first log line'
         )
     return history
+
+
+def is_train(row: dict) -> bool:
+    return 'loss' in row or 'lr' in row
 
 
 def parse(line: str) -> dict | None:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from mmeffvit.config.load import OptionsAction, is_config
-from mmeffvit.data.formats import coco, yolo
+from mmeffvit.data.detect import Found, detect
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.launcher import LAUNCHERS
@@ -21,6 +21,9 @@ from mmeffvit.zoo.opener import is_model
 
 from .output import EXIT_CODE, exit_with_message, shown
 from .spellings import check_spelling
+
+CONFIGS = ('.json', '.yaml', '.yml')  # suffixes of annotations that configs have, too
+ANNOTATIONS = (*CONFIGS, '.xml', '.csv', '.tsv', '.data')
 
 
 class Parser(argparse.ArgumentParser):
@@ -211,13 +214,24 @@ def take_run_options(values: dict[str, Any]) -> RunOptions:
     return RunOptions(**take(values, RunOptions))
 
 
-def is_data(target: str) -> bool:
-    """Whether a target of the command line is a dataset, not a config or a saved model."""
+def find_data(target: str, format: str | None = None) -> Found | None:
+    """The dataset that a target of the command line is; None for a config or a saved model.
+
+    Raises:
+        UserError: If it is a folder, or a file that is no config, in no known format.
+    """
     path = Path(target)
-    if path.is_file():  # configs can be YAML and JSON as well
-        names = yolo.find(path) and 'names' in (yolo.load(path) or {})
-        return bool(names or coco.find(path))
-    return path.is_dir() and not is_config(target) and not is_model(target)
+    if path.is_dir():
+        return None if is_config(target) or is_model(target) else detect(path, format)
+    suffix = path.suffix.lower()
+    if suffix not in ANNOTATIONS or not path.is_file():
+        return None
+    try:
+        return detect(path, format)
+    except UserError:
+        if suffix not in CONFIGS:
+            raise
+        return None
 
 
 def reject(

@@ -2,6 +2,7 @@
 
 import os
 from argparse import ArgumentParser, Namespace
+from ast import literal_eval
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -27,6 +28,7 @@ from .values import check_values, dicts_in
 DENSE = ('mmdet', 'mmseg')
 ALL = (*DENSE, 'mmpretrain')
 FOLDER = 'MMEFFVIT_CONFIGS'  # variable of the environment with the folder of our configs
+LITERAL = 'literal:'  # before a value that is a Python literal
 MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
@@ -182,8 +184,32 @@ class OptionsAction(DictAction):
                 parser.error(f'{option_string} takes KEY=VALUE, not {value!r}')
         try:
             super().__call__(parser, namespace, values, option_string)
-        except (AssertionError, RecursionError) as error:
+        except (AssertionError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
             parser.error(f'{option_string} {values}: {error}')
+
+    @staticmethod
+    def _parse_iterable(val: str) -> Any:
+        if val.startswith(LITERAL):  # one of our commands starts another
+            return literal_eval(val.removeprefix(LITERAL))
+        return DictAction._parse_iterable(val)
+
+
+def option_text(key: str, value: Any) -> str:
+    """``KEY=VALUE`` that ``--cfg-options`` reads as the same value: as a literal if need be."""
+    value = str(value) if isinstance(value, os.PathLike) else value
+    plain = _plain_text(value)
+    try:
+        is_same = repr(OptionsAction._parse_iterable(plain)) == repr(value)
+    except (AssertionError, RecursionError):  # of brackets and of dicts
+        is_same = False
+    return f'{key}={plain if is_same else LITERAL + repr(value)}'
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        start, end = '[]' if isinstance(value, list) else '()'
+        return start + ','.join(map(_plain_text, value)) + end
+    return str(value)
 
 
 def move_data(config: Config, data_root: str) -> Config:

@@ -79,7 +79,7 @@ def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wante
     complete(rows, path)
     content = {**content, 'annotations': rows}
     file = CocoFile(content, lambda fault, place: findings.add(fault, f'{path}: {place}'))
-    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images), findings))
+    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images, findings), findings))
     if not pictures:
         raise UserError(
             f'{path} has predictions for none of the {counted(len(images_below(images)), "image")} '
@@ -179,7 +179,7 @@ def read_label_maps(path: Path, images: Path, wanted: Wanted) -> DataSet:
             f'{path} has label maps for none of the images in {images}: they have the same names, '
             'and end in .png'
         )
-    theirs, colors = read_table(path, findings)
+    theirs, colors, _ = read_table(path, findings)
     if not theirs and wanted.classes is not None:
         theirs, colors = list(wanted.classes), {i: i for i in range(len(wanted.classes))}
     if not theirs:

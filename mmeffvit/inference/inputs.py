@@ -11,8 +11,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
-from mmeffvit.data.files import files_below, images_below
+from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
 from mmeffvit.utils.image_formats import TooLargeError, check_pixels
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
@@ -23,7 +24,7 @@ MAX_RATE = 1000.0  # frames per second
 FALLBACK_RATE = 25.0  # for a video without a valid rate
 TOLERANCE = 0.02  # of the frame count: some formats store only a duration
 
-Input = str | os.PathLike | NDArray  # an array is (H, W, 3), uint8, BGR
+Input = str | os.PathLike | NDArray | Image.Image  # an array is uint8, BGR, BGRA or gray
 Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
 
 
@@ -78,14 +79,8 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     arguments, inputs = list(arguments), Inputs()
     found: list[Found] = []
     for argument in arguments:
-        if isinstance(argument, np.ndarray):
-            is_color = argument.ndim == 3 and argument.shape[2] == 3 and argument.dtype == np.uint8
-            if not (is_color and argument.size):
-                raise UserError(
-                    f'an image is {argument.dtype} of shape {argument.shape}; give (H, W, 3) uint8 '
-                    'in BGR'
-                )
-            found.append((Path(), Path(f'{len(found):06d}.png'), argument))
+        if isinstance(argument, np.ndarray | Image.Image):
+            found.append((Path(), Path(f'{len(found):06d}.png'), as_bgr(argument)))
         else:
             found += ((path, name, None) for path, name in match(str(argument), inputs))
     if unique:
@@ -104,6 +99,24 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     return inputs
 
 
+def as_bgr(image: NDArray | Image.Image) -> NDArray:
+    """An image as (H, W, 3) uint8 BGR, as a file of it is read: gray repeated, without alpha.
+
+    Raises:
+        UserError: If it is not an image.
+    """
+    if isinstance(image, Image.Image):
+        upright = ImageOps.exif_transpose(image)
+        return np.ascontiguousarray(np.asarray(upright.convert('RGB'))[..., ::-1])
+    gray = image[..., None] if image.ndim == 2 else image
+    if gray.ndim != 3 or gray.shape[2] not in (1, 3, 4) or gray.dtype != np.uint8 or not gray.size:
+        raise UserError(
+            f'an image is {image.dtype} of shape {image.shape}; give (H, W, 3) or (H, W, 4) uint8 '
+            'in BGR, or (H, W)'
+        )
+    return np.repeat(gray, 3, 2) if gray.shape[2] == 1 else gray[..., :3]
+
+
 def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
     """The files of an argument with their names; unreadable ones are added to ``inputs``."""
     # a cycle of links does not "exist"
@@ -119,21 +132,6 @@ def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
                 yield path, name
             else:
                 inputs.unreadable.append(f'{path}: {IRREGULAR}')
-
-
-def find_images(folder: str | os.PathLike) -> list[Path]:
-    """All images in a folder and its subfolders, sorted.
-
-    Raises:
-        UserError: If the folder does not exist or has no images.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f'{folder} is not a folder; give one with images')
-    images = list(filter(is_regular, images_below(folder)))
-    if not images:
-        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
-    return images
 
 
 def is_input(argument: str) -> bool:

@@ -18,6 +18,8 @@ from torch.utils.checkpoint import checkpoint
 from mmeffvit.utils.messages import logger
 
 from .checkpoints import Checkpoint, Layout, LoadReport, load_into, open_checkpoint
+from .checkpoints.pretrained import check_keys, split_pretrained
+from .layers.grid import Grid, Gridded
 from .layers.head_projections import hidden_layers, keep_first, prunable_layers
 
 Arch = TypeVar('Arch')
@@ -139,7 +141,7 @@ class BackboneOptions(TypedDict, total=False):
     frozen_stages: int
     norm_eval: bool
     with_cp: bool
-    init_cfg: dict | None
+    init_cfg: dict | list[dict] | None
     kept_heads: Sequence[int] | None
     kept_neurons: Sequence[int] | None
 
@@ -187,8 +189,9 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
     """
     norms = [m for m in block.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
     kept = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
-    for norm in norms:
-        norm.momentum, norm.num_batches_tracked = 0.0, None  # None disables the counter
+    for norm, (_, count) in zip(norms, kept, strict=True):
+        norm.momentum = 0.0
+        norm.num_batches_tracked = count.clone()  # SyncBatchNorm takes no None
     try:
         yield
     finally:
@@ -236,7 +239,8 @@ class Backbone(BaseModule):
         norm_eval: Keep all batch norms in eval mode while training.
         with_cp: Activation checkpointing: recompute each block in backward to save memory.
         init_cfg: ``dict(type='Pretrained', checkpoint=...)`` loads released weights with remapped
-            keys, see :meth:`load_pretrained`; other types as in mmengine.
+            keys, see :meth:`load_pretrained`, after other initializers of a list, which are those
+            of mmengine.
         kept_heads: For a pruned model, the number of heads of each layer with Mobile-Attention, in
             the order of the network; None for all heads. See :mod:`mmeffvit.analysis.pruning`.
         kept_neurons: The same for the hidden units of each feed-forward layer.
@@ -279,7 +283,7 @@ class Backbone(BaseModule):
         frozen_stages: int = -1,
         norm_eval: bool = False,
         with_cp: bool = False,
-        init_cfg: dict | None = None,
+        init_cfg: dict | list[dict] | None = None,
         kept_heads: Sequence[int] | None = None,
         kept_neurons: Sequence[int] | None = None,
     ) -> None:
@@ -339,12 +343,20 @@ class Backbone(BaseModule):
         Raises:
             mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be found or does
                 not fit.
+            ValueError: If an argument of it has no effect.
         """
-        config = self.init_cfg
-        if not isinstance(config, dict) or config.get('type') != 'Pretrained' or self.is_init:
+        loading, others = split_pretrained(self.init_cfg)
+        if self.is_init or not loading:
             super().init_weights()
             return
-        self.load_pretrained(config['checkpoint'], prefix=config.get('prefix'))
+        for part in loading:
+            check_keys(part)
+        if others:
+            given, self.init_cfg = self.init_cfg, others
+            super().init_weights()
+            self.init_cfg = given
+        for part in loading:
+            self.load_pretrained(part['checkpoint'], prefix=part.get('prefix'))
         self.is_init = True
 
     def load_pretrained(
@@ -380,9 +392,24 @@ class Backbone(BaseModule):
             self.unused: f'{type(self).__name__} has no such layer in this form',
         }
 
-    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return adapted versions of those remapped tensors that do not fit as they are."""
-        return {}
+    def adapt_weights(
+        self, state: Mapping[str, Tensor], grids: Mapping[str, Grid] | None
+    ) -> dict[str, Tensor]:
+        """Return the tensors of other grids, resized to ``resolution``.
+
+        Args:
+            state: Tensors by our keys.
+            grids: The grids of tensors in our layout, where they were saved; None for an official
+                layout, whose grids are square.
+        """
+        adapted = {}
+        for name, module in self.named_modules():
+            key = f'{name}.{module.gridded}' if isinstance(module, Gridded) else ''
+            if key in state:
+                square = grids is None and module.square(state[key])
+                tensor = module.resized(state[key], square or (grids or {}).get(key, module.grid))
+                adapted |= {} if tensor is state[key] else {key: tensor}
+        return adapted
 
     def _frozen_modules(self) -> list[nn.Module]:
         if self.frozen_stages < 0:

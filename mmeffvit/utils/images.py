@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,11 +18,17 @@ from .files import write_file
 from .image_formats import TooLargeError, open_image
 from .text import reason
 
-SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
+SUFFIXES = (
+    '.jpg', '.jpeg', '.jfif', '.jpe', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm',
+    '.avif',
+)  # fmt: skip
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
 JPEG = ('JPEG', 'MPO')  # Pillow's formats
+JPEG_START, END = b'\xff\xd8', b'\xff\xd9'
+MCU = 16  # rows of the largest blocks of a JPEG
+LOST_ROWS = 0.02  # part of the rows of a JPEG whose last bytes may be missing
 PARTLY = ('TIFF', 'GIF', 'AVIF')  # OpenCV decodes some forms, or none if it is older
 PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
@@ -136,21 +142,51 @@ class ImageFacts:
     mode: str  # Pillow's: 'RGB', 'CMYK', 'P', ...
     bits: int  # per channel
     digest: bytes  # hash of the file
+    is_cut: bool = False  # whether its last bytes are missing
 
 
 def inspect(path: Path) -> ImageFacts:
-    """Decode an image completely, and describe it.
+    """Decode an image completely, and describe it; the last bytes of a JPEG may be missing.
 
     Raises:
         Unreadable: If it cannot be decoded completely.
     """
-    with _decoded(path) as image:
-        _check_opencv(path, image)
-        size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
+    try:
+        with _decoded(path) as image:
+            _check_opencv(path, image)
+            return _facts_of(path, image)
+    except Unreadable:
+        if not is_cut_jpeg(path):
+            raise
+    with open_image(path) as image:  # the header alone
+        _check_orientation(image)
+        return replace(_facts_of(path, image), is_cut=True)
+
+
+def _facts_of(path: Path, image: Image.Image) -> ImageFacts:
+    size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
     content = path.read_bytes()
     # Pillow reads a PNG of 16 bits and several channels as one of 8, unlike its header
     deep = mode[0] in 'IF' or (content.startswith(PNG) and content[PNG_BITS] == 16)
     return ImageFacts(size, is_rotated, mode, 16 if deep else 8, blake2b(content).digest())
+
+
+def is_cut_jpeg(path: Path) -> bool:
+    """Whether a JPEG lacks some of its last bytes only, so that OpenCV decodes nearly all rows.
+
+    Decoders fill what is missing with one color; in memory, OpenCV needs the mark of the end.
+    """
+    if not is_regular(path):
+        return False
+    content = path.read_bytes()
+    if not content.startswith(JPEG_START) or content.rstrip(b'\0').endswith(END):
+        return False
+    pixels = cv2.imdecode(np.frombuffer(content + END, np.uint8), cv2.IMREAD_COLOR)
+    if pixels is None:
+        return False
+    is_filled = (pixels == pixels[:, -1:]).all((1, 2))
+    num_rows = len(pixels) if is_filled.all() else int(np.argmin(is_filled[::-1]))
+    return num_rows <= max(MCU, LOST_ROWS * len(pixels))
 
 
 def read_colors(path: Path) -> NDArray:

@@ -5,7 +5,6 @@ of its own, since one of mmengine can call any function of any installed package
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.models.checkpoints.grids import grid_text, grids_in
 from mmeffvit.models.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.utils.files import check_output, read_json, write_file
 from mmeffvit.utils.optional import require
@@ -36,6 +36,7 @@ from mmeffvit.utils.text import first_line
 from mmeffvit.version import __version__
 
 from .card import model_card
+from .identify import describe
 from .metafile import find_model, read_models
 
 WEIGHTS, CONFIG, CARD = 'model.safetensors', 'config.json', 'README.md'
@@ -126,17 +127,19 @@ def save_pretrained(
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
-    tensors = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    state = model.state_dict()
+    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+    meta = {'format': 'pt', 'model': known.name, **grid_text(grids_in(state))}
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        WEIGHTS: save(tensors, metadata={'format': 'pt', 'model': known.name}),
+        WEIGHTS: save(tensors, metadata=meta),
         CONFIG: json.dumps(content, indent=1),
         CARD: card,
     }
     for name, data in files.items():
         write_file(folder / name, data)
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():
-        shutil.copyfile(picture, folder / picture.name)
+        write_file(folder / picture.name, picture.read_bytes())
     return folder
 
 
@@ -318,9 +321,10 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
 
 def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     """The model of a third-party repository, such as one of transformers, by its layout."""
-    if not checkpoint.release or checkpoint.model not in read_models():
+    found = describe(checkpoint.weights) if checkpoint.release else None
+    if found not in read_models():
         raise CheckpointError(
             f'{name} is not a model saved by mmeffvit, and its weights do not belong to a known '
             'detector or segmentor; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
         )
-    return dict(name=checkpoint.model)
+    return dict(name=found)

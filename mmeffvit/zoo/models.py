@@ -62,7 +62,7 @@ def get_model(
     checkpoint = None
     if pretrained:
         checkpoint = source.open_weights(None if pretrained is True else pretrained)
-    return with_config(open_model(source, checkpoint, check=False, new_classes=True))
+    return with_config(open_model(source, checkpoint, new_classes=True))
 
 
 def get_backbone(
@@ -93,7 +93,7 @@ def get_saved(name: str) -> nn.Module:
         source = Source(name, config_of_saved(name, content, scopes=ALL), saved=weights)
     else:
         source = find_source(name, scopes=ALL)
-    return with_config(open_model(source, source.own, check=False))
+    return with_config(open_model(source, source.own))
 
 
 def with_config(opened: OpenModel) -> nn.Module:

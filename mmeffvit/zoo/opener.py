@@ -1,7 +1,7 @@
 """Build a model from a config, a saved model or a run, and a checkpoint."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
-from mmeffvit.train.checks.run import check_classes, load_checked
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
 from mmeffvit.utils.schema import is_number
 
@@ -32,6 +31,7 @@ from .hub import (
     read_folder,
     values_in,
 )
+from .identify import naming
 from .metafile import read_models, weights_of
 from .runs import best_checkpoint, config_of, find_run, is_run
 
@@ -118,6 +118,11 @@ def check_kind(target: str) -> None:
         raise UserError(f'{target!r} is {KINDS[suffix]}; give {HANDLES}')
 
 
+def is_exported(target: str) -> bool:
+    """Whether a target is an exported file, by its suffix."""
+    return KINDS.get(Path(target).suffix) == EXPORTED
+
+
 def holds_weights(target: str) -> bool:
     """Whether a target of the command line has weights of its own, so that none follow."""
     return Path(target).suffix in CHECKPOINTS or is_model(target)
@@ -195,35 +200,41 @@ class OpenModel:
         return {**(getattr(self.dataset, 'metainfo', None) or {}), **saved}
 
 
+def build_source(source: Source) -> OpenModel:
+    """The model of a source, whose weights are not loaded or initialized yet, and its test data.
+
+    Raises:
+        UserError: If it cannot be built.
+    """
+    config = source.config
+    with DefaultScope.overwrite_default_scope(config.default_scope), silenced():
+        settings = eval_dataset(config)
+        dataset = build_unread(settings) if settings else None
+        model = build_model(own_model_config(config))
+    return OpenModel(model, config, None, dataset)
+
+
 def open_model(
-    source: Source, checkpoint: Checkpoint | None, *, check: bool = True, new_classes: bool = False
+    source: Source, checkpoint: Checkpoint | None, *, new_classes: bool = False
 ) -> OpenModel:
     """Build the model of a source and load a checkpoint; the default scope is unchanged.
 
     Args:
         source: See :func:`find_source`.
         checkpoint: See :meth:`Source.open_weights`; None leaves the initial weights.
-        check: Reject data and a checkpoint of other classes than the model's.
         new_classes: Randomly initialize layers for another number of classes.
 
     Raises:
-        UserError: If the model cannot be built, or classes differ.
+        UserError: If the model cannot be built.
         CheckpointError: If the weights do not fit.
     """
-    config = source.config
-    with DefaultScope.overwrite_default_scope(config.default_scope):
-        settings = eval_dataset(config)
-        with silenced():
-            dataset = build_unread(settings) if settings else None
-            model = build_model(own_model_config(config))
-        if check:
-            check_classes(model, dataset, 'test')
+    opened = build_source(source)
+    with DefaultScope.overwrite_default_scope(source.config.default_scope):
         if checkpoint is None:
             with silenced():
-                model.init_weights()
-        elif check:
-            load_checked(model, checkpoint, dataset)
+                opened.model.init_weights()
         else:
-            report = load_into(model, checkpoint, new_classes=new_classes)
+            with naming():
+                report = load_into(opened.model, checkpoint, new_classes=new_classes)
             log_report(report)
-    return OpenModel(model, config, checkpoint, dataset)
+    return replace(opened, checkpoint=checkpoint)

@@ -136,3 +136,10 @@ def test_unsupported_data_is_reported(shapes, tmp_path):
         draw(SHAPES, shapes, tmp_path, number=0)
     with pytest.raises(UserError, match='does not exist'):
         draw(SHAPES, 'nowhere', tmp_path)
+
+
+def test_a_loader_without_a_batch_is_reported(shapes, tmp_path):
+    short = {'train_dataloader.dataset.indices': 1, 'train_dataloader.drop_last': True}
+    short |= {'train_dataloader.batch_size': 2, 'train_dataloader.batch_sampler': None}
+    with pytest.raises(UserError, match='train data: 1 image in train_dataloader make no batch'):
+        draw(SHAPES, shapes, tmp_path, short, number=2)

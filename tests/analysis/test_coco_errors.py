@@ -302,6 +302,45 @@ def test_a_file_that_is_not_a_results_file_is_reported(tmp_path, name, content, 
     assert name in str(raised.value)
 
 
+ODD = {
+    'scores beyond floats': dict(scores=[10**400]),
+    'complex scores': dict(scores=torch.ones(1, dtype=torch.complex64)),
+    'complex boxes': dict(bboxes=torch.ones(1, 4, dtype=torch.complex64)),
+    'complex labels': dict(labels=torch.ones(1, dtype=torch.complex64)),
+    'labels of two numbers': dict(labels=torch.ones(1, 2)),
+    'a label beyond integers': dict(labels=[10**400]),
+    'boxes beyond floats': dict(bboxes=[[10**400] * 4]),
+    'masks of numbers': dict(masks=torch.ones(1, 4, 4)),
+    'a size of arrays': dict(masks=[dict(size=np.ones(2), counts=b'0')]),
+}
+
+
+@pytest.mark.parametrize('name', ODD)
+def test_predictions_of_odd_types_are_one_line(name, tmp_path):
+    truth = read_ground_truth(write_truth(tmp_path, [thing(CAT, LEFT)]))
+    instances = dict(bboxes=torch.ones(1, 4), scores=torch.ones(1), labels=torch.zeros(1))
+    path = tmp_path / 'found.pkl'
+    path.write_bytes(pickle.dumps([dict(img_id=0, pred_instances=instances | ODD[name])]))
+    with pytest.raises(UserError, match=r'found\.pkl has') as caught:
+        read_detections(path, truth)
+    assert '\n' not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_detection_whose_box_is_null_is_named(tmp_path):
+    truth = read_ground_truth(write_truth(tmp_path, [thing(CAT, LEFT)]))
+    with pytest.raises(UserError, match="--types bbox needs 'bbox' in every detection"):
+        analyze_errors(truth, [{**thing(CAT, LEFT, 0.5), 'bbox': None}])
+
+
+@pytest.mark.parametrize('odd', [[1], {'a': 1}])
+def test_a_supercategory_that_is_a_list_or_an_object_is_named(odd, tmp_path):
+    categories = [dict(CATEGORIES[0], supercategory=odd), *CATEGORIES[1:]]
+    path = write_truth(tmp_path, [thing(DOG, LEFT)], categories)
+    with pytest.raises(UserError, match=r'supercategory .* in categories, id 3'):
+        read_ground_truth(path)
+
+
 def test_annotations_that_crash_pycocotools_are_named(tmp_path):
     objects = [thing(CAT, LEFT) | dict(segmentation=[[0, 0, 1e9, 0, 9, 1e9]])]
     with pytest.raises(UserError, match=r'truth\.json.*far outside of the image in annotation 1'):

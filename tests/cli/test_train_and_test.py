@@ -95,6 +95,7 @@ def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
     assert_one_message(train(SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
     run = train(SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
     assert_one_message(run, 'mmeffvit.Swift')
+    assert_one_message(train(SHAPES, *work, *data, 'amp_dtype=bf16'), 'amp_dtype', "'bf16'")
     pretrained = 'model.backbone.init_cfg.'
     weights = [f'{pretrained}type=Pretrained', f'{pretrained}checkpoint=weights.pth']
     assert_one_message(train(SHAPES, *work, *data, *weights), 'weights.pth')

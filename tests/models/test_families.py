@@ -72,14 +72,16 @@ def test_every_key_table_and_every_attention_is_that_of_a_family(path):
 
 
 def layers_in(path: Path) -> set[str]:
-    """The layers of a file that are no base of another one there."""
-    classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
-    bases = {ast.unparse(base) for node in classes for base in node.bases}
+    """The layers of a file, except bases and parts of the others."""
+    tree = ast.parse(path.read_text())
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    inner = {ast.unparse(base) for node in classes for base in node.bases}
+    inner |= {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return {
         node.name
         for node in classes
         if any(getattr(part, 'name', '') == 'forward' for part in node.body)
-    } - bases
+    } - inner
 
 
 FIFTH = """
@@ -134,6 +136,7 @@ from mmeffvit.models.checkpoints import open_checkpoint
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.analysis.attention import attention_layers
 from mmeffvit.zoo.convert import convert
+from mmeffvit.zoo.identify import describe
 
 model = build_backbone(parse_backbone('Fifth:m'))
 print(list(attention_layers(model)))
@@ -144,7 +147,7 @@ print(convert('theirs.pth'))
 theirs |= {'scores.weight': torch.zeros(5, 24), 'scores.bias': torch.zeros(5)}
 torch.save(theirs, 'classifier.pth')
 whole = open_checkpoint('classifier.pth')
-print(whole.release.layout, whole.model)
+print(whole.release.layout, describe(whole.weights))
 print(model.load_pretrained(whole))
 """
 

@@ -11,6 +11,7 @@ from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, fit, load_i
 from mmeffvit.train.checks.run import load_checked
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.train import train
+from mmeffvit.zoo.identify import naming
 from tests.configs.models import build_empty
 from tests.conftest import ROOT, run_command_here
 from tests.released import cvnets, efficientformerv2, files, shvit
@@ -45,7 +46,7 @@ def ssd(tmp_path_factory) -> Path:
 )
 def test_a_file_of_another_width_data_set_or_head_is_rejected(file, config, complaint):
     message = rf'^x\.pt is {file} in the cvnets layout and does not fit the model.*{complaint}'
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=message), naming():
         fit(build_empty(config), release_of(file))
 
 

@@ -105,7 +105,7 @@ def config_subject(source: Source, weights: Checkpoint | None, size: Size | None
     backbone, with remapped keys.
     """
     is_full = weights is not None and any(key.startswith('backbone.') for key in weights.weights)
-    model = open_model(source, weights if is_full else None, check=False).model
+    model = open_model(source, weights if is_full else None).model
     if weights is not None and not is_full:
         load_backbone(model.backbone, weights)
     model.to(get_device()).eval()

@@ -13,13 +13,14 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, METRICS, TRANSFORMS
 
-from mmeffvit.analysis.coco_results import Detection, read_detections, read_samples
+from mmeffvit.analysis.coco_results import Detection, read_detections, read_samples, well_formed
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import check_data
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import reason
 from mmeffvit.zoo.opener import find_source
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
@@ -152,15 +153,26 @@ def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
     metric = METRICS.build(settings)
     metric.dataset_meta = dataset.metainfo
     classes = dataset.metainfo['classes']
-    if results.is_dir():
-        for sample in read_label_maps(results, dataset):
+    with well_formed(results):
+        maps = read_label_maps(results, dataset) if results.is_dir() else None
+        for sample in maps or read_samples(results, 'pred_sem_seg'):
+            check_label_maps(sample, len(classes))
             metric.process(None, [sample])
-    else:
-        metric.process(None, read_samples(results, 'pred_sem_seg'))
     areas = [sum(parts) for parts in zip(*metric.results, strict=True)]
     values = 100 * np.asarray(metric.total_area_to_metrics(*areas, metrics=['mIoU'])['IoU'])
     by_class = dict(zip(classes, values.tolist(), strict=True))
     return [ClassValues('IoU', float(np.nanmean(values)), by_class)]
+
+
+def check_label_maps(sample: Mapping[str, Any], num_classes: int) -> None:
+    """Raise ValueError if these are not predicted and true labels; mmseg ignores other classes."""
+    found, true = (sample[key]['data'] for key in ('pred_sem_seg', 'gt_sem_seg'))
+    are_integers = not any(x.is_floating_point() or x.is_complex() for x in (found, true))
+    if found.shape != true.shape or found.dim() != 3 or len(found) != 1 or not are_integers:
+        raise ValueError(f'a label map of {tuple(found.shape)} {found.dtype}, for one of '
+                         f'{tuple(true.shape)} {true.dtype}')  # fmt: skip
+    if found.numel() and not (found.min() >= -1 and found.max() < num_classes):
+        raise ValueError(f'labels from {found.min()} to {found.max()} of {num_classes} classes')
 
 
 def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, Any]]:
@@ -183,7 +195,8 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
             labels = read_labels(paths[0]).astype(np.int64)
         except Exception as error:  # decoders raise various exceptions
             raise UserError(
-                f'{paths[0]} or the annotation of {info["img_path"]} cannot be read: {error}'
+                f'{paths[0]} or the annotation of {info["img_path"]} cannot be read: '
+                f'{reason(error)}'
             ) from error
         # if classes start at 1, 0 becomes -1, which is no class
         labels -= bool(dataset.reduce_zero_label)

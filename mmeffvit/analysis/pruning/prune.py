@@ -18,6 +18,7 @@ from mmeffvit.config.datasets import datasets_of
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models import Backbone
+from mmeffvit.models.checkpoints.grids import grids_in, with_grids
 from mmeffvit.models.layers.head_projections import (
     HeadProjections,
     Units,
@@ -25,7 +26,7 @@ from mmeffvit.models.layers.head_projections import (
     prunable_layers,
 )
 from mmeffvit.train.checks.run import check_data
-from mmeffvit.train.engine.user_errors import name_unreadable
+from mmeffvit.train.engine.user_errors import loading, name_unreadable
 from mmeffvit.utils.files import atomic_output, check_output
 
 from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
@@ -140,7 +141,8 @@ def prune(
     score = random_scores if options.method == 'random' else uvc_scores
     if options.method == 'competition':
         batches = batches_of(loaded.config, options.max_images)
-        scores = competition_scores(loaded.model, layers, batches)
+        with loading():
+            scores = competition_scores(loaded.model, layers, batches)
     else:
         scores = score(layers, options.seed)
     keep_neurons = options.keep if options.keep_neurons is None else options.keep_neurons
@@ -248,9 +250,10 @@ def save(
     loaded: Predictor, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
 ) -> None:
     """Write the checkpoint, its config and the config of the student."""
-    state = {key: value.detach().cpu() for key, value in loaded.model.state_dict().items()}
+    state = loaded.model.state_dict()
+    tensors = {key: value.detach().cpu() for key, value in state.items()}
     meta = dict(dataset_meta=dict(loaded.meta), pruning=dict(pruning))
     with atomic_output(path) as partial:
-        torch.save(dict(meta=meta, state_dict=state), partial)
+        torch.save(dict(meta=meta, state_dict=with_grids(tensors, grids_in(state))), partial)
         config.dump(partial.with_suffix('.py'))
         student.dump(distillation_path(partial))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mmeffvit.train.engine.processes import start_tied
+from mmeffvit.utils.files import own_file
 from mmeffvit.utils.text import duration
 
 # Epoch(train)  [1][20/100]  lr: ...  eta: 0:03:21  time: ...
@@ -43,7 +44,7 @@ def run_logged(
     due = start
     message = last = ''
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open('a') as file, start_tied(command, **PIPED) as process:
+    with own_file(log).open('a') as file, start_tied(command, **PIPED) as process:
         file.write(f'$ {" ".join(command)}\n')
         for line in read_lines(process):
             file.write(line)

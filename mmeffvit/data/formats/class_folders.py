@@ -1,29 +1,51 @@
 """Classification datasets: a folder of images per class, with or without `train/` and `val/`."""
 
+from collections import defaultdict
 from pathlib import Path
 
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.prepare import FORMATS
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 
-FORMAT = 'a folder per class'
+from .masks import LOSSLESS
+
+NAME = 'a folder per class'
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
+TEXTS = ('.txt', '.xml', '.json')  # of annotations, if they are named as images
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
+Place = tuple[Tree, dict[str, Path]]  # the folder of each split
 
 
-def find(path: Path) -> dict[str, Path] | None:
-    """The folder of each split; None if there are not two or more classes in all of them."""
-    if not path.is_dir():
+def find(tree: Tree) -> Match | None:
+    """The folder of each split, if there are two or more classes in all of them and nothing else.
+
+    Files that are named as images may be their annotations, and two folders with the same names
+    may be images and label maps: these are no classes.
+    """
+    if tree.given is not None:
         return None
-    inner = {folder.name.lower(): folder for folder in folders_in(path)}
+    inner = {folder.name.lower(): folder for folder in folders_in(tree.root)}
     splits = {SPLIT_NAMES[name]: inner[name] for name in inner if name in SPLIT_NAMES}
-    found = splits if 'train' in splits else {'train': path}
+    found = splits if 'train' in splits else {'train': tree.root}
     if inner.keys() & {*OTHERS} or not all(map(has_classes, found.values())):
         return None
-    return found
+    stems = {path.stem for path in tree.images}
+    if any(path.stem in stems for path in tree.of(*TEXTS)) or are_pairs(tree):
+        return None
+    classes = folders_in(found['train'])
+    return Match((tree, found), f'{counted(len(classes), "folder")} of images and nothing else')
+
+
+def are_pairs(tree: Tree) -> bool:
+    """Whether a folder of JPEG images has the names of one of lossless images: label maps."""
+    kinds: dict[frozenset[str], list[bool]] = defaultdict(list)
+    for paths in tree.folders.values():
+        is_lossless = all(path.suffix.lower() in LOSSLESS for path in paths)
+        kinds[frozenset(path.stem for path in paths)].append(is_lossless)
+    return any(len(stems) > 1 and sorted(found) == [False, True] for stems, found in kinds.items())
 
 
 def folders_in(folder: Path) -> list[Path]:
@@ -36,16 +58,10 @@ def has_classes(folder: Path) -> bool:
     return not is_other and sum(bool(images_below(each)) for each in classes) > 1
 
 
-def is_classification(path: Path) -> bool:
-    """Whether a dataset has a folder per class."""
-    others = (module.find(path.absolute()) for module in FORMATS.values())
-    return find(path) is not None and not any(others)
-
-
-def read(path: Path) -> DataSet:
+def read(place: Place, findings: Findings) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
-    root = path.absolute()
-    splits = find(root) or {}
+    tree, splits = place
+    root = tree.root
     for folder in folders_in(root):
         used = splits.get(SPLIT_NAMES.get(folder.name.lower(), ''), folder)
         if used not in (folder, root):
@@ -63,4 +79,4 @@ def read(path: Path) -> DataSet:
             for name in names
             for path in images_below(folder / name)
         ]
-    return DataSet(FORMAT, root, classes, pictures, Findings())
+    return DataSet(NAME, root, classes, pictures, findings)

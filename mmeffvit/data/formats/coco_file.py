@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 LISTS = ('images', 'annotations', 'categories')
 MIN_SIDE = 1.0  # pixels; mmdet ignores smaller boxes
-SLACK = 1.0  # pixels by which a box may extend beyond its image, for rounding
+SLACK = 2.0  # pixels by which a box may extend beyond its image, and is clipped
 # Drawing needs memory proportional to the coordinates, which no library checks; pycocotools writes
 # out of bounds. Boxes and polygons may extend beyond their image by at most the size of the image.
 MAX_PIXELS = 2**30  # of an image: the limit of OpenCV
@@ -134,13 +134,17 @@ def is_flag(value: Any) -> bool:
     return value is None or (type(value) in (int, bool) and value in (0, 1))
 
 
+def is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
 FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     'images': dict(id=is_id, file_name=is_name, height=is_size, width=is_size),
     'annotations': dict(
         id=is_number_id, image_id=is_id, category_id=is_id, bbox=is_box, area=is_number,
         iscrowd=is_flag,
     ),
-    'categories': dict(id=is_id, name=is_name),
+    'categories': dict(id=is_id, name=is_name, supercategory=is_plain),
 }  # fmt: skip
 
 

@@ -10,38 +10,43 @@ from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings, Report
 from mmeffvit.data.files import ImageFinder, read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, split_of
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
-from mmeffvit.utils.images import is_regular
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
 
 from .coco_file import MAX_PIXELS, box_fault
 
 NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
-LISTS = 'ImageSets/Main'
+ROOT = re.compile(rb'<annotation(?![\w.-])')
 OBJECT = re.compile(r'<object(?![\w.-])')
 
 
-def find(path: Path) -> Path | None:
-    """The folder if it has XML files with annotations, else None."""
-    if not path.is_dir():
+def find(tree: Tree) -> Match | None:
+    """The XML files with annotations of one image each."""
+    if not any(ROOT.search(tree.head(path)[:4096]) for path in tree.sample('.xml')):
         return None
-    first = next(filter(is_regular, path.rglob('*.xml')), None)
-    if first is None or b'<annotation' not in read_file(first)[:4096]:
-        return None
-    return path
+    paths = tree.of('.xml')
+    return Match(
+        (tree, paths), f'{counted(len(paths), "XML file")} with the annotation of an image'
+    )
 
 
-def read(root: Path, findings: Findings) -> DataSet:
-    """Read a folder; the classes of its objects are sorted, since VOC has no list of them."""
-    finder = ImageFinder(root)
-    lists = read_lists(root, findings)
+def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
+    """Read the files of :func:`find`; the classes of the objects are sorted, since VOC has no
+    list of them.
+    """
+    tree, paths = place
+    root = tree.root
+    finder = ImageFinder(root, findings)
+    lists = read_lists(tree, findings)
     splits: dict[str, list[Picture]] = {}
     numbers: dict[str, int] = {}  # of the classes, in the order they appear
-    for path in sorted(root.rglob('*.xml')):
+    used: set[Path] = set()
+    for path in paths:
         split = lists.get(path.stem, '') if lists else split_of(path.parent, root)
-        picture = read_picture(path, root, finder, numbers, findings) if split else None
+        picture = read_picture(path, root, finder, numbers, used, findings) if split else None
         if picture is not None:
             splits.setdefault(split, []).append(picture)
     classes = sorted(numbers)
@@ -55,39 +60,71 @@ def read(root: Path, findings: Findings) -> DataSet:
     return data
 
 
-def read_lists(root: Path, findings: Findings) -> dict[str, str]:
-    """The split of every name, where the dataset has lists of them."""
+def read_lists(tree: Tree, findings: Findings, kind: str = 'Main') -> dict[str, str]:
+    """The split of every name, where the dataset has lists of them in ``ImageSets``."""
     found = {}
-    for path in sorted((root / LISTS).glob('*.txt')):
-        if path.stem in SPLIT_NAMES:  # those of single classes have other names
+    for path in tree.named(*(f'{name}.txt' for name in SPLIT_NAMES)):
+        if path.parts[-3:-1] == ('ImageSets', kind):  # those of single classes have other names
             found |= {line.split()[0]: SPLIT_NAMES[path.stem] for line in read_list(path, findings)}
     return found
 
 
 def read_picture(
-    path: Path, root: Path, finder: ImageFinder, numbers: dict[str, int], findings: Findings
+    path: Path,
+    root: Path,
+    finder: ImageFinder,
+    numbers: dict[str, int],
+    used: set[Path],
+    findings: Findings,
 ) -> Picture | None:
-    """The image and the objects of an XML file; None, and a finding, if it has none."""
+    """The image and the objects of an XML file; None, and a finding, if it has none.
+
+    Args:
+        path: The file.
+        root: The folder of the dataset.
+        finder: Finds the image.
+        numbers: The classes by name, which are added to.
+        used: The images of the files before, which are added to.
+        findings: Receives faults.
+    """
     text = read_text(path, findings)
     if text is None:
         return None
     try:
         tree = ElementTree.fromstring(text.encode())
-        size = size_of(tree)
+        size = recorded_size(tree, path, findings)
     except (ElementTree.ParseError, ValueError, RecursionError) as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line
+        return None
+    if tree.tag != 'annotation':
         return None
     file_name = tree.findtext('filename') or path.stem
     folders = [path.parent, *(path.parent.parent / n for n in ('JPEGImages', 'images')), root]
     images = finder.find(file_name, folders) or finder.find(path.stem, folders)
+    if len(images) == 1 and images[0] in used:  # a copied XML file keeps its old name
+        images = finder.find(path.stem, folders)
+    if len(images) == 1 and images[0] in used:
+        findings.add(faults.IMAGE_LISTED_TWICE, f'{file_name} of {path}')
+        return None
     if len(images) != 1:
         kind = finder.fault(file_name, images)
         findings.add(kind, f'{file_name} of {path}' + (f': {listed(images)}' if images else ''))
         return None
+    used.add(images[0])
     objects = list(read_objects(tree, text, path, numbers, findings))
     found = [item for item in objects if item is not None]
     num_broken = len(objects) - len(found)
     return Picture(images[0], found, recorded=size, num_broken=num_broken)
+
+
+def recorded_size(tree: ElementTree.Element, path: Path, findings: Findings) -> Size | None:
+    """Height and width; None, and a note, if they are empty, 0 or negative."""
+    size = tree.find('size')
+    texts = [(size.findtext(side) or '').strip() for side in ('height', 'width')] if size else []
+    if any(re.fullmatch(r'|0+|-\d+', text) for text in texts):
+        findings.add(faults.FILLED, f'{path}: width and height')
+        return None
+    return size_of(tree)
 
 
 def read_objects(
@@ -100,13 +137,15 @@ def read_objects(
     for number, entry in enumerate(entries):
         where = f'{path}, line {lines[number]}' if known else str(path)
         try:
+            is_difficult = (entry.findtext('difficult') or '').strip() == '1'
             name, (left, top, right, bottom) = object_in(entry)
         except ValueError as error:
             findings.add(faults.RECORD_BROKEN, f'{where}: {error}')
             yield None
             continue
         label = numbers.setdefault(name, len(numbers))
-        yield Object(label, (left, top, right - left, bottom - top), where)
+        box = (left, top, right - left, bottom - top)
+        yield Object(label, box, where, is_crowd=is_difficult)
 
 
 def read_names(path: str | Path) -> list[str]:
@@ -140,7 +179,7 @@ def check_files(
         try:
             root = ElementTree.fromstring(read_file(path))
             sizes[name] = size_of(root)
-            found = [object_in(entry) for entry in root.findall('object')]
+            found = [object_in(entry, as_mmdet=True) for entry in root.findall('object')]
         except (ElementTree.ParseError, LookupError) as error:  # the line, or the encoding
             report.add(faults.FILE_BROKEN, f'{path} ({error})')
         except (UserError, RecursionError) as error:
@@ -175,12 +214,12 @@ def size_of(root: ElementTree.Element) -> Size | None:
     return height, width
 
 
-def object_in(entry: ElementTree.Element) -> tuple[str, list[float]]:
-    """Name and corners of an object, read as in mmdet."""
+def object_in(entry: ElementTree.Element, *, as_mmdet: bool = False) -> tuple[str, list[float]]:
+    """Name and corners of an object; ``as_mmdet``, which stops at some, rejects these."""
     name, box = entry.findtext('name'), entry.find('bndbox')
     if not name or box is None:
         raise ValueError(f'an object without {"bndbox" if name else "name"}')
-    if entry.find('difficult') is not None:
+    if as_mmdet and entry.find('difficult') is not None:  # labelme writes it empty
         number_in(entry, 'difficult', integer=True)
     return name, [number_in(box, corner) for corner in CORNERS]
 

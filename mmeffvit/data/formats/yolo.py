@@ -13,6 +13,7 @@ from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder, images_below, read_list, read_text
 from mmeffvit.data.records import DataSet, Object, Picture
+from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
 
@@ -26,20 +27,15 @@ PIXELS = 2.0  # larger numbers are not rounded fractions
 NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
 
 
-def find(path: Path) -> Path | None:
-    """The YAML file of a dataset; None if it is of another format."""
-    if path.is_file():
-        return path if path.suffix.lower() in SUFFIXES else None
-    if (path / 'data.yaml').is_file():
-        return path / 'data.yaml'
-    found = [p for p in sorted(path.glob('*')) if p.suffix.lower() in SUFFIXES]
-    found = [p for p in found if 'names' in (load(p) or {})]
+def find(tree: Tree) -> Match | None:
+    """The YAML file of a dataset, which names classes."""
+    paths = [p for p in tree.of(*SUFFIXES) if p.parent == tree.root]
+    paths = paths or tree.sample(*SUFFIXES)  # in the folder of an archive
+    main = [path for path in paths if path.name == 'data.yaml']
+    found = main or [path for path in paths if 'names' in (load(path) or {})]
     if len(found) > 1:
-        raise UserError(f'{path} has several datasets: name one of {listed(found)}')
-    labels = (folder for folder in (path / 'labels', *path.glob('*/labels')) if folder.is_dir())
-    if not found and any(next(folder.rglob('*.txt'), None) for folder in labels):
-        raise UserError(f'{path} has labels as YOLO has them, but no names: write {NEEDS}')
-    return found[0] if found else None
+        raise UserError(f'{tree.root} has several datasets: name one of {listed(found)}')
+    return Match(found[0], f'{found[0].name} with the names of classes') if found else None
 
 
 def load(path: Path) -> Any:
@@ -72,6 +68,7 @@ def read(path: Path, findings: Findings) -> DataSet:
         raise UserError(f'{path} is not a YAML file in UTF-8 without aliases; YOLO has {NEEDS}')
     check_places(content, path)
     classes = read_names(content, path)
+    keypoints = num_keypoint_values(content, path)
     splits: dict[str, list[Picture]] = {}
     used: set[Path] = set()
     for key, split in KEYS.items():
@@ -79,7 +76,7 @@ def read(path: Path, findings: Findings) -> DataSet:
             if split in splits:
                 raise UserError(f'{path} has `val` and `valid`, which are the same: give one')
             paths = images_of(content[key], content.get('path'), path, findings)
-            splits[split] = read_pictures(paths, len(classes), findings)
+            splits[split] = read_pictures(paths, len(classes), findings, keypoints)
             used.update(map(labels_of, paths))
     if not splits.get('train'):
         raise UserError(f'{path} has no images to train on; YOLO has {NEEDS}')
@@ -94,6 +91,21 @@ def check_places(content: dict, path: Path) -> None:
         texts = value if isinstance(value, list) and key != 'path' else [value]
         if value is not None and not all(isinstance(text, str) for text in texts):
             raise UserError(f'{path}: `{key}` is {value!r:.80}, not a path; YOLO has {NEEDS}')
+    for key in ('val', 'valid', 'test'):
+        if content.get(key) and content[key] == content.get('train'):
+            raise UserError(
+                f'{path}: `train: {content["train"]}` and `{key}: {content[key]}` are the same '
+                f'images, so that {key} measures nothing: remove the line `{key}`, and a fifth of '
+                'the images is held out'
+            )
+
+
+def num_keypoint_values(content: dict, path: Path) -> int:
+    """The numbers of a line after its box, by ``kpt_shape``."""
+    shape = content.get('kpt_shape') or [0]
+    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1000 for n in shape):
+        raise UserError(f'{path}: `kpt_shape` is {shape!r:.40}; give the points and their values')
+    return math.prod(shape)
 
 
 def read_names(content: dict, path: Path) -> list[str]:
@@ -132,6 +144,8 @@ def locate(place: str, roots: list[Path], path: Path) -> Path:
     """Resolve a path in a YAML file; exporters often write paths that are off by one folder."""
     tried = [root / place for root in reversed(roots)]
     tried += [path.parent / place.lstrip('./')]  # Roboflow's `../train/images` is beside the file
+    parts = Path(place).parts  # of another machine, to two folders or more
+    tried += [path.parent.joinpath(*parts[i:]) for i in range(1, len(parts) - 1)]
     for candidate in tried:
         if os.path.exists(candidate):
             return candidate
@@ -158,8 +172,17 @@ def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
     return found
 
 
-def read_pictures(paths: list[Path], num_classes: int, findings: Findings) -> list[Picture]:
-    """The images with their objects; images that share a label file are skipped."""
+def read_pictures(
+    paths: list[Path], num_classes: int, findings: Findings, keypoints: int = 0
+) -> list[Picture]:
+    """The images with their objects; images that share a label file are skipped.
+
+    Args:
+        paths: The images.
+        num_classes: Number of classes.
+        findings: Receives faults.
+        keypoints: Number of values after the box of a line.
+    """
     pictures = []
     by_labels: dict[Path, list[Path]] = defaultdict(list)
     for path, count in Counter(paths).items():
@@ -175,7 +198,7 @@ def read_pictures(paths: list[Path], num_classes: int, findings: Findings) -> li
         elif len(images) > 1:
             findings.add(faults.LABELS_SHARED, f'{labels}: {listed(images)}')
         elif (text := read_text(labels, findings)) is not None:
-            objects = list(read_objects(text, labels, num_classes, findings))
+            objects = list(read_objects(text, labels, num_classes, findings, keypoints))
             found = [item for item in objects if item is not None]
             pictures.append(Picture(images[0], found, num_broken=len(objects) - len(found)))
     return pictures
@@ -196,7 +219,7 @@ def labels_of(path: Path) -> Path:
 
 
 def read_objects(
-    text: str, path: Path, num_classes: int, findings: Findings
+    text: str, path: Path, num_classes: int, findings: Findings, keypoints: int
 ) -> Iterator[Object | None]:
     """The object of every line; None, and a finding, for one that is broken."""
     for number, line in enumerate(text.splitlines(), 1):
@@ -207,6 +230,9 @@ def read_objects(
             label, *values = map(float, line.split())
         except ValueError:
             label, values = math.nan, []
+        if keypoints and len(values) == 4 + keypoints:
+            values = values[:4]
+            findings.add(faults.SHAPE_UNREAD, f'{where}: keypoints')
         fault = None
         if not label.is_integer() or not is_shape(values):
             fault, text = faults.LINE_BROKEN, f'{line:.60}'
@@ -237,7 +263,7 @@ def to_object(label: int, values: list[float], where: str) -> Object:
 
 def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
     """Report unused label files: without an image, or with several candidates."""
-    finder = ImageFinder(root)
+    finder = ImageFinder(root, findings)
     roots = {next((p for p in path.parents if p.name == 'labels'), path.parent) for path in used}
     for folder in sorted(roots):
         for path in sorted(folder.rglob('*.txt')):

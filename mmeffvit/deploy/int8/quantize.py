@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from numpy.typing import NDArray
 
+from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
 from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
@@ -22,7 +23,6 @@ from mmeffvit.deploy.runtime.metadata import parse_metadata
 from mmeffvit.deploy.runtime.resizing import check_size, reader_of
 from mmeffvit.deploy.runtime.sessions import open_model, readable
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step

@@ -18,6 +18,7 @@ from mmeffvit.deploy.compare import (
     Limits,
     Outputs,
     Run,
+    Steps,
     batch,
     check_agreement,
     compare,
@@ -35,8 +36,6 @@ from mmeffvit.deploy.runtime.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
-
-from .rounds import Steps
 
 INT8 = {  # by suffix: the float file, and what quantizing it needs
     '.onnx': ('.onnx', ('onnx', 'onnxruntime')),

@@ -6,14 +6,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
-from mmeffvit.deploy.compare import Outputs
+from mmeffvit.deploy.compare import Steps
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import MAX_REASON
 
@@ -33,7 +33,6 @@ from mmeffvit.deploy.profile.worker import main
 main()
 """
 Key = TypeVar('Key', bound=Hashable)
-Steps = Callable[[Outputs], Outputs]  # of the application, after the file
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Job:
     def open(self) -> Session:
         """Load the file."""
         if self.path is None:
-            from .gpu import open_graph  # it imports torch
+            from .pytorch import open_graph  # it imports torch
 
             return open_graph(self.graph, self.device, half=self.half)
         return open_model(self.path, self.threads, half=self.half, device=self.device)
@@ -123,7 +123,7 @@ def serve(receive: BinaryIO, send: BinaryIO) -> None:
         answer(session.run(images))
         gc.disable()
         while (seconds := pickle.load(receive)) is not None:
-            answer(timed(lambda: session.run(images), seconds, CLOCKS[job.clock]))
+            answer(timed(lambda: session.compute(images), seconds, CLOCKS[job.clock]))
         peak = resident_memory(peak=True)
         answer(Memory(peak, peak - before))
     except EOFError:  # the parent has ended

@@ -28,6 +28,7 @@ TASKS = (
     'classification',
     'features',
 )
+DECODERS = ('cv2', 'pillow')
 INTERPOLATIONS = ('nearest', 'bilinear', 'bicubic', 'area', 'lanczos')
 SOURCE = "the file's metadata"
 
@@ -50,11 +51,14 @@ FIELDS = (
     Field('classes', are_names, f'a list of printable names of up to {MAX_NAME} characters'),
     Field('palette', is_palette, 'a list of colors of three integers from 0 to 255'),
     Field('mean', is_color, 'three numbers'),
+    Field('std', is_color, 'three numbers'),
+    Field('pad_value', number_from(-MAX_COLOR, MAX_COLOR), 'a number'),
     Field('mask_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('iou_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('label_offset', integer_from(0, 1), '0 or 1'),
     Field('category_ids', list_of(integer_from(0, 2**53)), 'a list of integers from 0'),
     Field('resize', is_dict, 'an object'),  # see mmeffvit.deploy.graphs.metadata.resize_of
+    Field('resize.decoder', one_of(*DECODERS), f'one of {", ".join(DECODERS)}'),
     Field('resize.scale', is_pair, SIDES),
     Field('resize.keep_ratio', one_of(True, False), 'true or false'),
     Field('resize.truncated', one_of(True, False), 'true or false'),
@@ -65,6 +69,8 @@ FIELDS = (
     Field('resize.divisor', integer_from(1, 2**10), 'an integer from 1 to 1,024'),
     Field('resize.rounding', one_of('down', 'up'), 'down or up'),
     Field('resize.pad', is_pair, SIDES),
+    Field('resize.pad_to_square', one_of(True, False), 'true or false'),
+    Field('resize.pad_divisor', integer_from(1, 2**10), 'an integer from 1 to 1,024'),
     Field('resize.pad_value', lambda v: number_from(-MAX_COLOR, MAX_COLOR)(v) or is_color(v),
           'one or three numbers'),
 )
@@ -72,8 +78,9 @@ FIELDS = (
 TEXTS = ('task', 'network_colors')  # all others are JSON
 OLD_NAMES = {'network_colours': 'network_colors'}  # of mmeffvit 0.1
 NO_RESIZE = dict(
-    scale=None, keep_ratio=False, truncated=False, interpolation='bilinear', backend='cv2',
-    divisor=1, rounding='down', pad=None, pad_value=0, short_side=None, crop=None,
+    decoder='cv2', scale=None, keep_ratio=False, truncated=False, interpolation='bilinear',
+    backend='cv2', divisor=1, rounding='down', pad=None, pad_to_square=False, pad_divisor=1,
+    pad_value=0, short_side=None, crop=None,
 )  # fmt: skip
 
 
@@ -87,6 +94,8 @@ class Metadata:
         classes: Class names by label.
         palette: RGB colors by label; None if there are none.
         mean: Mean color in the channel order of the network.
+        std: Standard deviation of the colors, in the same order.
+        pad_value: Value of the padding after normalization.
         mask_threshold: Lowest probability of the pixels of an object.
         iou_threshold: IoU threshold of NMS.
         label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
@@ -99,11 +108,19 @@ class Metadata:
     classes: tuple[str, ...] = ()
     palette: list[list[int]] | None = None
     mean: Sequence[float] = (0, 0, 0)
+    std: Sequence[float] = (1, 1, 1)
+    pad_value: float = 0
     mask_threshold: float = 0.5
     iou_threshold: float = 0.5
     label_offset: int = 0
     category_ids: Sequence[int] = ()
     resize: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fill(self) -> tuple[float, ...]:
+        """The color of ``pad_value`` in BGR, to pad images of a fixed size with."""
+        color = [m + s * self.pad_value for m, s in zip(self.mean, self.std, strict=True)]
+        return tuple(color[::-1] if self.network_colors == 'RGB' else color)
 
 
 def parse_metadata(texts: Mapping[str, str]) -> Metadata:

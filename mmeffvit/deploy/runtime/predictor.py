@@ -8,19 +8,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.agreement import OBJECTS
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
 from mmeffvit.inference.drawing import make_palette
 from mmeffvit.inference.predictor import BasePredictor
 from mmeffvit.inference.results import ClassScores, Detections, LabelMap, Result
-from mmeffvit.utils.images import Unreadable, read_image, read_size
+from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.utils.text import counted
 
 from .metadata import parse_metadata
-from .resizing import Resized, fixed_size, resize, to_batch
-from .sessions import open_model
-
-MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
-OBJECTS = {'boxes', 'scores', 'labels'}
+from .resizing import Resized, fixed_size, read, resize, to_batch
+from .sessions import MAX_LABELS, check_labels, open_model
 
 
 class ExportedPredictor(BasePredictor):
@@ -58,7 +57,7 @@ class ExportedPredictor(BasePredictor):
         outputs = set(self.session.outputs)
         self.is_classifier = self.metadata.task == 'classification'
         self.is_detector = 'label_map' not in outputs and not self.is_classifier
-        if self.is_detector and not outputs >= OBJECTS:
+        if self.is_detector and not outputs >= set(OBJECTS):
             raise UserError(f'{path} returns {", ".join(self.session.outputs)}, neither objects '
                             'nor a label map')  # fmt: skip
         if self.is_classifier and outputs != {'scores'}:
@@ -67,20 +66,18 @@ class ExportedPredictor(BasePredictor):
         self.palette = make_palette(self.metadata.palette, len(self.classes))
         self.label_offset = self.metadata.label_offset
         self.fixed = fixed_size(self.session.shape)
-        mean = self.metadata.mean
-        self.fill = mean[::-1] if self.metadata.network_colors == 'RGB' else mean  # BGR
 
     def read(self, path: Path) -> NDArray:
         """Read an image: (H, W, 3) BGR."""
         read_size(path)
         try:
-            return read_image(path)
+            return read(path, self.metadata)
         except UserError as error:
             raise Unreadable(str(error)) from error
 
     def prepare(self, image: NDArray, path: Path) -> Resized:
         """Resize an image as the test pipeline of the config does."""
-        return resize(image, self.metadata.resize, self.fixed, self.fill)
+        return resize(image, self.metadata.resize, self.fixed, self.metadata.fill)
 
     def batch_key(self, prepared: Resized) -> Hashable:
         """The size after resizing."""
@@ -101,6 +98,8 @@ class ExportedPredictor(BasePredictor):
             part = batch[start : start + count]
             images = [resized.image for resized in part]
             outputs = self.session.run(to_batch([*images, *images[:1] * (count - len(part))]))
+            if self.is_classifier:
+                check_scores(outputs['scores'], count, len(self.classes))
             for i, resized in enumerate(part):
                 one = {name: values[i] for name, values in outputs.items()}
                 results.append(self._result(one, resized))
@@ -113,9 +112,9 @@ class ExportedPredictor(BasePredictor):
         size = resized.original
         if 'label_map' in outputs:
             height, width = resized.content
-            label_map = outputs['label_map'][:height, :width].astype(np.int32)
+            label_map = self._checked(outputs['label_map'][:height, :width]).astype(np.int32)
             label_map = cv2.resize(label_map, size[::-1], interpolation=cv2.INTER_NEAREST)
-            return LabelMap(None, None, self._checked(label_map), self.classes)
+            return LabelMap(None, None, label_map.astype(np.int64), self.classes)
         filled = outputs['scores'] > 0
         boxes = outputs['boxes'][filled] / np.tile(resized.factors, 2).astype(np.float32)
         if not np.isfinite(boxes).all():
@@ -136,10 +135,20 @@ class ExportedPredictor(BasePredictor):
             UserError: If one cannot be the label of a class.
         """
         limit = len(self.metadata.category_ids) or MAX_LABELS
-        if labels.size and not (labels.min() >= 0 and labels.max() < limit):
-            raise UserError(f'the file returns labels from {labels.min()} to {labels.max()}; valid '
-                            f'ones are 0 to {limit - 1:,}')  # fmt: skip
+        check_labels(labels, limit)
         return labels.astype(np.int64)
+
+
+def check_scores(scores: NDArray, count: int, num_classes: int) -> None:
+    """Raise UserError if these are not the scores of the classes of ``count`` images."""
+    classes = (num_classes,) if num_classes else scores.shape[1:2]  # a file may have no names
+    if scores.dtype.kind != 'f' or not scores.size or scores.shape != (count, *classes):
+        raise UserError(
+            f'the file returns scores of shape {scores.shape} and type {scores.dtype}; it must '
+            f'return floats for {counted(count, "image")} and {counted(num_classes, "class")}'
+        )
+    if not np.isfinite(scores).all():
+        raise UserError('the file returns scores that are not finite')
 
 
 def paste_mask(

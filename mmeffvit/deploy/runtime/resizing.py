@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import read_image, resize_corners, truncated_size
+from mmeffvit.utils.images import (
+    Unreadable,
+    read_colors,
+    read_image,
+    resize_corners,
+    truncated_size,
+)
 
-from .metadata import MAX_SIDE, NO_RESIZE, parse_metadata
+from .metadata import MAX_SIDE, Metadata, parse_metadata
 
 CV2 = {
     'nearest': cv2.INTER_NEAREST,
@@ -40,6 +46,20 @@ class Resized:
     original: tuple[int, int]
 
 
+def read(path: Path, metadata: Metadata) -> NDArray:
+    """Read an image with the decoder of the config: (H, W, 3) BGR.
+
+    Raises:
+        UserError: If it cannot be decoded completely.
+    """
+    if metadata.resize['decoder'] == 'cv2':
+        return read_image(path)
+    try:
+        return np.ascontiguousarray(read_colors(path)[..., ::-1])  # not rotated as EXIF says
+    except Unreadable as error:
+        raise UserError(f'an image cannot be read: {error}') from error
+
+
 def resize(
     image: NDArray,
     settings: Mapping[str, Any],
@@ -52,61 +72,75 @@ def resize(
         image: (H, W, 3), uint8.
         settings: Result of :func:`mmeffvit.deploy.graphs.metadata.resize_of`.
         fixed: Height and width of a model with a fixed size: the image is resized to fit, with or
-            without its aspect ratio as in the config, and padded with the color ``fill``; of a
-            classifier, its center is resized to it.
-        fill: Color of the padding, in the channel order of the image.
+            without its aspect ratio as in the config, and padded; of a classifier, its center is
+            resized to it.
+        fill: Color of the padding of configs without ``Pad``, in the channel order of the image.
     """
-    if settings['short_side'] or settings['crop']:
-        return crop_center(image, settings, fixed)
-    original = image.shape[:2]
-    height, width = original
-    scale, keep_ratio, divisor = (settings[key] for key in ('scale', 'keep_ratio', 'divisor'))
-    if fixed is not None:
-        factor = min(fixed[0] / height, fixed[1] / width)
-        size = scaled_size(original, factor) if keep_ratio else fixed
-    elif scale is None:
-        size = original
-    elif not keep_ratio:
-        size = (scale[1], scale[0])
-    elif settings['truncated']:
-        size = truncated_size(original, scale)
-    else:
-        factor = min(max(scale) / max(original), min(scale) / min(original))
-        size = scaled_size(original, factor)
-    resized = resample(image, size, settings['interpolation'], settings['backend'])
-    if fixed is None and divisor > 1 and settings['rounding'] == 'up':
-        size = tuple(-(-side // divisor) * divisor for side in size)
-        resized = resample(resized, size, 'bilinear', 'cv2')
-    elif fixed is None and divisor > 1:
-        size = tuple(max(side // divisor, 1) * divisor for side in size)
-        resized = resize_corners(resized, size)
-    if fixed:
-        resized = pad(resized, fixed, fill)
-    elif settings['pad']:
-        resized = pad(resized, settings['pad'][::-1], settings['pad_value'])
-    return Resized(resized, tuple(size), (size[1] / width, size[0] / height), original)
-
-
-def crop_center(
-    image: NDArray, settings: Mapping[str, Any], fixed: tuple[int, int] | None
-) -> Resized:
-    """Resize the shorter side and crop the center, as tests of classifiers do."""
+    height, width = original = image.shape[:2]
     method = settings['interpolation'], settings['backend']
-    original = image.shape[:2]
-    height, width = original
-    if short := settings['short_side']:
-        size = (
-            (int(short * height / width), short)
-            if width < height
-            else (short, int(short * width / height))
-        )
+    is_cropped = settings['crop'] or settings['short_side']
+    if fixed and not is_cropped:
+        factor = min(fixed[0] / height, fixed[1] / width)
+        size = scaled_size(original, factor) if settings['keep_ratio'] else fixed
         image = resample(image, size, *method)
-    if crop := settings['crop']:
-        columns, rows = (min(c, s) for c, s in zip(crop, image.shape[1::-1], strict=True))
-        top, left = round((image.shape[0] - rows) / 2), round((image.shape[1] - columns) / 2)
-        image = image[top : top + rows, left : left + columns]
-    size = fixed or image.shape[:2]
-    return Resized(resample(image, size, *method), size, (1.0, 1.0), original)
+    else:
+        image = resample(image, size_of(original, settings), *method)
+        image = crop_center(to_multiple(image, settings), settings['crop'])
+    if fixed and is_cropped:
+        image = resample(image, fixed, *method)
+    content = image.shape[:2]
+    pads = settings['pad'] or settings['pad_to_square'] or settings['pad_divisor'] > 1
+    image = pad(
+        image, fixed or padded_size(content, settings), settings['pad_value'] if pads else fill
+    )
+    return Resized(image, content, (content[1] / width, content[0] / height), original)
+
+
+def size_of(size: tuple[int, int], settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Height and width of an image of ``size`` after the config's resize."""
+    height, width = size
+    scale, short = settings['scale'], settings['short_side']
+    if short and width < height:
+        return int(short * height / width), short
+    if short:
+        return short, int(short * width / height)
+    if scale is None:
+        return size
+    if not settings['keep_ratio']:
+        return scale[1], scale[0]
+    if settings['truncated']:
+        return truncated_size(size, scale)
+    return scaled_size(size, min(max(scale) / max(size), min(scale) / min(size)))
+
+
+def to_multiple(image: NDArray, settings: Mapping[str, Any]) -> NDArray:
+    """Resize the sides of an image to multiples of the config's divisor."""
+    divisor = settings['divisor']
+    if settings['rounding'] == 'up':
+        size = tuple(-(-side // divisor) * divisor for side in image.shape[:2])
+        return resample(image, size, 'bilinear', 'cv2')
+    return resize_corners(
+        image, tuple(max(side // divisor, 1) * divisor for side in image.shape[:2])
+    )
+
+
+def crop_center(image: NDArray, crop: Sequence[int] | None) -> NDArray:
+    """Crop the center of width and height ``crop``, or less where the image has less."""
+    if not crop:
+        return image
+    columns, rows = (min(c, s) for c, s in zip(crop, image.shape[1::-1], strict=True))
+    top, left = round((image.shape[0] - rows) / 2), round((image.shape[1] - columns) / 2)
+    return image[top : top + rows, left : left + columns]
+
+
+def padded_size(size: tuple[int, int], settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Height and width of an image of ``size`` after the config's ``Pad``."""
+    if settings['pad']:
+        return tuple(settings['pad'][::-1])
+    if settings['pad_to_square']:
+        size = (max(size),) * 2
+    divisor = settings['pad_divisor']
+    return tuple(-(-side // divisor) * divisor for side in size)
 
 
 def scaled_size(size: tuple[int, int], factor: float) -> tuple[int, int]:
@@ -129,7 +163,7 @@ def resample(image: NDArray, size: tuple[int, int], interpolation: str, backend:
 def pad(image: NDArray, size: Sequence[int], value: float | Sequence[float]) -> NDArray:
     """Pad to height and width, at the bottom and on the right."""
     bottom, right = (max(side - own, 0) for side, own in zip(size, image.shape[:2], strict=True))
-    color = np.broadcast_to(np.round(value), 3).tolist()
+    color = np.broadcast_to(value, 3).tolist()
     return cv2.copyMakeBorder(image, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=color)
 
 
@@ -160,13 +194,17 @@ def reader_of(
     fixed = fixed_size(shape)
     if fixed and size and fixed != tuple(size):
         raise UserError(f'the file takes images of {fixed[0]} x {fixed[1]}, not {tuple(size)}')
-    settings = parse_metadata(metadata).resize
-    known = settings['scale'] or settings['crop']
-    if size or (fixed and not known):
-        settings, fixed = {**NO_RESIZE, 'scale': tuple(size or fixed)[::-1]}, None
-    elif not known:
+    known = parse_metadata(metadata)
+    fixed = size or fixed
+    if not (fixed or known.resize['scale'] or known.resize['crop']):
         raise UserError('the file takes images of any size; give --shape HEIGHT WIDTH')
-    return lambda path: to_batch([resize(read_image(path), settings, fixed).image])
+    return lambda path: prepare(path, known, fixed)
+
+
+def prepare(path: Path, metadata: Metadata, fixed: tuple[int, int] | None = None) -> NDArray:
+    """The input for an image of a file with ``metadata`` and perhaps a fixed size."""
+    resized = resize(read(path, metadata), metadata.resize, fixed, metadata.fill)
+    return to_batch([resized.image])
 
 
 def check_size(size: tuple[int, ...] | None, what: str) -> None:

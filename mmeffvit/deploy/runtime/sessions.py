@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.agreement import OBJECTS
 from mmeffvit.deploy.formats.openvino.write import METADATA, compile_openvino, read_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
@@ -32,6 +33,7 @@ RUNTIMES = {  # by suffix
     '.param': 'ncnn',
 }
 INPUT = 'images'  # its name in every format
+MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
 # in the ZIP archive at the end of a .tflite
 LITERT_METADATA, LABELS = 'metadata.json', 'labels.txt'
 
@@ -56,16 +58,19 @@ class Session:
         """Outputs by name for images (B, 3, H, W).
 
         Raises:
-            UserError: If the file does not take them, or the runtime fails.
+            UserError: If the file does not take them, the runtime fails, or objects or a label map
+                are not in our layout.
         """
         try:
-            return self.compute(images)
+            outputs = self.compute(images)
         except UserError:
             raise
         except Exception as error:  # onnxruntime has a dozen exception classes
             raise UserError(
                 f'the model does not run on images of {images.shape} ({reason(error)})'
             ) from error
+        check_outputs(outputs, images)
+        return outputs
 
 
 def open_model(
@@ -217,9 +222,10 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
     if net.load_param(str(path)) or net.load_model(str(path.with_suffix('.bin'))):
         raise UserError(f'ncnn cannot read {path} and its .bin')
     names = tuple(net.output_names())
+    shape = ncnn_shape(path)
 
     def run(images: NDArray) -> dict[str, NDArray]:
-        check_images(images, (1, *images.shape[1:]))
+        check_images(images, (1, 3, *(fixed_size(shape) or images.shape[2:])))
         extractor = net.create_extractor()
         # a Mat borrows the memory of the array; its clone owns its own
         extractor.input(INPUT, ncnn.Mat(np.ascontiguousarray(images[0])).clone())
@@ -233,7 +239,16 @@ def open_ncnn(path: Path, threads: int = 0, *, half: bool = False) -> Session:
 
     described = path.with_suffix('.json')
     metadata = read_json(described) if described.exists() else {}
-    return Session((1, 3, None, None), names, metadata, run)
+    return Session(shape, names, metadata, run)
+
+
+def ncnn_shape(path: Path) -> tuple[Any, ...]:
+    """The shape of the images of an ncnn file; sides that it does not give are None."""
+    layers = (line.split() for line in path.read_text().splitlines()[2:])
+    options = next((words[4:] for words in layers if words[:1] == ['Input']), [])
+    given = dict(option.split('=') for option in options if '=' in option)
+    sides = (int(given.get(key, 0)) or None for key in ('1', '0'))  # height, width
+    return 1, 3, *sides
 
 
 def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
@@ -258,6 +273,46 @@ def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
         return {str(index): output.numpy().copy() for index, output in enumerate(outputs)}
 
     return Session(shape, (), {}, run)
+
+
+def check_outputs(outputs: Mapping[str, NDArray], images: NDArray) -> None:
+    """Check the objects or the label map that a file returns for images (B, 3, H, W).
+
+    Raises:
+        UserError: If the shape or type of an output is wrong, or a value is beyond its range.
+    """
+    count, _, height, width = images.shape
+    wanted: dict[str, tuple[str, tuple[int, ...]]] = {}  # kinds of NumPy types, and shapes
+    if others := [name for name, value in outputs.items() if not isinstance(value, np.ndarray)]:
+        raise UserError(f'the file returns {", ".join(others)}, which must be tensors')
+    if {*OBJECTS[:2]} <= set(outputs):
+        number = outputs['boxes'].shape[1:2] or (0,)
+        rest = () if 'labels' in outputs else outputs['scores'].shape[2:3]  # before NMS: classes
+        wanted = dict(boxes=('f', (count, *number, 4)), scores=('f', (count, *number, *rest)))
+        wanted |= dict(labels=('iu', (count, *number))) if 'labels' in outputs else {}
+        if 'masks' in outputs:
+            sides = [max(side, 1) for side in outputs['masks'].shape[2:4]] or [1]
+            wanted['masks'] = 'f', (count, *number, sides[0], sides[-1])
+    if 'label_map' in outputs:
+        wanted['label_map'] = 'iu', (count, height, width)
+    for name, (kinds, shape) in wanted.items():
+        value = outputs[name]
+        if value.dtype.kind not in kinds or value.shape != shape:
+            raise UserError(
+                f'the file returns {name} of shape {value.shape} and type {value.dtype}; it must '
+                f'return {"integers" if kinds == "iu" else "floats"} of shape {shape}'
+            )
+        if kinds == 'f' and not np.isfinite(value).all():
+            raise UserError(f'the file returns {name} that are not finite')
+    if 'label_map' in wanted:
+        check_labels(outputs['label_map'], MAX_LABELS)
+
+
+def check_labels(labels: NDArray, limit: int) -> None:
+    """Raise UserError if one cannot be the label of one of ``limit`` classes."""
+    if labels.size and not (labels.min() >= 0 and labels.max() < limit):
+        raise UserError(f'the file returns labels from {labels.min()} to {labels.max()}; valid '
+                        f'ones are 0 to {limit - 1:,}')  # fmt: skip
 
 
 def check_images(images: NDArray, shape: tuple[int, ...]) -> None:

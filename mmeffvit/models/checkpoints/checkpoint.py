@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from mmeffvit.errors import CheckpointError
+from mmeffvit.models.layers.grid import Grid
+from mmeffvit.registries import families
 from mmeffvit.utils.schema import (
     Field,
     are_names,
@@ -22,8 +23,17 @@ from mmeffvit.utils.schema import (
 )
 from mmeffvit.utils.text import listed, reason
 
-from .identify import Head, describe, families, head_of
-from .read import AVERAGED_WEIGHTS, WEIGHTS, check_finite, has_weights, read_content, weights_in
+from .grids import grids_in
+from .heads import Head, head_of
+from .read import (
+    AVERAGED_WEIGHTS,
+    WEIGHTS,
+    check_finite,
+    has_weights,
+    read_content,
+    state_in,
+    weights_in,
+)
 from .rename import Layout, recognize
 from .sources import fetch
 
@@ -85,6 +95,7 @@ class Checkpoint:
         meta: Metadata of a run: epoch, iteration, seed, classes.
         release: Set for a released detector, segmentor or classifier in its authors' layout.
         sections: Everything else that a run saved, such as its optimizer, by name.
+        grids: Grids that position tables were saved with, by key.
     """
 
     source: str
@@ -93,6 +104,7 @@ class Checkpoint:
     meta: Mapping[str, Any] = field(default_factory=dict)
     release: Release | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
+    grids: Mapping[str, Grid] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.source
@@ -107,15 +119,15 @@ class Checkpoint:
         """The head, if it is one of released models."""
         return head_of(self.weights)
 
-    @cached_property
-    def model(self) -> str:
-        """See :func:`mmeffvit.models.checkpoints.identify.describe`."""
-        return describe(self.weights)
-
     @property
     def content(self) -> dict[str, Any]:
         """The format of mmengine's runner; its dicts may be changed."""
         return {**self.sections, 'meta': dict(self.meta), 'state_dict': dict(self.weights)}
+
+    def grids_of(self, tensors: Mapping[str, Tensor]) -> dict[str, Grid]:
+        """The grids that some of the weights were saved with, whatever their keys are now."""
+        saved = {id(self.weights[key]): g for key, g in self.grids.items() if key in self.weights}
+        return {key: saved[id(value)] for key, value in tensors.items() if id(value) in saved}
 
     def strip(self, prefix: str | None = None) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Only the tensors of the backbone, without prefixes.
@@ -187,7 +199,8 @@ def open_checkpoint(
         raise CheckpointError(f'{name} holds a {type(content).__name__}, not a dict of tensors')
     if averaged and not has_weights(content, AVERAGED_WEIGHTS):
         raise CheckpointError(f'{name} holds no EMA weights under {", ".join(AVERAGED_WEIGHTS)}')
-    weights = weights_in(content, AVERAGED_WEIGHTS if averaged else WEIGHTS)
+    where = AVERAGED_WEIGHTS if averaged else WEIGHTS
+    weights, grids = weights_in(content, where), grids_in(state_in(content, where))
     if averaged:
         check_finite(weights, name)
     odd = [key for key in weights if not isinstance(key, str)]
@@ -200,8 +213,11 @@ def open_checkpoint(
         check_fields(content, META, name, CheckpointError)
     sections = {k: v for k, v in content.items() if k not in (*WEIGHTS, 'meta')} if is_run else {}
     meta = dict(content.get('meta') or {}) if is_run else {}
-    weights = {key.removeprefix('module.'): value for key, value in weights.items()}
-    return remap(Checkpoint(name, path, weights, meta, None, sections))
+    weights, grids = (
+        {key.removeprefix('module.'): value for key, value in each.items()}
+        for each in (weights, grids)
+    )
+    return remap(Checkpoint(name, path, weights, meta, None, sections, grids))
 
 
 def remap(checkpoint: Checkpoint) -> Checkpoint:

@@ -4,8 +4,12 @@ import hashlib
 import http.client
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -13,11 +17,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from mmeffvit.errors import CheckpointError, UserError
-from mmeffvit.utils.files import locked, read_json, write_file
+from mmeffvit.utils.files import locked, own_file, read_json, write_file
 
 FOLDER = 'MMEFFVIT_WEIGHTS'  # environment variable with a folder of downloaded files
 CHUNK = 2**20  # bytes
-TIMEOUT = 60  # seconds without an answer
+TIMEOUT = 60  # seconds until a complete answer, and without a byte
+LEAST = 2**16  # bytes in this time: a server may send one at a time
 OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
@@ -78,7 +83,7 @@ def _fetch(address: str, part: Path, note: Path, begin: Callable[[], object]) ->
     if validator:  # the server sends the rest of the same file, or all of a newer one
         headers |= {'Range': f'bytes={start}-', 'If-Range': validator}
     try:
-        response = urlopen(Request(address, headers=headers), timeout=TIMEOUT)
+        response = _answer(Request(address, headers=headers))
     except HTTPError as error:
         if not validator or error.code != OUT_OF_RANGE:
             raise
@@ -92,14 +97,40 @@ def _fetch(address: str, part: Path, note: Path, begin: Callable[[], object]) ->
         total = start + int(announced) if announced else None
         validator = response.headers.get('ETag') or response.headers.get('Last-Modified')
         write_file(note, json.dumps(validator))
-        with part.open('ab' if resumed else 'wb') as file, _progress() as progress:
+        with own_file(part).open('ab' if resumed else 'wb') as file, _progress() as progress:
             task = progress.add_task(part.stem, total=total, completed=start)
-            while chunk := response.read(CHUNK):
+            since, received = time.monotonic(), 0
+            while chunk := response.read1(CHUNK):
                 file.write(chunk)
                 progress.advance(task, len(chunk))
+                received += len(chunk)
+                if time.monotonic() - since > TIMEOUT:
+                    if received < LEAST:
+                        raise TimeoutError(f'only {received:,} bytes in {TIMEOUT} s')
+                    since, received = time.monotonic(), 0
             file.flush()
             os.fsync(file.fileno())
     return total
+
+
+def _answer(request: Request) -> http.client.HTTPResponse:
+    """``urlopen``, whose own limit is for every part of the headers, with one for all of them."""
+    answers: Queue[Any] = Queue()
+
+    def ask() -> None:
+        try:
+            answers.put(urlopen(request, timeout=TIMEOUT))
+        except Exception as error:
+            answers.put(error)
+
+    Thread(target=ask, daemon=True).start()
+    try:
+        answer = answers.get(timeout=TIMEOUT)
+    except Empty:
+        raise TimeoutError(f'no complete answer in {TIMEOUT} s') from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _read_note(note: Path) -> str | None:

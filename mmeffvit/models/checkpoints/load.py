@@ -8,15 +8,37 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
-from mmeffvit.utils.text import counted
+from mmeffvit.registries import families
+from mmeffvit.utils.text import counted, listed
 
 from .checkpoint import Checkpoint
-from .identify import CLASSIFIER, COUNTERS, MAY_LACK, families, same_size
+from .grids import grids_in, with_grids
+from .heads import CLASSIFIER
 from .rename import recognize, rename
 
 NO_PART = 'no part of a backbone'
 AUXILIARY = 'auxiliary_head.'  # only used in training
 NOTHING = '(?!)'  # a pattern that matches nothing
+COUNTERS = r'\.num_batches_tracked$'  # some releases lack them: no effect at a fixed momentum
+MAY_LACK = rf'{COUNTERS}|^output_norms\.'  # tensors of a backbone that releases may lack
+
+
+class MisfitError(CheckpointError):
+    """A checkpoint that does not fit a module.
+
+    Args:
+        checkpoint: The checkpoint.
+        layout: The key layout of its release.
+        complaint: What does not fit, and the fix.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, layout: str, complaint: str) -> None:
+        self.checkpoint, self.layout, self.complaint = checkpoint, layout, complaint
+        super().__init__(self.text())
+
+    def text(self, what: str = '') -> str:
+        """The message, with what the checkpoint is."""
+        return f'{self.checkpoint}{what} does not fit the model. {self.complaint}'
 
 
 @dataclass(frozen=True)
@@ -84,7 +106,7 @@ class Match:
         """Reject tensors of another shape or kind, and missing and unexpected ones.
 
         Raises:
-            CheckpointError: If there are any; the message describes the file and ends with the fix.
+            MisfitError: If there are any; the message ends with the fix.
         """
         both = {key: value for key, value in self.state.items() if key in self.target}
         wrong = [
@@ -104,14 +126,10 @@ class Match:
         ]
         if not complaints:
             return
-        what, advice = '', 'Is `arch` the variant of the checkpoint?'
-        if not self.is_backbone:
-            advice = 'Use the config that it belongs to.'
-            if self.checkpoint.head:
-                what = f' is {self.checkpoint.model} in the {self.report.layout} layout and'
-        raise CheckpointError(
-            f'{self.checkpoint}{what} does not fit the model. {". ".join(complaints)}. {advice}'
-        )
+        advice = 'Use the config that it belongs to.'
+        if self.is_backbone:
+            advice = 'Is `arch` the variant of the checkpoint?'
+        raise MisfitError(self.checkpoint, self.report.layout, f'{". ".join(complaints)}. {advice}')
 
 
 def fit(
@@ -130,7 +148,7 @@ def fit(
         new_classes: Leave layers for another number of classes unchanged.
 
     Returns:
-        The tensors to load, and a report of all.
+        The tensors to load, with the grids of the module, and a report of all.
 
     Raises:
         CheckpointError: If a tensor is missing, unexpected or of another shape or kind.
@@ -138,7 +156,7 @@ def fit(
     match = _match(module, checkpoint, prefix, new_classes, resume=False)
     left_over = [key for key in match.state if key not in match.target]
     match.require_fit(match.missing(match.target), left_over)
-    return match.shaped(), match.report
+    return with_grids(match.shaped(), grids_in(match.target)), match.report
 
 
 def load_into(
@@ -199,9 +217,10 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
         if new not in target and any(re.search(pattern, new) for pattern in unused)
     }
     state = {new: tensors[old] for old, new in renamed.items() if old not in reasons}
-    resized = module.adapt_weights(state)
-    state |= resized
     release = None if prefix else checkpoint.release
+    is_ours = not layout.table and not release
+    resized = module.adapt_weights(state, checkpoint.grids_of(state) if is_ours else None)
+    state |= resized
     names = {}  # of the file
     if release:
         names = {new.removeprefix('backbone.'): old for old, new in release.renamed.items()}
@@ -225,7 +244,11 @@ def _match_model(
     _require_heads(module, checkpoint)
     release, head = checkpoint.release, checkpoint.head
     target, weights = module.state_dict(), dict(checkpoint.weights)
-    resized = _resize_backbone(module, weights)
+    resized = resize_backbone(module, checkpoint)
+    if resume and resized:
+        raise CheckpointError(
+            f'{checkpoint} cannot be resumed: {listed(resized)} are of another resolution'
+        )
     weights |= resized
     fresh = [
         key
@@ -275,14 +298,15 @@ def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
         )
 
 
-def _resize_backbone(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors that must be resized to fit the backbone."""
+def resize_backbone(module: nn.Module, checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Tensors of a full model, by key, that must be resized to fit its backbone."""
     adapt = getattr(getattr(module, 'backbone', None), 'adapt_weights', None)
     if adapt is None:
         return {}
-    prefix = 'backbone.'
-    inside = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-    return {prefix + key: value for key, value in adapt(inside).items()}
+    prefix, weights = 'backbone.', checkpoint.weights
+    inside = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+    adapted = adapt(inside, None if checkpoint.release else checkpoint.grids_of(inside))
+    return {prefix + key: value for key, value in adapted.items()}
 
 
 def wrong_kinds(
@@ -308,3 +332,9 @@ def wrong_kinds(
             or (exact and value.dtype != target[key].dtype)
         )
     ]
+
+
+def same_size(tensor: Tensor, other: Tensor) -> bool:
+    """Whether the shapes agree except for ones, as of a linear layer and a 1x1 convolution."""
+    dense, other_dense = ([side for side in t.shape if side != 1] for t in (tensor, other))
+    return dense == other_dense

@@ -15,6 +15,7 @@ from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import counted, first_line, listed
 
+from .grids import GRIDS, grids_in_text, with_grids
 from .safe_globals import allowed, check_pickle
 
 # where trainers store the weights, in the order of the search; EMA weights only on request
@@ -40,6 +41,11 @@ def allow_non_finite(allow: bool = True) -> Iterator[None]:
 def is_command() -> bool:
     """Whether one of our commands runs, see :func:`allow_non_finite`."""
     return _non_finite_allowed.get() is not None
+
+
+def non_finite_allowed() -> bool:
+    """Whether a command runs that accepts NaN and infinite weights."""
+    return bool(_non_finite_allowed.get())
 
 
 def check_integrity(path: Path) -> None:
@@ -149,10 +155,15 @@ def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
 
 def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tensor]:
     """The tensors by key under the first of ``names`` that ``content`` has, else its own."""
+    holder = state_in(content, names)
+    return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
+
+
+def state_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> Mapping:
+    """The dict under the first of ``names`` that ``content`` has, else ``content``."""
     if not isinstance(content, Mapping):
         return {}
-    holder = next((content[name] for name in names if _is_state_dict(content, name)), content)
-    return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
+    return next((content[name] for name in names if _is_state_dict(content, name)), content)
 
 
 def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
@@ -167,7 +178,7 @@ def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
 
 def check_finite(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
     """Reject NaN and infinite weights, unless :func:`allow_non_finite` holds."""
-    if _non_finite_allowed.get():
+    if non_finite_allowed():
         return
     bad = [str(k) for k, value in tensors.items() if _has_values(value) and not _is_finite(value)]
     if bad:
@@ -202,6 +213,7 @@ def _is_state_dict(content: Mapping, name: str) -> bool:
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
+        from safetensors import safe_open
         from safetensors.torch import load_file
     except ImportError as error:
         raise CheckpointError(
@@ -210,7 +222,9 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f'checkpoint {str(path)!r} is not a file')
     try:
-        return load_file(path)
+        with safe_open(path, 'pt') as file:
+            grids = grids_in_text((file.metadata() or {}).get(GRIDS))
+        return with_grids(load_file(path), grids)
     except OSError as error:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except Exception as error:  # SafetensorError, and errors of torch for odd types and shapes

@@ -10,6 +10,19 @@ from mmeffvit.errors import CheckpointError
 
 # (pattern, replacement) rows, applied in order to every key; None ignores the key
 Table = tuple[tuple[str, str | None], ...]
+# tables of several releases: both layers of a stem, counted with their norms and activations,
+STEM: Table = (
+    (r'^stem\.0\.', 'stem.0.conv.'),
+    (r'^stem\.1\.', 'stem.0.norm.'),
+    (r'^stem\.3\.', 'stem.1.conv.'),
+    (r'^stem\.4\.', 'stem.1.norm.'),
+)
+# and a classifier with a second one, which was distilled
+CLASSIFIERS: Table = (
+    (r'^head\.', 'head.classifier.fc.'),
+    (r'^(dist_head|head_dist)\.', 'head.distilled.fc.'),
+    (r'^norm\.', 'head.norm.'),
+)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mmeffvit.models.backbone import (
     drop_probs,
     resolve_arch,
 )
+from mmeffvit.models.layers.grid import Grid, Gridded
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.head_projections import HeadProjections, Units
 from mmeffvit.models.layers.reading import Locate, Reading
@@ -31,6 +32,7 @@ from .attention import MultiHeadAttention
 from .keys import LAYOUTS
 
 STRIDE = 16  # side of a patch
+MAX_TOKENS = 2  # class and distillation token
 ATTENTIONS = ('multi_head', *MIXERS)
 OUTPUTS = ('maps', 'class_tokens')
 
@@ -77,7 +79,7 @@ def resize_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, in
     return torch.cat((positions[:, :num_tokens], cells), dim=1)
 
 
-class PatchEmbedding(nn.Module):
+class PatchEmbedding(Gridded):
     """Patches of 16 x 16 pixels and class tokens, with learned positions.
 
     An image is padded with zeros at the bottom and on the right to whole patches.
@@ -91,9 +93,11 @@ class PatchEmbedding(nn.Module):
         (B, 3, H, W) -> (B, T + H' W', C) and (H', W'), with H' = ceil(H / 16), W' = ceil(W / 16).
     """
 
-    def __init__(self, channels: int, grid: tuple[int, int], num_tokens: int) -> None:
-        super().__init__()
-        self.grid = grid
+    gridded = 'positions'
+
+    def __init__(self, channels: int, grid: Grid, num_tokens: int) -> None:
+        super().__init__(grid)
+        self.num_tokens = num_tokens
         self.conv = nn.Conv2d(3, channels, STRIDE, STRIDE)
         self.positions = nn.Parameter(torch.empty(1, num_tokens + math.prod(grid), channels))
         for place, name in enumerate(('class_token', 'distillation_token')):
@@ -113,6 +117,20 @@ class PatchEmbedding(nn.Module):
             learned = [token.expand(x.shape[0], -1, -1) for token in learned]
             tokens = torch.cat((*learned, tokens), dim=1)
         return tokens + resize_positions(self.positions, self.grid, size), size
+
+    def resized(self, tensor: Tensor, grid: Grid) -> Tensor:
+        """Also without the positions of class tokens that this module lacks."""
+        given = tensor.shape[1] - math.prod(grid) if tensor.ndim == 3 else -1
+        is_own = (grid, given) == (self.grid, self.num_tokens)
+        if is_own or not self.num_tokens <= given <= MAX_TOKENS:
+            return tensor
+        resized = resize_positions(tensor, grid, self.grid)
+        return torch.cat((resized[:, : self.num_tokens], resized[:, given:]), dim=1)
+
+    def square(self, tensor: Tensor) -> Grid | None:
+        count = tensor.shape[1] if tensor.ndim == 3 else 0
+        side = math.isqrt(count)
+        return (side, side) if side and count - side**2 <= MAX_TOKENS else None
 
 
 class TokenMixer(nn.Module):
@@ -365,26 +383,10 @@ class DeiT(Backbone):
             ],
             **options,
         )
-        if not class_tokens:
-            self.unused = r'^stem\.(class|distillation)_token$'
+        lacking = ('class', 'distillation')[class_tokens:]
+        if lacking:
+            self.unused = rf'^stem\.({"|".join(lacking)})_token$'
         self.apply(initialize)
-
-    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Positions of square images, resized to ``resolution`` and without those of lost tokens.
-
-        Of an image of N patches, N to 2 + N.
-        """
-        name, own = 'stem.positions', self.stem.positions
-        positions = state.get(name)
-        if positions is None or positions.ndim != 3 or positions.shape == own.shape:
-            return {}
-        side = math.isqrt(positions.shape[1])
-        given = positions.shape[1] - side**2
-        kept = own.shape[1] - math.prod(self.stem.grid)
-        if given not in (0, 1, 2) or given < kept:
-            return {}
-        resized = resize_positions(positions, (side, side), self.stem.grid)
-        return {name: torch.cat((resized[:, :kept], resized[:, given:]), dim=1)}
 
 
 def check_output(class_tokens: int, output: str) -> None:
@@ -393,7 +395,7 @@ def check_output(class_tokens: int, output: str) -> None:
     Raises:
         ValueError: If an argument is not one of its choices, or there are no tokens to return.
     """
-    if class_tokens not in (0, 1, 2):
+    if class_tokens not in range(MAX_TOKENS + 1):
         raise ValueError(f'class_tokens is {class_tokens}; choose 0, 1 or 2')
     if output not in OUTPUTS:
         raise ValueError(f'output is {output!r}; choose one of {OUTPUTS}')

@@ -1,7 +1,6 @@
 """Key table of the DeiT releases; timm's copies have the official keys."""
 
-from mmeffvit.models.checkpoints.rename import Layout, Table
-from mmeffvit.models.swiftformer.keys import HEAD
+from mmeffvit.models.checkpoints.rename import CLASSIFIERS, Layout, Table
 
 OFFICIAL: Table = (
     (r'^(norm|head|head_dist)\.', None),  # the classifier is not used here
@@ -19,6 +18,6 @@ OFFICIAL: Table = (
 )
 
 LAYOUTS = (
-    Layout('official', r'^blocks\.\d+\.attn\.qkv\.', OFFICIAL, HEAD),
+    Layout('official', r'^blocks\.\d+\.attn\.qkv\.', OFFICIAL, CLASSIFIERS),
     Layout('mmeffvit', r'^stem\.positions$', ()),
 )

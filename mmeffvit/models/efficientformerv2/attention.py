@@ -1,14 +1,15 @@
 """Attention of EfficientFormerV2: talking-heads attention plus a convolution on the values.
 
 The token mixer is a separate module, called with queries, keys and values as maps: the attention of
-EfficientFormerV2 and Mobile-Attention (``mobile.py``) are interchangeable.
+EfficientFormerV2 and Mobile-Attention are interchangeable.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.models.layers.conv import ConvNorm, StridedResidualConv
+from mmeffvit.models.layers.conv import ConvNorm
+from mmeffvit.models.layers.folding import add_identity
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.head_projections import HeadProjections
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries, scores_of_heads
@@ -171,6 +172,30 @@ class LocalGlobalAttention(nn.Module):
 
     def head_projections(self) -> HeadProjections:
         return head_projections(self)
+
+
+class StridedResidualConv(nn.Conv2d):
+    """A strided depth-wise convolution, added to those pixels of its input that it is centered on.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        stride: Input pixels per output pixel.
+        dilation: Dilation of the kernel.
+
+    Shape:
+        (B, C, H, W) -> (B, C, ceil(H / stride), ceil(W / stride)).
+    """
+
+    def __init__(self, channels: int, stride: int = 2, dilation: int = 1) -> None:
+        spatial = dict(padding=dilation, dilation=dilation, groups=channels)
+        super().__init__(channels, channels, 3, stride, **spatial)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, columns = self.stride
+        return super().forward(x) + x[:, :, ::rows, ::columns]
+
+    def folded(self) -> nn.Module:
+        return add_identity(self)
 
 
 class DownsamplingAttention(nn.Module):

@@ -1,6 +1,5 @@
 """EfficientFormerV2 (arXiv:2212.08059), also with Mobile-Attention (ICML 2024)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,6 @@ from mmeffvit.registries import register_backbone
 
 from .attention import DownsamplingAttention, LocalGlobalAttention, TalkingHeadsAttention
 from .keys import LAYOUTS
-from .position_bias import PositionBias, resize_table
 
 STRIDES = (4, 8, 16, 32)
 DOWNSAMPLINGS = ('local_global', 'mobile')
@@ -89,11 +87,6 @@ class AttentionChoice:
         cells(self.resolution, 1)  # checks it
         if self.attention == self.downsampling == 'local_global':
             check_unused(self.mobile_attention, 'local_global')
-        width = DOWNSAMPLING_WIDTHS[0] if self.downsampling == 'mobile' else BLOCK_WIDTHS[0]
-        if width % self.mobile().head_channels:
-            raise ValueError(
-                f'head_channels is {self.mobile().head_channels}; choose a divisor of {width}'
-            )
 
     def check_output_stride(self, output_stride: int) -> None:
         """Raise a ValueError if position biases do not allow a dilated network."""
@@ -355,17 +348,6 @@ class EfficientFormerV2(Backbone):
             out_indices=out_indices,
             **options,
         )
-
-    def adapt_weights(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Resize bias tables built for square images to ``resolution``."""
-        adapted = {}
-        for name, module in self.named_modules():
-            table = state.get(f'{name}.table')
-            if isinstance(module, PositionBias) and table is not None:
-                side = math.isqrt(table.shape[-1])
-                if table.shape != module.table.shape and side**2 == table.shape[-1]:
-                    adapted[f'{name}.table'] = resize_table(table, (side, side), module.table_size)
-        return adapted
 
 
 @register_backbone

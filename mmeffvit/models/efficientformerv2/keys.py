@@ -1,7 +1,6 @@
 """Key tables of the EfficientFormerV2 releases: backbones, and models of mmdet 2 and mmseg 0."""
 
-from mmeffvit.models.checkpoints.rename import Layout, Table, as_column
-from mmeffvit.models.swiftformer.keys import HEAD, STEM
+from mmeffvit.models.checkpoints.rename import CLASSIFIERS, STEM, Layout, Table, as_column
 
 # inside an attention module both releases agree but for the names of convolution and norm
 ATTENTION: Table = (
@@ -71,8 +70,8 @@ DENSE: Table = (
 SHAPES = ((r'_scale\.scale$', as_column),)
 DENSE_MARKER = r'^backbone\.network\..*\.attention_biases_seg$'
 LAYOUTS = (
-    Layout('official', r'^network\..*\.mlp\.fc1\.', OFFICIAL, HEAD, changes=SHAPES),
-    Layout('timm', r'^stages\..*\.ls2\.gamma$', TIMM, HEAD, changes=SHAPES),
+    Layout('official', r'^network\..*\.mlp\.fc1\.', OFFICIAL, CLASSIFIERS, changes=SHAPES),
+    Layout('timm', r'^stages\..*\.ls2\.gamma$', TIMM, CLASSIFIERS, changes=SHAPES),
     Layout('mmdet 2', DENSE_MARKER, DENSE, (), 'backbone.'),
     Layout('mmeffvit', r'^stages\..*\.feed_forward_scale\.', ()),
 )

@@ -1,10 +1,13 @@
 """Attention biases looked up by the distance between query and key."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from mmeffvit.models.layers.grid import Grid, Gridded
 
 
 def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, int]) -> Tensor:
@@ -29,7 +32,7 @@ class CachedBias(NamedTuple):
     biases: Tensor
 
 
-class PositionBias(nn.Module):
+class PositionBias(Gridded):
     """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
 
     For maps of another size than ``table_size`` the table is resized in two dimensions. In eval
@@ -48,11 +51,12 @@ class PositionBias(nn.Module):
         size (H, W) of the key map -> (heads, N', H W), with N' queries.
     """
 
+    gridded = 'table'
+
     def __init__(
         self, num_heads: int, table_size: tuple[int, int], *, resize_matrix: bool = False
     ) -> None:
-        super().__init__()
-        self.table_size = table_size
+        super().__init__(table_size)
         self.resize_matrix = resize_matrix
         self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
         self._cached: CachedBias | None = None
@@ -76,8 +80,8 @@ class PositionBias(nn.Module):
 
     def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
         if not self.resize_matrix:
-            return self._gather(resize_table(self.table, self.table_size, size), size, stride)
-        matrix = self._gather(self.table, self.table_size, stride)
+            return self._gather(resize_table(self.table, self.grid, size), size, stride)
+        matrix = self._gather(self.table, self.grid, stride)
         # rounded up, without negative numbers: ONNX divides these towards zero
         rows, columns = ((side + stride - 1) // stride for side in size)
         return F.interpolate(matrix[None], (rows * columns, size[0] * size[1]), mode='bicubic')[0]
@@ -93,6 +97,16 @@ class PositionBias(nn.Module):
         index = rows[:, None] + first[:, None]  # (H', W', H)
         return lines.index_select(1, index.flatten()).view(lines.shape[0], -1, size[0] * size[1])
 
+    def resized(self, tensor: Tensor, grid: Grid) -> Tensor:
+        if grid == self.grid or tensor.ndim != 2 or tensor.shape[1] != math.prod(grid):
+            return tensor
+        return resize_table(tensor, grid, self.grid)
+
+    def square(self, tensor: Tensor) -> Grid | None:
+        count = tensor.shape[-1] if tensor.ndim == 2 else 0
+        side = math.isqrt(count)
+        return (side, side) if count and side**2 == count else None
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, '_cached': None}
 
@@ -101,4 +115,4 @@ class PositionBias(nn.Module):
         return (keys[::stride, None] - keys).abs()
 
     def extra_repr(self) -> str:
-        return f'num_heads={self.table.shape[0]}, table_size={self.table_size}'
+        return f'num_heads={self.table.shape[0]}, table_size={self.grid}'

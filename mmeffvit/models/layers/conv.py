@@ -104,30 +104,6 @@ class ResidualConvNorm(ConvNorm):
         return add_identity(super().folded())
 
 
-class StridedResidualConv(nn.Conv2d):
-    """A strided depth-wise convolution, added to those pixels of its input that it is centered on.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        stride: Input pixels per output pixel.
-        dilation: Dilation of the kernel.
-
-    Shape:
-        (B, C, H, W) -> (B, C, ceil(H / stride), ceil(W / stride)).
-    """
-
-    def __init__(self, channels: int, stride: int = 2, dilation: int = 1) -> None:
-        spatial = dict(padding=dilation, dilation=dilation, groups=channels)
-        super().__init__(channels, channels, 3, stride, **spatial)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows, columns = self.stride
-        return super().forward(x) + x[:, :, ::rows, ::columns]
-
-    def folded(self) -> nn.Module:
-        return add_identity(self)
-
-
 class ConvStem(nn.Sequential):
     """Two convolutions of stride 2, with bias, norm and activation: from the image to stride 4.
 

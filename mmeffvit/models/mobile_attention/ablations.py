@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.models.layers.heads import HeadMixer, count_heads, split_heads
+from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import (
     Locate,
     Reading,
@@ -14,9 +14,9 @@ from mmeffvit.models.layers.reading import (
     read_softmax,
     rows_of_queries,
 )
-from mmeffvit.models.swiftformer.attention import unit_norm
 
 from .attention import Form, MobileAttention, features, smallest_divisor
+from .heads import HeadMixer, count_heads, split_heads
 
 
 class TokenSoftmaxAttention(HeadMixer):

@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmeffvit.models.layers.heads import HeadMixer, split_heads
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries, rows_of_queries
+
+from .heads import HeadMixer, split_heads
 
 KERNELS = ('sigmoid', 'cosine_sigmoid')
 NORMALIZERS = ('token', 'head')

@@ -1,10 +1,12 @@
 """Token mixers by name: layers on maps of queries, keys and values that replace each other."""
 
-from collections.abc import Callable, Mapping
-from inspect import Parameter, signature
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 from torch import nn
+
+from mmeffvit.models.layers.choice import choose
 
 from .ablations import (
     CastlingAttention,
@@ -20,7 +22,6 @@ from .ablations import (
 )
 from .attention import MobileAttention
 
-VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)  # of a class without __init__
 MIXERS: dict[str, type[nn.Module]] = {
     'mobile': MobileAttention,
     'token_softmax': TokenSoftmaxAttention,
@@ -36,35 +37,8 @@ MIXERS: dict[str, type[nn.Module]] = {
 }
 # of other papers: by default with as many heads as the attention that they replace
 OTHERS = ('token_softmax', 'castling', 'eva', 'flow')
-SIZES = ('channels', 'value_channels')  # known where a mixer is built
 # defaults of a backbone; None is the default of the mixer
 MOBILE_ATTENTION = dict(head_channels=None, kernel='sigmoid', normalizer='token', competition=True)
-
-
-def choose(
-    attention: str | Mapping[str, Any], choices: Mapping[str, Callable[..., nn.Module]]
-) -> tuple[Callable[..., nn.Module], dict[str, Any]]:
-    """The class of an attention layer among ``choices``, and its arguments.
-
-    Args:
-        attention: A name in ``choices``, or a dict of such a name as ``type`` and of arguments of
-            its class.
-        choices: Classes by name.
-
-    Raises:
-        ValueError: If the name is unknown, or the class has no such argument.
-    """
-    own = dict(attention) if isinstance(attention, Mapping) else dict(type=attention)
-    name = own.pop('type', None)
-    if name not in choices:
-        raise ValueError(f'attention is {name or attention!r}; choose one of {tuple(choices)}')
-    parameters = signature(choices[name]).parameters.values()
-    accepted = [p.name for p in parameters if p.name not in SIZES and p.kind not in VARIADIC]
-    unknown = [f'{key} is {value!r}' for key, value in own.items() if key not in accepted]
-    if unknown:
-        takes = ', '.join(accepted) or 'no arguments'
-        raise ValueError(f'{", ".join(unknown)}: attention={name!r} takes {takes}')
-    return choices[name], own
 
 
 def check_unused(options: Mapping[str, Any], attention: str) -> None:
@@ -94,7 +68,8 @@ def make_mixer(
         num_heads: Heads of the replaced attention: the default of mixers of other papers.
 
     Raises:
-        ValueError: If the name is unknown, or the class has no such argument.
+        ValueError: If the name is unknown, the class has no such argument, or heads do not divide
+            the channels.
     """
     changed = {key: value for key, value in options.items() if value != MOBILE_ATTENTION[key]}
     own = attention if isinstance(attention, Mapping) else dict(type=attention)
@@ -103,4 +78,20 @@ def make_mixer(
         arguments = dict(head_channels=channels // num_heads) | arguments
     sizes = dict(channels=channels, value_channels=value_channels)
     parameters = signature(cls).parameters
-    return cls(**arguments, **{name: size for name, size in sizes.items() if name in parameters})
+    mixer = cls(**arguments, **{name: size for name, size in sizes.items() if name in parameters})
+    check_heads(mixer, channels, value_channels or channels)
+    return mixer
+
+
+def check_heads(mixer: nn.Module, channels: int, value_channels: int) -> None:
+    """Check that a mixer with heads can divide its channels into them.
+
+    Raises:
+        ValueError: If it cannot.
+    """
+    width = getattr(mixer, 'head_channels', channels)
+    if channels % width or value_channels % (channels // width):
+        values = f' and {value_channels} of values' if value_channels != channels else ''
+        raise ValueError(
+            f'head_channels is {width}; choose a divisor of {channels} channels of queries{values}'
+        )

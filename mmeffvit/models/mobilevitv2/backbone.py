@@ -17,10 +17,10 @@ from mmeffvit.models.backbone import (
     resolve_arch,
     resolve_output_stride,
 )
+from mmeffvit.models.layers.choice import choose
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import absorb_group_norm
 from mmeffvit.models.layers.self_attention import SelfAttention
-from mmeffvit.models.mobile_attention.mixers import choose
 from mmeffvit.registries import register_backbone
 
 from .ablations import LatentSelfAttention, LinformerAttention, SampledSelfAttention

@@ -51,7 +51,7 @@ TIMM: Table = (
     (r'\.mlp\.fc2\.', '.feed_forward.2.'),
 )
 
-HEAD: Table = ((r'^(classifier\.1|head\.fc)\.', 'head.classifier.fc.'),)
+CLASSIFIER: Table = ((r'^(classifier\.1|head\.fc)\.', 'head.classifier.fc.'),)
 
 BOX = 4  # values of an anchor before its scores
 
@@ -141,8 +141,8 @@ TRANSFORMERS_HEAD: Table = (
 # at width 0.5 the second level of SSDLite has the channels of its head already
 SSD, NARROW_SSD = ssdlite_table('[01]'), ssdlite_table('0')
 LAYOUTS = (
-    Layout('official', r'^conv_1\.block\.', OFFICIAL, HEAD),
-    Layout('timm', r'^stages\.\d\.0\.conv1_1x1\.', TIMM, HEAD),
+    Layout('official', r'^conv_1\.block\.', OFFICIAL, CLASSIFIER),
+    Layout('timm', r'^stages\.\d\.0\.conv1_1x1\.', TIMM, CLASSIFIER),
     Layout(
         'cvnets', r'^ssd_heads\.1\.proj_layer\.', OFFICIAL, SSD, 'encoder.', changes=SSD_ORDER
     ),

@@ -242,14 +242,17 @@ class PVTv2(Backbone):
         sizes = resolve_arch(arch, VARIANTS)
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
-        if attention != 'mobile' and not mobile_stages:
-            raise ValueError(f'attention is {attention!r}, but mobile_stages is empty')
         heads = dict(
             head_channels=head_channels,
             kernel=kernel,
             normalizer=normalizer,
             competition=competition,
         )
+        unset = dict(attention='mobile', **MOBILE_ATTENTION)
+        given = dict(attention=attention, **heads)
+        changed = [f'{k} is {v!r}' for k, v in given.items() if v != unset[k]]
+        if changed and not mobile_stages:
+            raise ValueError(f'{", ".join(changed)}, but mobile_stages is empty')
         mobile = partial(MobileMixer, attention=attention, options=heads)
         super().__init__(
             stem=PatchEmbedding(3, sizes.channels[0], 7, 4),

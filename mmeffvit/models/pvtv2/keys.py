@@ -2,7 +2,7 @@
 
 from mmeffvit.models.checkpoints.rename import Layout, Table, as_convolution
 
-HEAD: Table = ((r'^head\.', None),)  # the classifier is not used here
+NO_CLASSIFIER: Table = ((r'^head\.', None),)  # the classifier is not used here
 BLOCKS: Table = (
     (r'\.norm1\.', '.attention_norm.'),
     (r'\.norm2\.', '.feed_forward_norm.'),
@@ -17,7 +17,7 @@ BLOCKS: Table = (
 )
 
 OFFICIAL: Table = (
-    *HEAD,
+    *NO_CLASSIFIER,
     *((rf'^norm{i + 1}\.', f'stages.{i}.norm.') for i in range(4)),
     *((rf'^block{i + 1}\.', f'stages.{i}.blocks.') for i in range(4)),
     (r'^patch_embed1\.', 'stem.'),
@@ -27,7 +27,7 @@ OFFICIAL: Table = (
 )
 
 TIMM: Table = (
-    *HEAD,
+    *NO_CLASSIFIER,
     (r'^patch_embed\.proj\.', 'stem.conv.'),
     (r'^patch_embed\.norm\.', 'stem.norm.'),
     (r'\.downsample\.proj\.', '.downsample.conv.'),

@@ -2,7 +2,7 @@
 
 from mmeffvit.models.checkpoints.rename import Layout, Table
 
-HEADS: Table = ((r'^(head|head_dist)\.', None),)
+NO_CLASSIFIER: Table = ((r'^(head|head_dist)\.', None),)
 # inside the steps of a stage both releases agree
 STEPS: Table = (
     (r'\.c\.weight$', '.conv.weight'),
@@ -27,7 +27,7 @@ STEPS: Table = (
 
 MAX_DEPTH = 7  # of S4's second stage
 OFFICIAL: Table = (
-    *HEADS,
+    *NO_CLASSIFIER,
     (r'^patch_embed\.', 'stem.'),
     (r'^blocks1\.', 'stages.0.blocks.'),
     # the first three entries of a later stage lead down to it
@@ -43,9 +43,9 @@ OFFICIAL: Table = (
     *STEPS,
 )
 
-TIMM: Table = (*HEADS, (r'^patch_embed\.', 'stem.'), *STEPS)
+TIMM: Table = (*NO_CLASSIFIER, (r'^patch_embed\.', 'stem.'), *STEPS)
 
-HEAD: Table = (
+CLASSIFIER: Table = (
     (r'^head\.bn\.', 'head.classifier.norm.'),
     (r'^head\.l\.', 'head.classifier.fc.'),
     (r'^head_dist\.bn\.', 'head.distilled.norm.'),
@@ -66,8 +66,8 @@ def pyramid_table(num_finer: int) -> Table:
 
 
 LAYOUTS = (
-    Layout('official', r'^blocks1\.', OFFICIAL, HEAD),
-    Layout('timm', r'^stages\..*\.m\.', TIMM, HEAD),
+    Layout('official', r'^blocks1\.', OFFICIAL, CLASSIFIER),
+    Layout('timm', r'^stages\..*\.m\.', TIMM, CLASSIFIER),
     Layout('mmdet 2', r'^neck\.extra_trans_convs\.1\.', OFFICIAL, pyramid_table(2), 'backbone.'),
     Layout('mmdet 2', r'^neck\.extra_trans_convs\.0\.', OFFICIAL, pyramid_table(1), 'backbone.'),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.models.layers.heads import check_heads
+from mmeffvit.models.layers.norms import unit_norm
 
-from .attention import EfficientAdditiveAttention, unit_norm
+from .attention import EfficientAdditiveAttention
 
 
 class KeyValueAdditiveAttention(EfficientAdditiveAttention):

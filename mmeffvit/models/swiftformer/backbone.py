@@ -19,11 +19,11 @@ from mmeffvit.models.backbone import (
     resolve_out_indices,
     resolve_output_stride,
 )
+from mmeffvit.models.layers.choice import choose
 from mmeffvit.models.layers.conv import ConvNorm, ConvStem
 from mmeffvit.models.layers.folding import absorb_batch_norm
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
 from mmeffvit.models.layers.self_attention import SelfAttention
-from mmeffvit.models.mobile_attention.mixers import choose
 from mmeffvit.models.mobilevitv2.attention import SeparableSelfAttention
 from mmeffvit.registries import register_backbone
 

@@ -1,17 +1,9 @@
 """Key tables of the SwiftFormer releases."""
 
-from mmeffvit.models.checkpoints.rename import Layout, Table, as_convolution
-
-# both layers of the stem, counted with their norms and activations
-STEM: Table = (
-    (r'^stem\.0\.', 'stem.0.conv.'),
-    (r'^stem\.1\.', 'stem.0.norm.'),
-    (r'^stem\.3\.', 'stem.1.conv.'),
-    (r'^stem\.4\.', 'stem.1.norm.'),
-)
+from mmeffvit.models.checkpoints.rename import CLASSIFIERS, STEM, Layout, Table, as_convolution
 
 # of both releases; the classifier is not used here
-HEADS: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
+NO_CLASSIFIER: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
 BLOCKS: Table = (
     (r'\.dwconv\.', '.depthwise.'),
     (r'\.pwconv1\.', '.expand.'),
@@ -31,7 +23,7 @@ BLOCKS: Table = (
 )
 
 OFFICIAL: Table = (
-    *HEADS,
+    *NO_CLASSIFIER,
     # only in checkpoints of the dense mode
     *((rf'^norm{2 * i}\.', f'output_norms.{i}.') for i in range(4)),
     (r'^patch_embed\.', 'stem.'),
@@ -41,20 +33,15 @@ OFFICIAL: Table = (
     *BLOCKS,
 )
 
-TIMM: Table = (*HEADS, *STEM, *BLOCKS)
+TIMM: Table = (*NO_CLASSIFIER, *STEM, *BLOCKS)
 
-HEAD: Table = (
-    (r'^head\.', 'head.classifier.fc.'),
-    (r'^(dist_head|head_dist)\.', 'head.distilled.fc.'),
-    (r'^norm\.', 'head.norm.'),
-)
 # linear layers in both releases, 1x1 convolutions here
 SHAPES = (
     (r'\.attention\.(query|key|proj|out)\.weight$', as_convolution),
     (r'\.attention\.score\.weight$', lambda weight: as_convolution(weight.T)),
 )
 LAYOUTS = (
-    Layout('official', r'^network\..*\.pwconv1\.', OFFICIAL, HEAD, changes=SHAPES),
-    Layout('timm', r'^stages\..*\.pwconv1\.', TIMM, HEAD, changes=SHAPES),
+    Layout('official', r'^network\..*\.pwconv1\.', OFFICIAL, CLASSIFIERS, changes=SHAPES),
+    Layout('timm', r'^stages\..*\.pwconv1\.', TIMM, CLASSIFIERS, changes=SHAPES),
     Layout('mmeffvit', r'^stages\..*\.depthwise\.', ()),
 )

@@ -1,43 +1,19 @@
 """The number of classes of every head, compared with the other heads and the data."""
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmengine.config import Config
 from torch import nn
 
 from mmeffvit.config.datasets import class_of, datasets_of, settings_of
+from mmeffvit.models.heads import class_counts
 from mmeffvit.utils.text import counted, listed
 
 from .findings import Finding, fault, passed, unchecked
-
-if TYPE_CHECKING:
-    from .step import Step
+from .step import Step
 
 SPLITS = ('train', 'val', 'test')
-HEADS = re.compile(
-    r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # heads that predict classes
-)
-CLASSIFIER = 'head'  # of a classifier: it declares no stride, since it averages the map
-
-
-def class_counts(model: nn.Module) -> dict[str, int]:
-    """The number of classes of every head that predicts classes, by its name."""
-    counts = {}
-    for name, module in model.named_modules():
-        count = getattr(module, 'num_classes', None)
-        is_head = HEADS.search(name) or name == CLASSIFIER
-        if is_head and isinstance(count, int) and not _is_class_agnostic(module):
-            counts[name] = count
-    return counts
-
-
-def _is_class_agnostic(head: nn.Module) -> bool:
-    """Whether its number of classes is unrelated to the data: proposals, edges, depths."""
-    kind = type(head).__name__
-    other = 'RPN' in kind or kind in ('STDCHead', 'VPDDepthHead')
-    return other or bool(getattr(head, 'class_agnostic', False))
 
 
 def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -60,7 +36,7 @@ def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> I
             break
 
 
-def compare_classes(step: 'Step', config: Config) -> Iterator[Finding]:
+def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
     """Compare the heads with the classes in the config; no annotation file is read."""
     heads = class_counts(step.model)
     if not heads:
@@ -105,7 +81,7 @@ def excessive_topk(config: Config, num_classes: int) -> Iterator[Finding]:
                 )
 
 
-def differing_heads(step: 'Step', heads: Mapping[str, int]) -> Iterator[str]:
+def differing_heads(step: Step, heads: Mapping[str, int]) -> Iterator[str]:
     """Heads with different numbers of classes, if the data does not tell which is right."""
     if len(set(heads.values())) > 1:
         counts = listed(f'{step.describe(name)} {count}' for name, count in heads.items())

@@ -9,9 +9,9 @@ from torch import Size, nn
 
 from mmeffvit.config.datasets import input_multiples
 from mmeffvit.errors import UserError
+from mmeffvit.models.heads import HEADS
 from mmeffvit.utils.text import listed, reason
 
-from .classes import HEADS
 from .findings import Finding, fault, note, passed, unchecked
 from .step import Step
 

@@ -2,12 +2,15 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from torch import nn
+from torch.utils.data import DataLoader
 
 from mmeffvit.config.datasets import class_of, datasets_of, mentions
 from mmeffvit.config.values import dicts_in
@@ -18,7 +21,9 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
 from mmeffvit.utils.images import is_regular
-from mmeffvit.utils.text import listed
+from mmeffvit.utils.text import counted, listed
+from mmeffvit.zoo.identify import naming
+from mmeffvit.zoo.opener import OpenModel, Source, build_source
 
 from .classes import wrong_classes
 from .detection import find_regular, images_of, read_checked, reads_as, voc_images
@@ -111,6 +116,19 @@ def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
             yield kind, Path(root) / path
 
 
+def check_batches(loader: DataLoader, split: str) -> None:
+    """Check that a data loader has a batch.
+
+    Raises:
+        UserError: If it has too few images.
+    """
+    if isinstance(loader.dataset, Sized) and not len(loader):
+        raise UserError(
+            f'{split} data: {counted(len(loader.dataset), "image")} in {split}_dataloader make no '
+            'batch: lower its batch_size, or set drop_last=False'
+        )
+
+
 def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
     """Compare the classes of a dataset, wrapped or not, with its annotation file and the heads.
 
@@ -163,6 +181,21 @@ def load_checked(
             f'{checkpoint} was trained on the classes {listed(trained)} ({len(trained)}), but the '
             f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
         )
-    report = load_into(model, checkpoint, resume=split != 'test')
+    with naming():
+        report = load_into(model, checkpoint, resume=split != 'test')
     if checkpoint.release:
         log_report(report)
+
+
+def open_checked(source: Source, checkpoint: Checkpoint) -> OpenModel:
+    """Build the model of a source and load a checkpoint of its classes.
+
+    Raises:
+        UserError: If the model cannot be built, or the data or the checkpoint has other classes.
+        CheckpointError: If the weights do not fit.
+    """
+    opened = build_source(source)
+    with DefaultScope.overwrite_default_scope(source.config.default_scope):
+        check_classes(opened.model, opened.dataset, 'test')
+        load_checked(opened.model, checkpoint, opened.dataset)
+    return replace(opened, checkpoint=checkpoint)

@@ -6,9 +6,9 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import MODELS as ROOT_MODELS
 
-from mmeffvit.config.build import is_pretrained
 from mmeffvit.config.datasets import settings_of
 from mmeffvit.config.values import dicts_in
+from mmeffvit.models.checkpoints.pretrained import is_pretrained
 
 from .findings import Finding, fault, note, passed, unchecked
 from .step import Step

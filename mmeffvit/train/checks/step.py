@@ -12,9 +12,9 @@ from torch import nn
 
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.values import dicts_in
+from mmeffvit.models.heads import class_counts
 from mmeffvit.utils.modules import forwards
 
-from .classes import class_counts
 from .sample import maps_in, own_batches
 
 # pixels: two cells at the coarsest usual stride

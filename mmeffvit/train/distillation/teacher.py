@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from mmeffvit.config.build import isolated
 from mmeffvit.errors import UserError
 from mmeffvit.registries import HOOKS
+from mmeffvit.train.checks.run import open_checked
 from mmeffvit.train.engine.launcher import unwrap
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.modules import normalization
 from mmeffvit.utils.text import listed
-from mmeffvit.zoo.opener import find_source, open_model
+from mmeffvit.zoo.opener import find_source
 
 from . import (
     Adapter,
@@ -89,7 +90,7 @@ class TeacherHook(Hook):
             )
         device = next(student.parameters()).device
         with isolated(scope):
-            opened = open_model(source, source.open_weights(self.checkpoint))
+            opened = open_checked(source, source.open_weights(self.checkpoint))
             teacher = opened.model.to(device).eval().requires_grad_(False)
             classes = (runner.train_dataloader.dataset.metainfo['classes'],
                        opened.dataset_meta.get('classes') or ())  # fmt: skip

@@ -13,6 +13,11 @@ from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.modules import replaced
 
 EXACT = ('bbox', 'segm')  # metrics with the same numbers as pycocotools
+FIELDS = {  # that it uses: hotcoco rejects others, such as a supercategory that is no text
+    'images': ('id', 'width', 'height', 'file_name'),
+    'annotations': ('id', 'image_id', 'category_id', 'bbox', 'segmentation', 'area', 'iscrowd'),
+    'categories': ('id', 'name'),
+}
 
 
 @METRICS.register_module()
@@ -36,7 +41,12 @@ class HotEval(COCOeval):
     def evaluate(self) -> None:
         import hotcoco
 
-        truth = hotcoco.COCO(self.cocoGt.dataset)
+        truth = hotcoco.COCO(
+            {
+                name: [{k: row[k] for k in keys if k in row} for row in self.cocoGt.dataset[name]]
+                for name, keys in FIELDS.items()
+            }
+        )
         # without the fields that pycocotools has added: areas come from boxes or from masks
         shape = 'bbox' if self.params.iouType == 'bbox' else 'segmentation'
         keys = ('image_id', 'category_id', 'score', shape)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from mmengine.dist import all_reduce_params
+from mmengine.hooks import CheckpointHook
 from mmengine.hooks import EMAHook as StockEMAHook
 from mmengine.model import BaseAveragedModel
 from mmengine.runner import Runner
@@ -46,11 +47,16 @@ class EMAHook(StockEMAHook):
         data_batch: Any = None,
         outputs: Mapping[str, Any] | None = None,
     ) -> None:
+        if self.is_known and int(self.ema_model.steps) and self._ema_started(runner):
+            self.update()
+        else:  # mmengine starts it
+            super().after_train_iter(runner, batch_idx, data_batch, outputs)
+        if saves_now(runner):
+            self.share_statistics()
+
+    def update(self) -> None:
         model = self.ema_model
         steps = int(model.steps)
-        if not (self.is_known and steps and self._ema_started(runner)):  # mmengine starts it
-            super().after_train_iter(runner, batch_idx, data_batch, outputs)
-            return
         if steps % model.interval == 0:
             average = get_ema_multi_avg_fn(1 - momentum_of(model))
             for averaged, sources in self.groups:
@@ -76,6 +82,16 @@ class EMAHook(StockEMAHook):
         """
         for model in (self.ema_model.module, self.src_model):
             all_reduce_params([each for each in model.buffers() if is_averaged(each)], op='mean')
+
+
+def saves_now(runner: Runner) -> bool:
+    """Whether a checkpoint is written after this step, not at the end of an epoch."""
+    return any(
+        isinstance(hook, CheckpointHook) and not hook.by_epoch
+        and (hook.every_n_train_iters(runner, hook.interval, hook.save_begin)
+             or (hook.save_last and hook.is_last_train_iter(runner)))
+        for hook in runner.hooks
+    )  # fmt: skip
 
 
 def is_averaged(value: object) -> bool:

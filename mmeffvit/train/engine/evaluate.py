@@ -15,7 +15,7 @@ from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import check_classes, check_data, load_checked
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_output, own_file
 from mmeffvit.zoo.opener import find_source
 
 from .launcher import build_runner, leave_process_group, unwrap
@@ -83,7 +83,7 @@ def open_test(
     config = source.config
     prepare(config, options)
     if show_dir:
-        check_output(show_dir, folder=True)
+        own_drawings(check_output(show_dir, folder=True))
     check_data(config, ('test',))
     weights = source.open_weights(checkpoint)
     if show_dir:
@@ -105,6 +105,14 @@ def open_test(
     check_classes(model, dataset, 'test')
     load_checked(model, weights, dataset)
     return runner, config
+
+
+def own_drawings(folder: Path) -> None:
+    """Apply :func:`own_file` where visualizers write: their images, and what is in ``vis_data``."""
+    kept = folder / 'vis_data'
+    for path in (*folder.glob('*.png'), kept, *kept.rglob('*')):
+        if path.is_symlink() or not path.is_dir():
+            own_file(path)
 
 
 def draw_predictions(config: Config, show_dir: str | Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.dist import is_main_process
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import RUNNERS
@@ -14,7 +15,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import write_file
+from mmeffvit.utils.files import own_file, write_file
 from mmeffvit.utils.interrupts import deferred
 
 from .metrics import PercentHook
@@ -22,6 +23,7 @@ from .user_errors import building
 
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
 BACKEND = 'mmeffvit_atomic'
+LAST_CHECKPOINT = 'last_checkpoint'  # mmengine's name
 
 
 def prepare_launcher(config: Config, launcher: str) -> None:
@@ -84,6 +86,10 @@ def build_runner(config: Config) -> Runner:
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
     """
+    if is_main_process():
+        # mmengine writes them in place, a config that has no file under a new name
+        for name in (LAST_CHECKPOINT, *([Path(config.filename).name] if config.filename else [])):
+            own_file(Path(config.work_dir, name))
     with building(config):
         build = RUNNERS.build if 'runner_type' in config else WholeCheckpointsRunner.from_cfg
         runner = build(config)

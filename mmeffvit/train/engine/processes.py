@@ -8,13 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import starmap
 from typing import Any
 
 import torch
 from mmengine.device import get_device
 
-from mmeffvit.config.load import load_config, resolve_work_dir
+from mmeffvit.config.load import load_config, option_text, resolve_work_dir
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import non_finite_allowed
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.interrupts import PARENT_REPORTS, Interrupted
 from mmeffvit.utils.machine import num_cores
@@ -51,7 +53,7 @@ def train_in_processes(
 
     Raises:
         UserError: If there are fewer GPUs, or a process failed, which has printed its message.
-        Interrupted: After Ctrl-C or SIGTERM, when all processes have ended.
+        Interrupted: After a signal, when all processes have ended.
     """
     check_count(count, environment or {})
     script = [str(resource_dir('tools') / 'train.py'), config]
@@ -83,10 +85,11 @@ def arguments_of(options: RunOptions) -> list[str]:
     if options.seed is not None:
         arguments += ['--seed', str(options.seed)]
     arguments += ['--deterministic'] * options.deterministic + ['--verbose'] * options.verbose
+    arguments += ['--allow-non-finite'] * non_finite_allowed()
     if options.launcher != 'none':
         arguments += ['--launcher', options.launcher]
     if options.cfg_options:
-        arguments += ['--cfg-options', *to_texts(options.cfg_options)]
+        arguments += ['--cfg-options', *starmap(option_text, options.cfg_options.items())]
     return arguments
 
 
@@ -123,15 +126,3 @@ def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:
 
 def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def to_texts(options: Mapping[str, Any]) -> list[str]:
-    """``KEY=VALUE`` as ``--cfg-options`` reads them."""
-    return [f'{key}={to_text(value)}' for key, value in options.items()]
-
-
-def to_text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        start, end = '[]' if isinstance(value, list) else '()'
-        return start + ','.join(map(to_text, value)) + end
-    return str(value)

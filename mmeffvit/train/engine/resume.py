@@ -1,16 +1,21 @@
-"""Whether a run can be resumed from a checkpoint."""
+"""Whether a run can be resumed from a checkpoint, and with which schedule."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from mmengine.hooks import EMAHook
-from mmengine.runner import Runner
+from mmengine.hooks import EMAHook, Hook
+from mmengine.optim import _ParamScheduler
+from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmeffvit.errors import CheckpointError
 from mmeffvit.models.checkpoints import Checkpoint
+from mmeffvit.utils.messages import logger
 from mmeffvit.zoo.runs import saved_checkpoints
 
 
@@ -87,3 +92,64 @@ def groups_in(state: Any, name: str = '') -> dict[str, Groups]:
     # a scheduler adds the first learning rate when it is built
     options = frozenset.intersection(*(frozenset(group) for group in groups)) if groups else set()
     return {name: Groups(sizes, frozenset(options) - {'params', 'initial_lr'})}
+
+
+class ScheduleHook(Hook):
+    """Resume a run whose schedule has changed, such as to more epochs, on the new schedule.
+
+    mmengine resumes the schedulers of the checkpoint with all of their arguments, so that a
+    finished run would continue at its last learning rate. If the config's arguments differ, its
+    schedulers take the steps of the run instead, from the first.
+    """
+
+    def before_run(self, runner: Runner) -> None:
+        self.planned = [deepcopy(each.state_dict()) for each in schedulers_of(runner)]
+        self.groups = [
+            {key: value for key, value in group.items() if key != 'params'}
+            for group in (runner.optim_wrapper.param_groups if self.planned else ())
+        ]
+
+    def before_train(self, runner: Runner) -> None:
+        schedulers = schedulers_of(runner)
+        pairs = list(zip(schedulers, self.planned, strict=True))
+        if not runner.iter or all(same_arguments(each, planned) for each, planned in pairs):
+            return
+        names = {each.param_name for each in schedulers}
+        scheduled = {*names, *(f'initial_{name}' for name in names)}
+        if 'momentum' in names:
+            scheduled.add('betas')  # where Adam has it
+        for group, first in zip(runner.optim_wrapper.param_groups, self.groups, strict=True):
+            group.update({key: value for key, value in first.items() if key in scheduled})
+        for each, planned in pairs:
+            each.load_state_dict(planned)
+        by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        length = len(runner.train_dataloader) if by_epoch else runner.iter + 1
+        with warnings.catch_warnings():  # of steps without one of the optimizer
+            warnings.simplefilter('ignore')
+            for step in range(1, runner.iter + 1):
+                for each in schedulers:
+                    if not each.by_epoch or step % length == 0:
+                        each.step()
+        rate = runner.optim_wrapper.get_lr()['lr'][0]
+        logger.info(f'the schedule has changed: resuming at a learning rate of {rate:.3g}')
+
+
+def schedulers_of(runner: Runner) -> list[_ParamScheduler]:
+    """The schedulers of a run that depend on the step alone, if all do."""
+    schedulers = runner.param_schedulers
+    is_list = isinstance(schedulers, list)
+    if not is_list or any(getattr(each, 'need_val_args', False) for each in schedulers):
+        return []
+    return schedulers
+
+
+def same_arguments(scheduler: _ParamScheduler, planned: Mapping[str, Any]) -> bool:
+    """Whether a scheduler has the arguments and first values of a planned one."""
+    names = {
+        name
+        for cls in type(scheduler).__mro__
+        for name in signature(cls.__init__).parameters
+        if name in planned
+    } | {'base_values'}
+    state = scheduler.state_dict()
+    return all(state.get(name) == planned[name] for name in names - {'last_step', 'verbose'})

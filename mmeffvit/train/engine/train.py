@@ -18,12 +18,13 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
-from mmeffvit.models.checkpoints.load import wrong_kinds
+from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
 from mmeffvit.train.checks.config import stop_at_faults
-from mmeffvit.train.checks.run import check_classes, check_data, load_checked
-from mmeffvit.utils.files import locked, remove_partial
+from mmeffvit.train.checks.run import check_batches, check_classes, check_data, load_checked
+from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
+from mmeffvit.zoo.identify import naming
 from mmeffvit.zoo.opener import Source, find_source
 from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 
@@ -32,8 +33,8 @@ from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
-from .resume import check_resumable, resumable
-from .step_format import AUTO, StepFormatHook
+from .resume import ScheduleHook, check_resumable, resumable
+from .step_format import StepFormatHook
 from .user_errors import building, check_optimizer, complete_annotations, name_unreadable, run
 
 LOG_WINDOWS = 50  # minimum number of windows that the loss of a run is averaged over
@@ -85,7 +86,10 @@ def train(
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
-        runner.register_hook(StepFormatHook(config.get('step_format', AUTO)))
+        layout, dtype = config.get('channels_last'), config.get('amp_dtype')
+        runner.register_hook(StepFormatHook(layout, dtype))
+        if config.resume:
+            runner.register_hook(ScheduleHook())
         if names := config.get('compiled'):
             runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)
@@ -96,6 +100,7 @@ def train(
         log.window_size = min(log.window_size, max(1, runner.max_iters // LOG_WINDOWS))
         for split, loop in loops.items():
             if loop is not None:
+                check_batches(loop.dataloader, split)
                 check_classes(model, loop.dataloader.dataset, split)
                 name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
@@ -155,7 +160,8 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
     """Check the checkpoint that training starts from against the model.
 
     Returns:
-        The checkpoint for mmengine: of a released model, the tensors that fit.
+        The checkpoint for mmengine: of a released model, the tensors that fit; of another
+        resolution, resized.
     """
     model = unwrap(runner.model)
     if config.resume:
@@ -163,10 +169,14 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         check_resumable(runner, start)
         return start
     if start.release:  # of other sizes, mmengine would load it in part
-        report = load_into(model, start, new_classes=True)
+        with naming():
+            report = load_into(model, start, new_classes=True)
         log_report(report)
         state = model.state_dict()
         return replace(start, weights={key: state[key].clone() for key in report.loaded})
+    if resized := resize_backbone(model, start):
+        logger.info(f'{start}: {listed(resized)} resized to the resolution of the model')
+        start = replace(start, weights={**start.weights, **resized})
     check_weights(start, model.state_dict())
     return start
 
@@ -192,12 +202,11 @@ def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
 
 @contextmanager
 def owned(work_dir: Path) -> Iterator[None]:
-    """Lock the work dir against other runs, and remove partial files of killed runs."""
+    """Lock the work dir against other runs."""
     if int(os.environ.get('RANK', 0)):  # the first process locks it for all
         yield
         return
     with locked(work_dir, 'a training run'):
-        remove_partial(work_dir)
         yield
 
 

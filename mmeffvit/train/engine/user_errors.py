@@ -20,7 +20,7 @@ from mmeffvit.utils.image_formats import kind_of
 from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
 from mmeffvit.utils.interrupts import raise_lost
 from mmeffvit.utils.schema import is_dict
-from mmeffvit.utils.text import reason, without_formulas
+from mmeffvit.utils.text import first_line, reason, without_formulas
 
 from .hooks import nested_datasets
 
@@ -28,6 +28,7 @@ T = TypeVar('T')
 
 LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
 FILES = ('img_path', 'seg_map_path')  # keys of an item
+RAISED = f'{UserError.__module__}.{UserError.__qualname__}: '  # before a message in a traceback
 KEPT = (UserError, FileNotFoundError)  # their messages are clear
 
 
@@ -71,22 +72,43 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
     """Call ``runner.train`` or ``runner.test``.
 
     Raises:
-        UserError: If an object of the config cannot be built, or a data file cannot be read.
+        UserError: If an object of the config cannot be built, a data file cannot be read, or a data
+            loading process ends.
     """
     started = Started()
     runner.register_hook(started)
     try:
-        with without_formulas():
+        with without_formulas(), loading():
             return job()
-    except KEPT as error:
-        lines = str(error).strip().splitlines()
-        if isinstance(error, UserError) and lines[0].startswith('Caught UserError in DataLoader'):
-            raise UserError(lines[-1].partition(': ')[2]) from error
+    except KEPT:
         raise
     except Exception as error:
         if started.value:
             raise
         raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Context for loops over data loaders.
+
+    Raises:
+        UserError: With the message of one in a data loading process, or if such a process ends.
+    """
+    try:
+        yield
+    except UserError as error:
+        text, _, message = str(error).strip().rpartition(RAISED)
+        if not text.startswith('Caught UserError in DataLoader'):
+            raise
+        raise UserError(message) from error
+    except RuntimeError as error:
+        if not str(error).startswith('DataLoader worker (pid'):
+            raise
+        raise UserError(
+            f'a data loading process has ended ({first_line(error)}): if memory is short, set a '
+            'smaller num_workers of the data loader, or 0'
+        ) from error
 
 
 def name_unreadable(dataset: Any) -> None:

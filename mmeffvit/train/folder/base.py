@@ -9,6 +9,7 @@ from mmengine.config import Config
 from mmeffvit.config.datasets import datasets_of, drop_reduction, eval_shape, mentions, settings_of
 from mmeffvit.config.load import find_config, load_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.models.checkpoints.sources import fetch
 from mmeffvit.utils.messages import logger
 from mmeffvit.zoo.metafile import read_models
@@ -99,7 +100,7 @@ class Base:
     @property
     def backbone_weights(self) -> str | None:
         """The URL of the backbone's pretrained weights."""
-        return (self.config.model.backbone.get('init_cfg') or {}).get('checkpoint')
+        return checkpoint_of(self.config.model.backbone.get('init_cfg'))
 
 
 def class_counts(settings: Any, value: Any) -> dict:

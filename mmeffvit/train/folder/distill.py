@@ -1,34 +1,51 @@
 """Distill a small model from a teacher, on unlabeled images."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mmeffvit.config.load import is_config, load_config, own_configs
+from mmeffvit.data.files import find_images
 from mmeffvit.data.predictions import Wanted, read_predictions
 from mmeffvit.data.prepare import PrepareOptions, Reader, read, split_off
 from mmeffvit.data.records import DataSet
-from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import find_images
-from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
 from mmeffvit.train.distillation.teacher import choose_losses
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed
 from mmeffvit.zoo.hub import nearest_config
-from mmeffvit.zoo.opener import find_source, holds_weights, is_model
+from mmeffvit.zoo.opener import find_source, holds_weights, is_exported, is_model
 
 from .base import AUTO, Base
-from .pseudo_labels import predict_dataset
-from .run import NO_EXPORT, FinetuneOptions, finetune
+from .options import FinetuneOptions
+from .run import NO_EXPORT, Finish, finetune
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
 NO_LOSS = 'none'
+
+
+class Teacher(Protocol):
+    """A model that predicts a data set, see :class:`mmeffvit.inference.pseudo_labels.Teacher`."""
+
+    is_detector: bool
+
+    def predict(
+        self,
+        described: dict[str, Any],
+        images: Path,
+        folder: Path,
+        wanted: Wanted,
+        *,
+        keep_masks: bool,
+    ) -> DataSet: ...
+
+
+OpenTeacher = Callable[[str, str | None], Teacher]  # from its name and its checkpoint
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,14 @@ class DistillOptions:
     finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
 
 
-def distill(student: str, teacher: str, images: Path, options: DistillOptions) -> dict[str, float]:
+def distill(
+    student: str,
+    teacher: str,
+    images: Path,
+    options: DistillOptions,
+    open_teacher: OpenTeacher,
+    finish: Finish,
+) -> dict[str, float]:
     """Train a student on what a teacher predicts for a folder of images.
 
     Args:
@@ -63,6 +87,8 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
             of predictions; or a folder of label maps.
         images: Folder of images.
         options: See :class:`DistillOptions`.
+        open_teacher: Opens a teacher that is a model.
+        finish: See :func:`mmeffvit.train.folder.run.finetune`.
 
     Returns:
         The metrics of the best checkpoint of the student.
@@ -89,19 +115,19 @@ def distill(student: str, teacher: str, images: Path, options: DistillOptions) -
         own = with_one_process(own)
     taught = replace(
         own,
-        reader=make_reader(teacher, base, folder.absolute() / TEACHER, options),
+        reader=make_reader(teacher, base, folder.absolute() / TEACHER, options, open_teacher),
         teaching=teaching,
     )
-    metrics = finetune(images, taught)
+    metrics = finetune(images, taught, finish)
     if options.labeled is not None and options.compare:
-        compare(metrics, options.labeled, folder, base, own)
+        compare(metrics, options.labeled, folder, base, own, finish)
     return metrics
 
 
 def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching:
     """The losses and the teacher of a student; a PyTorch model runs in every step."""
     wanted = options.losses
-    is_model = not is_file_of_predictions(teacher) and Path(teacher).suffix not in EXPORTED
+    is_model = not is_file_of_predictions(teacher) and not is_exported(teacher)
     if wanted is not None and not is_model:
         raise UserError(
             f'--losses compare with a teacher that runs in every step, and {teacher} does not: '
@@ -153,21 +179,16 @@ def is_file_of_predictions(teacher: str) -> bool:
     return path.is_dir() and not is_config(teacher) and not is_model(teacher)
 
 
-def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions) -> Reader:
+def make_reader(
+    teacher: str, base: Base, folder: Path, options: DistillOptions, open_teacher: OpenTeacher
+) -> Reader:
     """A reader of a teacher's predictions instead of annotations; ``folder`` caches a model's."""
-    opened: list[BasePredictor] = []  # until its predictions are made
+    opened = None
     if is_file_of_predictions(teacher):
         is_detector = Path(teacher).suffix == '.json'
     else:
-        is_exported = Path(teacher).suffix in EXPORTED
-        opened = [
-            ExportedPredictor(teacher) if is_exported else Predictor(teacher, options.checkpoint)
-        ]
-        if opened[0].is_classifier:
-            raise UserError(
-                f'the teacher {teacher} is a classifier: choose a detector or segmentor'
-            )
-        is_detector = opened[0].is_detector
+        opened = open_teacher(teacher, options.checkpoint)
+        is_detector = opened.is_detector
     if is_detector == base.is_segmentor:
         kinds = ('label maps', 'objects')
         raise UserError(
@@ -180,13 +201,11 @@ def make_reader(teacher: str, base: Base, folder: Path, options: DistillOptions)
         wanted = options.wanted
         if labeled and not wanted.classes:
             wanted = replace(wanted, classes=labeled.classes)
-        if not opened:
+        if opened is None:
             data = read_predictions(Path(teacher).absolute(), images, wanted)
         else:
             described = describe_teacher(teacher, options.checkpoint)
-            data = predict_dataset(
-                opened.pop(), described, images, folder, wanted, keep_masks=reading.needs_masks
-            )
+            data = opened.predict(described, images, folder, wanted, keep_masks=reading.needs_masks)
         logger.info(describe_labels(data, teacher))
         if labeled is not None:
             return merged(labeled, data)
@@ -251,7 +270,12 @@ def merged(labeled: DataSet, predicted: DataSet) -> DataSet:
 
 
 def compare(
-    metrics: Mapping[str, float], labeled: Path, folder: Path, base: Base, own: FinetuneOptions
+    metrics: Mapping[str, float],
+    labeled: Path,
+    folder: Path,
+    base: Base,
+    own: FinetuneOptions,
+    finish: Finish,
 ) -> None:
     """Train the student on the labels alone for as many steps, and report both."""
     steps, batch = steps_of(folder, base)
@@ -267,7 +291,7 @@ def compare(
         int8=False,
         resume=own.resume if has_config else None,
     )
-    alone = finetune(labeled, options)
+    alone = finetune(labeled, options, finish)
     names = list(in_percent(metrics))
     rows = [('', 'steps', *names)]
     for what, found, run in (('alone', alone, folder / ALONE), ('distilled', metrics, folder)):

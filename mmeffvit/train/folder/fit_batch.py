@@ -1,9 +1,10 @@
 """The largest batch size that fits in memory, measured by training on the data."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from mmengine.config import Config
@@ -15,6 +16,7 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.options import use_mixed_precision
+from mmeffvit.train.engine.step_format import StepFormatHook
 from mmeffvit.utils.machine import free_memory, resident_memory
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
@@ -24,7 +26,14 @@ SMALLEST = 2  # batch norms need two images where maps end at 1 x 1
 GIB = 2**30
 
 
-def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = False) -> int:
+def largest_batch(
+    config_path: Path,
+    limit: int,
+    processes: int,
+    *,
+    amp: bool = False,
+    cfg_options: Mapping[str, Any] | None = None,
+) -> int:
     """The largest power of two, up to ``limit``, whose training step fits in the free memory.
 
     Each size is tried in a step with the images, model and optimizer of the config. A CPU process
@@ -37,7 +46,7 @@ def largest_batch(config_path: Path, limit: int, processes: int, *, amp: bool = 
     device = get_device()
     if device not in ('cpu', 'cuda'):
         raise UserError(f'--batch auto measures CPUs and CUDA devices, not {device}: give a number')
-    config = open_config(config_path, {})
+    config = open_config(config_path, cfg_options)
     free = free_memory() / processes if device == 'cpu' else torch.cuda.mem_get_info()[0]
     free *= SHARE
     with isolated(config.default_scope), measuring(device) as peak:
@@ -83,6 +92,7 @@ def predicted(tried: list[tuple[int, int]], size: int) -> float:
 def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
     """A function that trains for one step with a given batch size."""
     model = build_model(own_model_config(config)).to(device).train()
+    StepFormatHook(config.get('channels_last'), config.get('amp_dtype')).attach(model)
     if amp:
         use_mixed_precision(config)
     optimizer = build_optim_wrapper(model, config.optim_wrapper)

@@ -1,29 +1,25 @@
 """One command: a dataset is read, a config written, a model trained, and the result shown."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mmengine.device import get_device
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.formats.masks import find as find_label_maps
-from mmeffvit.data.prepare import PrepareOptions, Reader, prepare
-from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import format_of
+from mmeffvit.data.detect import Task, detect
+from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.train.engine.train import train
 from mmeffvit.utils.files import check_output, locked
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted
 
-from .base import AUTO, Base, find_start, known_weights
-from .finish import finish
+from .base import Base, find_start, known_weights
 from .fit_batch import largest_batch
+from .options import FinetuneOptions
 from .recipe import (
     AUTO_BATCH,
     Overrides,
@@ -33,53 +29,23 @@ from .recipe import (
     make_recipe,
     why_one_process,
 )
-from .write_config import Teaching, write_config
+from .resume import record, resumed
+from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
-DEFAULT_EXPORT = ('.onnx',)
 NO_EXPORT = 'none'
 
-
-@dataclass
-class FinetuneOptions(RunOptions):
-    """Options of a fine-tuning run, whose ``work_dir`` also gets the config, index and results.
-
-    Args:
-        model: Name of one of our configs; None chooses a small one for the data.
-        reading: Options for reading the dataset.
-        overrides: Numbers that replace the recipe's.
-        weights: See :func:`mmeffvit.train.folder.base.find_start`.
-        amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
-            bfloat16.
-        resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest.
-        export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
-            installed.
-        int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
-        seed: Random seed of the validation split and of training.
-        reader: Reads the dataset; by default the reader of its format.
-        teaching: Distillation settings of a student.
-    """
-
-    model: str | None = None
-    reading: PrepareOptions = field(default_factory=PrepareOptions)
-    overrides: Overrides = field(default_factory=Overrides)
-    weights: str = AUTO
-    amp: bool | None = None
-    resume: str | None = None
-    export: Sequence[str] | None = None
-    int8: bool = False
-    seed: int = 0
-    verbose: bool = False
-    reader: Reader | None = None
-    teaching: Teaching | None = None
+# tests and exports what was trained, from the config, the options and pretrained weights to suggest
+Finish = Callable[[Path, FinetuneOptions, str | None], dict[str, float]]
 
 
-def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
+def finetune(path: Path, options: FinetuneOptions, finish: Finish) -> dict[str, float]:
     """Train on a dataset, from its folder to exported files.
 
     Args:
         path: See :func:`mmeffvit.data.prepare.prepare`.
         options: See :class:`FinetuneOptions`.
+        finish: Called with the config after the run; it returns the metrics.
 
     Returns:
         The metrics of the best checkpoint.
@@ -88,17 +54,9 @@ def finetune(path: Path, options: FinetuneOptions) -> dict[str, float]:
         UserError: If the dataset, an option or the environment cannot work.
     """
     options.overrides.check()
-    export = exportable(options.export)
-    if options.int8 and '.onnx' not in export:
-        raise UserError(
-            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
-            'add .onnx to --export, or leave --int8 out'
-        )
-    if options.int8:
-        require('onnxruntime.quantization', '--int8')
-    base = Base.of(options.model or default_model(path))
+    base = Base.of(options.model or default_model(path, options))
     with trained(path, base, options, write_run) as config:
-        return finish(config, export, options, int8=options.int8, weights=known_weights(base))
+        return finish(config, options, known_weights(base))
 
 
 @contextmanager
@@ -120,8 +78,12 @@ def trained(
                 f'{folder} has a run already: continue it with --resume, or choose another '
                 '--work-dir'
             )
-        if not options.resume:
+        if options.resume:
+            options = resumed(path, config, options)
+        else:
+            options = replace(options, seed=options.seed or 0)
             write(path, base, config, options)
+            record(path, config, options)
         run = replace(options, work_dir=folder / 'run')
         how = dict(amp=uses_amp(options), resume=options.resume)
         processes = load_config(config).get('processes', 1)
@@ -134,29 +96,20 @@ def trained(
 
 def uses_amp(options: FinetuneOptions) -> bool:
     if options.amp is None:
-        return get_device() != 'cpu' and options.cfg_options.get('step_format') != 'bfloat16'
+        return get_device() != 'cpu' and not options.cfg_options.get('amp_dtype')
     return options.amp
 
 
-def exportable(suffixes: Sequence[str] | None) -> list[str]:
-    """The formats to export at the end, whose packages must be installed before training."""
-    if suffixes == [NO_EXPORT]:
-        return []
-    try:
-        for suffix in suffixes or DEFAULT_EXPORT:
-            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
-    except UserError as error:
-        if suffixes is not None:
-            raise
-        logger.info(f'nothing will be exported: {error}')
-        return []
-    return list(suffixes or DEFAULT_EXPORT)
-
-
-def default_model(path: Path) -> str:
-    """A small model for the data: a segmentor for label maps alone, else a detector."""
-    is_other = any(path.rglob('*.xml')) or any(path.rglob('*.json')) or any(path.glob('*.y*ml'))
-    return DETECTOR if is_other or find_label_maps(path.absolute()) is None else SEGMENTOR
+def default_model(path: Path, options: FinetuneOptions) -> str:
+    """A small model for the data: a segmentor for label maps, else a detector."""
+    reading = options.reading
+    if options.reader is not None:
+        return DETECTOR
+    if reading.images is not None:
+        return SEGMENTOR
+    found = reading.found or detect(path, reading.format)
+    options.reading = replace(reading, found=found)
+    return SEGMENTOR if found.task is Task.LABEL_MAPS else DETECTOR
 
 
 def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
@@ -184,7 +137,9 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     if overrides.batch == AUTO_BATCH:
         processes = write(replace(overrides, batch=None)).processes
         limit = batch_limit(len(pictures), processes)
-        size = largest_batch(config, limit, processes, amp=uses_amp(options))
+        size = largest_batch(
+            config, limit, processes, amp=uses_amp(options), cfg_options=options.cfg_options
+        )
         overrides = replace(overrides, batch=size * processes, processes=processes)
     recipe = write(overrides)
     batch = recipe.batch * recipe.processes

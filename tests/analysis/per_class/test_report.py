@@ -156,3 +156,46 @@ def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path)
     (tmp_path / 'maps').mkdir()
     with pytest.raises(UserError, match='has 0 label maps for'):
         per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
+
+
+BROKEN = {
+    'truncated': lambda path: path.write_bytes(path.read_bytes()[:60]),
+    'a text': lambda path: path.write_text('no image'),
+    'a folder': lambda path: (path.unlink(), path.mkdir()),
+    'a broken link': lambda path: (path.unlink(), path.symlink_to('nowhere')),
+    'in color': lambda path: cv2.imwrite(str(path), np.zeros((64, 64, 3), np.uint8)),
+    'of no class': lambda path: cv2.imwrite(str(path), np.full((64, 64), 200, np.uint8)),
+}
+
+
+@pytest.mark.parametrize('name', BROKEN)
+def test_a_broken_label_map_is_named(name, ade_shapes, tmp_path):
+    shutil.copytree(ade_shapes / 'annotations' / 'validation', tmp_path / 'maps')
+    BROKEN[name](min((tmp_path / 'maps').iterdir()))
+    with pytest.raises(UserError, match='maps') as caught:
+        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
+    assert '\n' not in str(caught.value)
+
+
+def map_of(values: object) -> dict[str, object]:
+    return dict(pred_sem_seg=dict(data=values), gt_sem_seg=dict(data=torch.ones(1, 4, 4).long()))
+
+
+ODD = {
+    'a list': map_of([[1]]),
+    'of another size': map_of(torch.ones(1, 3, 3).long()),
+    'of floats': map_of(torch.ones(1, 4, 4)),
+    'of complex numbers': map_of(torch.ones(1, 4, 4, dtype=torch.complex64)),
+    'beyond the classes': map_of(torch.full((1, 4, 4), 2**60)),
+    'of no pixels': map_of(torch.ones(1, 0, 0).long()),
+    'a number': dict(pred_sem_seg=5, gt_sem_seg=5),
+    'without its annotation': dict(pred_sem_seg=dict(data=torch.ones(1, 4, 4).long())),
+}
+
+
+@pytest.mark.parametrize('name', ODD)
+def test_a_pickle_of_odd_label_maps_is_one_line(name, ade_shapes, tmp_path):
+    (tmp_path / 'found.pkl').write_bytes(pickle.dumps([ODD[name]]))
+    with pytest.raises(UserError, match=r'found\.pkl has malformed predictions') as caught:
+        per_class(ADE, tmp_path / 'found.pkl', {'data_root': f'{ade_shapes}/'})
+    assert '\n' not in str(caught.value)

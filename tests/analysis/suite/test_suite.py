@@ -17,8 +17,8 @@ from mmeffvit.analysis.suite.child import progress_in, run_logged
 from mmeffvit.analysis.suite.commands import SuiteOptions
 from mmeffvit.analysis.suite.results import Row, Table
 from mmeffvit.analysis.suite.run import cluster_commands, find_configs, run_suite
+from mmeffvit.config.load import option_text
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.processes import to_texts
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
 from tests.conftest import ROOT, run_command_here
@@ -189,7 +189,7 @@ def test_options_reach_the_runs_unchanged():
     values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
     parser = argparse.ArgumentParser()
     parser.add_argument('--cfg-options', nargs='+', action=DictAction)
-    given = to_texts(values)
+    given = [option_text(key, value) for key, value in values.items()]
     assert parser.parse_args(['--cfg-options', *given]).cfg_options == values
 
 
@@ -221,6 +221,24 @@ def test_the_reason_for_a_failure_is_its_message(tmp_path):
     assert fail('raise KeyError("name")').reason == "KeyError: 'name'"
     assert fail('import os; os.kill(os.getpid(), 9)').reason == 'ended by SIGKILL'
     assert 'no data' in (tmp_path / 'log').read_text()
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_a_log_or_table_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path):
+    target, folder = tmp_path / 'mine', tmp_path / 'suite'
+    target.write_text('{}')
+    folder.mkdir()
+    for name in ('suite.json', 'suite.md', 'suite.log'):
+        path = folder / name
+        (path.symlink_to if kind == 'symbolic' else path.hardlink_to)(target)
+    table = Table(folder)
+    table.rows['own'] = Row('own.py')
+    table.save()
+    run_logged([sys.executable, '-c', 'print("loss")'], folder / 'suite.log', print)
+    assert target.read_text() == '{}'
+    assert 'own.py' in (folder / 'suite.json').read_text()
+    assert 'own' in (folder / 'suite.md').read_text()
+    assert (folder / 'suite.log').read_text().endswith('loss\n')
 
 
 def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):

@@ -301,7 +301,11 @@ def test_the_spelling_of_old_files_is_read(tmp_path):
     props.update(network_colours='BGR', input_colours='RGB', mean='[1, 2, 3]')
     onnx.helper.set_model_props(model, props)
     onnx.save(model, tmp_path / 'model.onnx')
-    assert list(ExportedPredictor(tmp_path / 'model.onnx').fill) == [1, 2, 3]  # not reversed
+    assert list(ExportedPredictor(tmp_path / 'model.onnx').metadata.fill) == [
+        1,
+        2,
+        3,
+    ]  # not reversed
 
 
 @pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
+from mmengine.model import PretrainedInit
 from safetensors.torch import save_file
 
+from mmeffvit.config.build import without_weights
 from mmeffvit.models import SwiftFormer
 from mmeffvit.models.checkpoints import CheckpointError, open_checkpoint
+from mmeffvit.models.checkpoints.download import download
+from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.models.checkpoints.sources import copy_into, fetch
+from mmeffvit.train.checks.settings import loads_weights
 from tests.conftest import run_python
 from tests.models.checkpoints.spelling import from_swiftformer
 
@@ -64,6 +70,46 @@ def test_an_official_file_loads_whatever_wraps_it(tmp_path, log, wrapper, prefix
     loaded = len(source.state_dict()) - 20
     (line,) = {m for m in log.messages if 'official.pth' in m}  # of a run's logger, too
     assert f'{loaded} tensors loaded, 2 ignored, 20 missing' in line
+
+
+@pytest.mark.parametrize(
+    'spell',
+    [
+        lambda **load: [dict(type='Pretrained', **load)],
+        lambda **load: dict(type=PretrainedInit, **load),
+        lambda **load: dict(type='mmengine.Pretrained', **load),
+        lambda **load: dict(type='mmengine.model.weight_init.PretrainedInit', **load),
+        lambda **load: [
+            dict(type='Pretrained', **load),
+            dict(type='Constant', val=7, layer='BatchNorm2d'),
+        ],
+    ],
+    ids=['list', 'class', 'scope', 'import path', 'with others'],
+)
+def test_every_spelling_of_pretrained_loads_all_weights_and_is_seen_in_a_config(tmp_path, spell):
+    source = randomised()
+    torch.save(official_state(source), tmp_path / 'official.pth')
+    init_cfg = spell(checkpoint=str(tmp_path / 'official.pth'), map_location='cpu')
+    ours = SwiftFormer(ARCH, init_cfg=init_cfg)
+    ours.init_weights()
+    assert_same(ours, source)
+    assert checkpoint_of(init_cfg) == str(tmp_path / 'official.pth')
+    config = Config(dict(model=dict(backbone=dict(init_cfg=init_cfg))))
+    assert loads_weights(config)
+    without_weights(config.model)
+    assert not loads_weights(config)
+    others = [each for each in init_cfg if isinstance(each, dict) and each['type'] == 'Constant']
+    assert config.model.backbone.init_cfg == (others or None)
+
+
+def test_arguments_of_pretrained_without_effect_are_named():
+    for init_cfg in (
+        dict(type='Pretrained', checkpoint='x.pth', strict=False),
+        dict(type='Pretrained'),
+        dict(type='Constant', override=dict(type='Pretrained', name='stem', checkpoint='x.pth')),
+    ):
+        with pytest.raises(ValueError, match='init_cfg is'):
+            SwiftFormer(ARCH, init_cfg=init_cfg).init_weights()
 
 
 def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
@@ -225,6 +271,19 @@ def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
     ours = SwiftFormer(ARCH)
     ours.load_pretrained(f'{address}/official.pth')  # from the cache
     assert_same(ours, source)
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path, server):
+    folder, address = server
+    (folder / 'official.pth').write_bytes(b'weights')
+    mine, part = tmp_path / 'mine', tmp_path / 'cache' / 'official.pth.part'
+    mine.write_bytes(b'precious')
+    part.parent.mkdir()
+    (part.symlink_to if kind == 'symbolic' else part.hardlink_to)(mine)
+    download(f'{address}/official.pth', tmp_path / 'cache' / 'official.pth')
+    assert (tmp_path / 'cache' / 'official.pth').read_bytes() == b'weights'
+    assert mine.read_bytes() == b'precious'
 
 
 def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, server):

@@ -175,6 +175,7 @@ def test_a_file_prepares_images_as_the_test_pipeline_does(size, crop):
     image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
     init_default_scope('mmpretrain')
     expected = Compose([TRANSFORMS.build(step) for step in steps])(dict(img=image.copy()))['img']
-    how = resize_of(Config(dict(test_dataloader=dict(dataset=dict(pipeline=steps)))))
+    dataset = dict(dataset=dict(pipeline=steps))
+    how = resize_of(Config(dict(default_scope='mmpretrain', test_dataloader=dataset)))
     np.testing.assert_array_equal(resize(image, how).image, expected)
     assert resize(image, how, fixed=(32, 32)).image.shape == (32, 32, 3)

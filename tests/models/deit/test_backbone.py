@@ -165,6 +165,7 @@ def test_layers_start_as_those_of_the_authors():
         (dict(attention='linear'), "attention is 'linear'; choose one of"),
         (dict(competition=False), "competition is False: attention='multi_head' does not use it"),
         (dict(class_tokens=3), 'class_tokens is 3; choose 0, 1 or 2'),
+        (dict(attention='mobile', head_channels=5), 'head_channels is 5; choose a divisor of 192'),
         (dict(output='tokens'), "output is 'tokens'; choose one of"),
         (dict(output='class_tokens', class_tokens=0), 'but class_tokens is 0'),
         (dict(resolution=0), r'resolution is \(0, 0\)'),
@@ -175,6 +176,25 @@ def test_layers_start_as_those_of_the_authors():
 def test_invalid_arguments_are_named(options, words):
     with pytest.raises(ValueError, match=words):
         DeiT(**options)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('resolution', [224, 64])
+@pytest.mark.parametrize('layout', [official, dict], ids=['official', 'ours'])
+@pytest.mark.parametrize('given', [2, 1, 0])
+def test_weights_load_into_a_backbone_with_fewer_class_tokens(given, layout, resolution, tmp_path):
+    source = DeiT(TINY, class_tokens=given, resolution=224 if layout is official else resolution)
+    torch.nn.init.normal_(source.stem.positions)
+    torch.save({'model': layout(source.state_dict())}, tmp_path / 'weights.pth')
+    for kept in range(given + 1):
+        backbone = DeiT(TINY, class_tokens=kept, resolution=resolution)
+        backbone.load_pretrained(tmp_path / 'weights.pth')
+        positions, expected = backbone.stem.positions, source.stem.positions
+        assert torch.equal(positions[:, :kept], expected[:, :kept])
+        if expected.shape[1] - given == positions.shape[1] - kept:
+            assert torch.equal(positions[:, kept:], expected[:, given:])
+        if kept:
+            assert torch.equal(backbone.stem.class_token, source.stem.class_token)
 
 
 def test_a_file_of_another_variant_is_rejected(tmp_path):

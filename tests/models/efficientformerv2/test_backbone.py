@@ -78,7 +78,7 @@ def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
     load_from(ours, theirs, tmp_path)
     table = ours.stages[3].blocks[-1].attention.mixer.position_bias
     source = theirs.stages[3].blocks[-1].token_mixer.attention_biases
-    assert table.table_size == (8, 14)
+    assert table.grid == (8, 14)
     # corners are kept: distance zero, and the largest distances in rows, columns and both
     image, other = table.table.view(8, 8, 14), source.view(8, 7, 7)
     rows, columns = [0, 0, -1, -1], [0, -1, 0, -1]

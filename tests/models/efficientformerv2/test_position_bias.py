@@ -57,7 +57,7 @@ SIZE = (5, 7)
 
 def expected(bias: PositionBias, size: tuple[int, int] = SIZE) -> torch.Tensor:
     """The biases of a new module with the same table."""
-    other = PositionBias(bias.table.shape[0], bias.table_size)
+    other = PositionBias(bias.table.shape[0], bias.grid)
     other.table = torch.nn.Parameter(bias.table.detach().clone())
     return other.eval()(size).detach()
 

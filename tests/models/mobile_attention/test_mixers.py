@@ -385,6 +385,15 @@ def test_bad_arguments_are_named_with_their_choices(attention, options, named):
         make_mixer(attention, CHANNELS, MOBILE_ATTENTION | options)
 
 
+@pytest.mark.parametrize('name', [name for name in NAMES if name != 'hydra'])
+def test_heads_that_do_not_divide_the_channels_are_named_when_a_mixer_is_built(name):
+    for options, channels, value_channels in ((5, 12, 12), (24, 12, 12), (4, 12, 13)):
+        with pytest.raises(ValueError, match=f'{options}'):
+            make_mixer(
+                dict(type=name, head_channels=options), channels, value_channels=value_channels
+            )
+
+
 @pytest.mark.parametrize('name', NAMES)
 def test_channels_that_do_not_divide_into_heads_are_named(name):
     query, value = torch.zeros(1, 12, 2, 2), torch.zeros(1, 13, 2, 2)

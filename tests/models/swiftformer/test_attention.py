@@ -64,7 +64,7 @@ def test_a_zero_vector_gives_no_nan_in_half_precision():
 
 
 def test_float16_guards_the_norm_in_float32():
-    from mmeffvit.models.swiftformer.attention import unit_norm
+    from mmeffvit.models.layers.norms import unit_norm
 
     out = unit_norm(torch.zeros(1, 4, 2, 2, dtype=torch.float16), dim=1)
     assert out.dtype == torch.float16
@@ -73,7 +73,7 @@ def test_float16_guards_the_norm_in_float32():
 
 @pytest.mark.parametrize('dim', [1, (2, 3)])
 def test_the_gradient_of_a_norm_equals_that_of_its_formula(dim):
-    from mmeffvit.models.swiftformer.attention import unit_norm
+    from mmeffvit.models.layers.norms import unit_norm
 
     x = torch.randn(2, 5, 4, 3, dtype=torch.float64, requires_grad=True)
     expected = x / x.square().sum(dim=dim, keepdim=True).sqrt()

@@ -41,7 +41,8 @@ def generated(num_images: int) -> tuple[dict, list[dict]]:
             for _ in range(rng.integers(4)):
                 moved = np.maximum(box + rng.normal(0, 0.06, 4) * [*box[2:], *box[2:]], 1.0)
                 found.append(dict(**row, bbox=moved.tolist(), score=round(rng.random(), 1)))
-    classes = [dict(id=i + 1, name=str(i)) for i in range(NUM_CLASSES)]
+    # a number as the supercategory, which pycocotools does not read
+    classes = [dict(id=i + 1, name=str(i), supercategory=i) for i in range(NUM_CLASSES)]
     return dict(info={}, images=images, annotations=objects, categories=classes), found
 
 

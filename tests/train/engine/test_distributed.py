@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import cv2
 import numpy as np
@@ -17,7 +18,7 @@ from tests.conftest import ROOT, run_command_here, run_python
 # process and two is the order in which gradients are summed
 CONFIG = """
 default_scope = 'mmseg'
-custom_imports = dict(imports=['loss_writer'])
+custom_imports = dict(imports=['loss_writer', 'failing_rank'])
 custom_hooks = [dict(type='mmengine.LossWriterHook')]
 data_root = {data!r}
 model = dict(
@@ -91,7 +92,7 @@ def config(tmp_path_factory) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {'LOSS_DIR': str(folder), 'PYTHONPATH': str(Path(__file__).parent)}
+    return {'LOSS_DIR': str(folder), 'PYTHONPATH': f'{Path(__file__).parent}:{ROOT}'}
 
 
 @contextmanager
@@ -117,14 +118,18 @@ def losses(folder: Path) -> np.ndarray:
     return np.mean([np.loadtxt(path) for path in sorted(folder.glob('rank*.txt'))], axis=0)
 
 
+def run_in_two_processes(config: Path, folder: Path, *options: str) -> CompletedProcess[str]:
+    return run_python(
+        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
+        ROOT / 'tools' / 'train.py', config, '--work-dir', folder, '--seed', '0',
+        '--launcher', 'pytorch', '--cfg-options', 'train_dataloader.batch_size=2', *options,
+        env={**environment(folder), 'OMP_NUM_THREADS': '1'}, timeout=120,
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_process, tmp_path):
-    run = run_python(
-        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
-        ROOT / 'tools' / 'train.py', config, '--work-dir', tmp_path, '--seed', '0',
-        '--launcher', 'pytorch', '--cfg-options', 'train_dataloader.batch_size=2',
-        env={**environment(tmp_path), 'OMP_NUM_THREADS': '1'},
-    )  # fmt: skip
+    run = run_in_two_processes(config, tmp_path)
     assert run.returncode == 0, run.stdout
     one, two = losses(one_process), losses(tmp_path)
     assert len(list(tmp_path.glob('rank*.txt'))) == 2
@@ -135,6 +140,16 @@ def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_
     weights = [read_content(f / 'iter_6.pth')['state_dict'] for f in (one_process, tmp_path)]
     for key, value in weights[0].items():
         torch.testing.assert_close(weights[1][key], value, rtol=1e-3, atol=1e-5, msg=key)
+
+
+@pytest.mark.slow
+def test_an_error_in_one_process_ends_all(config, tmp_path):
+    run = run_in_two_processes(
+        config, tmp_path, 'model.backbone.type=mmengine.FailsInOneProcess',
+        'train_cfg.max_iters=1200', '--no-check',
+    )  # fmt: skip
+    assert run.returncode, run.stdout
+    assert 'RuntimeError: fails in one process' in run.stdout
 
 
 @pytest.mark.slow

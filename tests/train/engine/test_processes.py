@@ -14,8 +14,9 @@ import torch
 
 from mmeffvit.cli.arguments import add_cfg_options
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.options import RunOptions
-from mmeffvit.train.engine.processes import check_count, to_texts, train_in_processes
+from mmeffvit.train.engine.processes import arguments_of, check_count, train_in_processes
 from tests.data.sets import write_yolo
 
 OPTIONS = {
@@ -26,14 +27,42 @@ OPTIONS = {
     'f': True,
     'g': None,
     'h': [(1, 2), (3, 4)],
+    'folder': 'a,b/',
+    'digit': '1',
+    'flag': 'true',
+    'none': 'None',
+    'quoted': "'x'",
+    'spaces': 'a b',
+    'brackets': '(a',
+    'dict': dict(type='X', sizes=[(1, '2')], _delete_=True),
+    'one': [1],
+    'nothing': [],
+    'texts': ['1', 'a,b', ''],
+    'empty': '',
+    'lines': 'a\n=b',
+    'literal': 'literal:1',
+    'infinite': float('inf'),
 }
 
 
 def test_options_arrive_as_they_were():
     parser = ArgumentParser()
     add_cfg_options(parser)
-    texts = to_texts(OPTIONS)
-    assert parser.parse_args(['--cfg-options', *texts]).cfg_options == OPTIONS
+    texts = arguments_of(RunOptions(cfg_options=OPTIONS, verbose=False))
+    assert repr(parser.parse_args(texts).cfg_options) == repr(OPTIONS)
+    assert 'folder=literal:' in ' '.join(texts)
+    assert 'c=[1,2.5,x]' in texts  # as people write it
+    assert '--allow-non-finite' not in texts
+    with allow_non_finite():
+        assert '--allow-non-finite' in arguments_of(RunOptions())
+
+
+def test_a_literal_that_cannot_be_read_is_an_error_of_the_command_line(capsys):
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    for text in ('a=literal:[', 'a=literal:f()', 'a=literal:' + '[' * 999):
+        with pytest.raises(SystemExit):
+            parser.parse_args(['--cfg-options', text])
 
 
 @pytest.mark.slow

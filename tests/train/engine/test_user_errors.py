@@ -205,3 +205,42 @@ def test_a_picture_that_is_no_rgb_is_no_mistake(copy, tmp_path):
     path = copy / 'train2017/000001.png'
     Image.open(path).convert('L').save(path)
     assert train(copy, tmp_path / 'run', '--no-check').returncode == 0
+
+
+KILLED = """
+import os
+import signal
+
+from mmengine.registry import TRANSFORMS
+from torch.utils.data import get_worker_info
+
+
+@TRANSFORMS.register_module()
+class KilledInAWorker:
+    def __call__(self, results):
+        if get_worker_info() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does when memory is short
+        return results
+"""
+LOADS = """
+_base_ = [{shapes!r}]
+custom_imports = dict(imports=['killed_in_a_worker'])
+train_dataloader = dict(
+    num_workers=1,
+    persistent_workers=True,
+    dataset=dict(pipeline=[
+        dict(type='LoadImageFromFile'),
+        dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
+        dict(type='mmengine.KilledInAWorker'),
+        dict(type='PackDetInputs'),
+    ]),
+)
+"""
+
+
+def test_a_data_loading_process_that_is_killed_ends_the_run_in_one_line(few, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / 'killed_in_a_worker.py').write_text(KILLED)
+    (tmp_path / 'config.py').write_text(LOADS.format(shapes=str(SHAPES)))
+    done = train(few, tmp_path / 'work', '--no-check', config=tmp_path / 'config.py')
+    assert_one_line(done, 'a data loading process has ended', 'num_workers')

@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.formats.class_folders import find, is_classification, read
+from mmeffvit.data.detect import Task, detect
 from mmeffvit.errors import UserError
 from mmeffvit.train.folder.classify import classify
+from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.train.folder.recipe import Overrides
-from mmeffvit.train.folder.run import FinetuneOptions
 from tests.conftest import run_command_here
 from tests.data.sets import write_yolo
 
@@ -61,19 +61,34 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
     parts = tmp_path / 'parts'
     shutil.copytree(flowers, parts / 'train')
     shutil.copytree(flowers, parts / 'val')
-    assert find(parts) == dict(train=parts / 'train', val=parts / 'val')
+    assert detect(parts).place[1] == dict(train=parts / 'train', val=parts / 'val')
     shutil.copytree(flowers, parts / 'Valid')
     with pytest.raises(UserError, match='are for the same split: give the one to use'):
-        read(parts)
+        detect(parts).read()
     shutil.rmtree(parts / 'Valid')
     (parts / 'val' / 'rose').rename(parts / 'val' / 'daisy')
     with pytest.raises(UserError, match=r'classes that .*train does not have: daisy'):
         classify(parts, FinetuneOptions(weights='none', work_dir=tmp_path / 'work'))
 
 
-def test_data_sets_of_detectors_are_none_of_classifiers(tmp_path):
-    assert not is_classification(write_yolo(tmp_path / 'yolo', 2, 2))
+def test_data_sets_of_detectors_are_none_of_classifiers(flowers, tmp_path):
+    assert detect(flowers).task is Task.CLASSES
+    assert detect(write_yolo(tmp_path / 'yolo', 2, 2)).task is Task.OBJECTS
     for name in ('images', 'masks'):
         (tmp_path / 'pairs' / name).mkdir(parents=True)
         Image.new('RGB', (8, 8)).save(tmp_path / 'pairs' / name / 'a.png')
-    assert not is_classification(tmp_path / 'pairs')
+    with pytest.raises(UserError, match='--images DIR --masks DIR'):
+        detect(tmp_path / 'pairs')
+    (flowers / 'rose' / '0 .txt').write_text('12 14 30 40 rose')
+    with pytest.raises(UserError, match=r'5 words a line\n.*\n.*rose/0 \.txt may hold annotations'):
+        detect(flowers)
+
+
+def test_two_classes_of_numbered_photos_are_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ('cat', 'dog'):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            pixels = rng.integers(0, 255, (24, 24, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / name / f'{i}.jpg')
+    assert detect(tmp_path).task is Task.CLASSES

@@ -8,21 +8,16 @@ from pathlib import Path
 import pytest
 
 from mmeffvit import ExportedPredictor
+from mmeffvit.cli.distill import open_teacher
 from mmeffvit.data.predictions import Wanted
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.data.shapes import CLASSES
-from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import find_images
-from mmeffvit.inference.predictor import Predictor
-from mmeffvit.train.folder import pseudo_labels
 from mmeffvit.train.folder.base import Base
 from mmeffvit.train.folder.distill import (
     DistillOptions,
-    describe_teacher,
     make_reader,
     open_student,
 )
-from mmeffvit.train.folder.pseudo_labels import predict_dataset
 from tests.conftest import run_command_here
 from tests.data.sets import write_maps
 from tests.deploy import models
@@ -121,40 +116,10 @@ def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes,
     assert 'a teacher runs in one process: give --losses none' in several.stdout
 
 
-@pytest.mark.parametrize('head', ['SSDLite', 'Semantic FPN'])
-def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, log, monkeypatch):
-    monkeypatch.setattr(pseudo_labels, 'SHARD', 1)
-    case = next(case for case in CASES if case.head == head)
-    data = request.getfixturevalue(case.data)
-    model = save_untrained(case, tmp_path / 'model', data)
-    predictor = Predictor(model.config, model.checkpoint, device='cpu')
-    folder = data / ('val2017' if predictor.is_detector else 'images/training')
-    described = describe_teacher(str(model.config), str(model.checkpoint))
-    arguments = (described, folder, tmp_path / 'cache', Wanted(min_score=0.0))
-    first = predict_dataset(predictor, *arguments, keep_masks=False)
-    assert 'predictions of the teacher for ' in log.text
-    assert ' MiB in ' in log.text
-    pictures = first.splits['train']
-    assert [picture.path for picture in pictures] == find_images(folder)
-    assert all(picture.is_predicted for picture in pictures)
-    if predictor.is_detector:
-        found = predictor(folder)
-        assert [len(p.objects) for p in pictures] == [len(each) for each in found]
-    (tmp_path / 'cache' / f'{1:06d}.json').unlink()  # as if interrupted
-    calls = []
-    monkeypatch.setattr(predictor, 'predict', lambda batch, own=predictor.predict: calls.append(
-        len(batch)) or own(batch))  # fmt: skip
-    again = predict_dataset(predictor, *arguments, keep_masks=False)
-    assert calls == [1]
-    assert [p.objects for p in again.splits['train']] == [p.objects for p in pictures]
-    with pytest.raises(UserError, match='has predictions of another teacher'):
-        predict_dataset(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)
-
-
 def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
     path = models.file_for_any_size('retinanet_swiftformer_l1')
     options = DistillOptions(wanted=Wanted(min_score=0.0))
-    read = make_reader(str(path), Base.of(STUDENT), tmp_path, options)
+    read = make_reader(str(path), Base.of(STUDENT), tmp_path, options, open_teacher)
     data = read(shapes / 'val2017', PrepareOptions())
     teacher = ExportedPredictor(path)
     assert data.classes == list(teacher.classes)

@@ -9,13 +9,14 @@ import onnxruntime
 import pytest
 import torch
 
+from mmeffvit.cli import finish
 from mmeffvit.config.load import load_config
 from mmeffvit.data.shapes import ShapesSpec
 from mmeffvit.deploy.agreement import METRIC
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
-from mmeffvit.train.folder import finish, fit_batch
-from tests.conftest import run_command_here
+from mmeffvit.train.folder import fit_batch
+from tests.conftest import run_command_here, run_python
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled
 
@@ -74,6 +75,53 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert checked.returncode == 0, checked.stdout
 
 
+# what `make demo` does not install
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+hidden = 'onnx onnxruntime onnxscript onnx_ir openvino nncf safetensors timm'.split()
+PathFinder.find_spec = classmethod(
+    lambda cls, name, *more: None if name.split('.')[0] in hidden else find(name, *more)
+)
+from mmeffvit.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_becomes_a_model_without_the_packages_of_exporters(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
+    run = run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
+    assert run.returncode == 0, run.stdout
+    assert (
+        'nothing will be exported: Writing .onnx needs onnx, which is not installed' in run.stdout
+    )
+    assert 'to predict on images' in run.stdout
+
+
+def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
+    def export() -> None:
+        raise RuntimeError('no kernel\nfor this operator')
+
+    assert finish.made(export).startswith('not made: ')
+    assert 'no kernel' in finish.made(export)
+    assert 'Traceback' in capsys.readouterr().err
+    assert finish.made(lambda: 3) == '3'
+
+
+@pytest.mark.slow
+def test_the_largest_batch_is_that_of_the_changed_config(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
+    run = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'work', *FAST, '--batch', 'auto',
+        '--cfg-options', 'model.backbone.type=mmeffvit.Nothing',
+    )  # fmt: skip
+    assert 'Nothing' in run.stdout
+    assert '--batch auto: ' not in run.stdout  # it has tried no other model
+
+
 @pytest.mark.slow
 @pytest.mark.variant
 def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
@@ -83,8 +131,11 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     assert early.returncode == 2
     assert 'no run to resume' in early.stdout
     assert run_command_here(*arguments).returncode == 0
-    resumed = run_command_here(*arguments, '--resume', '--cfg-options', 'train_cfg.max_epochs=2')
+    other = run_command_here(*arguments, '--resume', '--image-size', 64)
+    assert '--image-size is 64, and the run in' in other.stdout
+    resumed = run_command_here(*arguments, '--resume', '--epochs', 2)
     assert resumed.returncode == 0, resumed.stdout
+    assert '2 epochs instead of 1' in resumed.stdout
     bare = tmp_path / 'bare.pth'
     torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
     changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')

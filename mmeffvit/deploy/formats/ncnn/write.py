@@ -69,7 +69,7 @@ def to_ncnn(
         text = param.read_text()
         layers = check_layers(text, module)
         weights = param.with_suffix('.bin').read_bytes()
-    out.write_text(name_blobs(text, graph.output_names))
+    out.write_text(name_blobs(text, graph.output_names, tuple(example.shape[2:])))
     out.with_suffix('.bin').write_bytes(weights)
     out.with_suffix('.json').write_text(json.dumps(dict(metadata), indent=1))
     return layers
@@ -140,8 +140,11 @@ def modules_of(kind: str, module: GraphModule) -> list[str]:
     return list(found)
 
 
-def name_blobs(param: str, names: tuple[str, ...]) -> str:
-    """A ``.param`` file with names of inputs and outputs instead of ``in0``, ``out0`` and so on."""
+def name_blobs(param: str, names: tuple[str, ...], size: tuple[int, int]) -> str:
+    """A ``.param`` file with named inputs and outputs, and height and width of the images.
+
+    pnnx writes ``in0``, ``out0`` and so on, and no size.
+    """
     renamed = {'in0': INPUT} | {f'out{i}': name for i, name in enumerate(names)}
     first, counts, *layers = param.splitlines()
     lines = []
@@ -149,5 +152,7 @@ def name_blobs(param: str, names: tuple[str, ...]) -> str:
         kind, name, inputs, outputs, *rest = line.split()
         blobs = int(inputs) + int(outputs)
         rest[:blobs] = [renamed.get(blob, blob) for blob in rest[:blobs]]
+        if kind == 'Input':
+            rest[blobs:] = [f'0={size[1]}', f'1={size[0]}', '2=3']  # width, height, channels
         lines.append(f'{kind:<24} {name:<24} {inputs} {outputs} {" ".join(rest)}')
     return '\n'.join([first, counts, *lines, ''])

@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats.ncnn.write import to_ncnn
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.profile.candidates import check_exported
 from mmeffvit.deploy.runtime.sessions import open_model, open_ncnn
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
@@ -76,8 +78,15 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
     metadata = json.loads((tmp_path / 'model.ncnn.json').read_text())
     assert metadata['note'] == 'kept'
     assert metadata['input_layout'] == 'CHW float32'
-    found = open_ncnn(out).run(tiny.images().numpy())
-    assert found['stride_4'].shape == (1, 16, 16, 24)
+    session = open_ncnn(out)
+    assert session.shape == (1, 3, 64, 96)
+    assert session.run(tiny.images().numpy())['stride_4'].shape == (1, 16, 16, 24)
+    with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\), not \(1, 3, 96, 64\)'):
+        session.run(tiny.images().numpy().transpose(0, 1, 3, 2))
+    assert check_exported(out, ToolOptions())[0].shape == (1, 3, 64, 96)  # without --shape
+    old = re.sub(' 0=96 1=64 2=3', '', out.read_text())  # as pnnx writes it
+    out.write_text(old)
+    assert open_ncnn(out).shape == (1, 3, None, None)
     with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\), not \(2, 3'):
         open_ncnn(out).run(tiny.images(2).numpy())
     for content in ('[]', '{"resize": {}}'):

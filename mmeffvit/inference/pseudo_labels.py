@@ -1,7 +1,8 @@
 """A teacher's predictions for unlabeled images, cached on disk with a run."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,23 +10,57 @@ from typing import Any
 import numpy as np
 
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.formats.coco_file import MIN_SIDE
+from mmeffvit.data.files import find_images
+from mmeffvit.data.formats.coco_file import MIN_SIDE, is_size
 from mmeffvit.data.predictions import Wanted, of_label_maps, of_objects
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.errors import UserError
-from mmeffvit.inference.coco_ids import CocoIds
-from mmeffvit.inference.inputs import Frame, Source, find_images, read_frames
-from mmeffvit.inference.predictor import BasePredictor, predict_frames
-from mmeffvit.inference.results import Detections, LabelMap, Result
-from mmeffvit.inference.writers import Writer, coco_results
 from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.images import write_labels
 from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
+from .coco_ids import CocoIds
+from .inputs import Frame, Source, read_frames
+from .predictor import BasePredictor, predict_frames
+from .results import Detections, LabelMap, Result
+from .writers import Writer, coco_results
+
 SHARD = 16  # images per file of predictions; existing files are reused
 ABOUT = 'about.json'
+LABEL_MAP = re.compile(r'\d{6,}\.png')  # name of one, beside its shard
 MIB = 2**20
+
+
+class Teacher:
+    """A model that predicts the labels of a student.
+
+    Args:
+        name: What it was opened as.
+        predictor: The model; its memory is free once it has predicted.
+
+    Raises:
+        UserError: If it predicts neither objects nor label maps.
+    """
+
+    def __init__(self, name: str, predictor: BasePredictor) -> None:
+        if predictor.is_classifier:
+            raise UserError(f'the teacher {name} is a classifier: choose a detector or segmentor')
+        self.predictor: BasePredictor | None = predictor
+        self.is_detector = predictor.is_detector
+
+    def predict(
+        self,
+        described: dict[str, Any],
+        images: Path,
+        folder: Path,
+        wanted: Wanted,
+        *,
+        keep_masks: bool,
+    ) -> DataSet:
+        """See :func:`predict_dataset`; this can be called once."""
+        predictor, self.predictor = self.predictor, None
+        return predict_dataset(predictor, described, images, folder, wanted, keep_masks=keep_masks)
 
 
 @dataclass
@@ -126,7 +161,31 @@ def predicted_rows(
                     f'predictions of the teacher for {counted(len(paths), "image")}: '
                     f'{total:.1f} MiB in {folder}'
                 )
-        yield from read_json(shard)
+        yield from read_shard(shard, set(names), is_detector=predictor.is_detector)
+
+
+def read_shard(path: Path, names: Set[str], *, is_detector: bool) -> list[dict]:
+    """The records of a file of predictions for images of these names.
+
+    Raises:
+        UserError: If one is not as :class:`Collector` writes it.
+    """
+    rows = read_json(path)
+    if not isinstance(rows, list) or not all(is_row(row, names, is_detector) for row in rows):
+        raise UserError(f'{path} is damaged: remove it, and its images are predicted again')
+    return rows
+
+
+def is_row(row: Any, names: Set[str], is_detector: bool) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get('file_name'), str):
+        return False
+    if is_detector:
+        found = row.get('objects')
+        is_prediction = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+    else:
+        is_prediction = bool(LABEL_MAP.fullmatch(str(row.get('label_map'))))
+    sizes = (row.get('height'), row.get('width'))
+    return is_prediction and row['file_name'] in names and all(map(is_size, sizes))
 
 
 def check_about(path: Path, about: dict[str, Any]) -> None:

@@ -1,9 +1,10 @@
-"""The end of a run: pictures, tables, exported files, and the next commands."""
+"""The end of a run on a folder: pictures, tables, exported files, and the next commands."""
 
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -21,41 +22,68 @@ from mmeffvit.analysis.per_class.values import per_class
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
-from mmeffvit.deploy.formats.table import FORMATS
-from mmeffvit.deploy.int8.quantize import quantize
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
+from mmeffvit.deploy.formats.table import FORMATS, format_of
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import find_ids
 from mmeffvit.inference.inputs import find_inputs, read_frames
 from mmeffvit.inference.predict import PredictOptions, make_writers
 from mmeffvit.inference.predictor import predict_frames
-from mmeffvit.models.checkpoints.download import FOLDER
 from mmeffvit.train.engine.evaluate import evaluate
-from mmeffvit.train.engine.metrics import LOW, in_percent
+from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.folder.advice import advice
+from mmeffvit.train.folder.options import FinetuneOptions
+from mmeffvit.train.folder.run import NO_EXPORT
 from mmeffvit.utils.messages import logger
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.text import reason
 from mmeffvit.zoo.runs import best_checkpoint
 
+DEFAULT_EXPORT = ('.onnx',)
 INT8_STEPS = 300
 INT8_IMAGES = 256  # at most, in memory
 
 
-def finish(
-    config_path: Path,
-    export: Sequence[str],
-    options: RunOptions,
-    *,
-    int8: bool = False,
-    weights: str | None = None,
-) -> dict[str, float]:
+def check_exports(options: FinetuneOptions) -> FinetuneOptions:
+    """The options with the formats that will be exported.
+
+    Raises:
+        UserError: If a format cannot be written here, or int8 lacks its file or packages.
+    """
+    export = exportable(options.export)
+    if options.int8 and '.onnx' not in export:
+        raise UserError(
+            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
+            'add .onnx to --export, or leave --int8 out'
+        )
+    if options.int8:
+        require('onnxruntime.quantization', '--int8')
+    return replace(options, export=export or [NO_EXPORT])
+
+
+def exportable(suffixes: Sequence[str] | None) -> list[str]:
+    """The formats to export at the end, whose packages must be installed before training."""
+    if suffixes == [NO_EXPORT]:
+        return []
+    try:
+        for suffix in suffixes or DEFAULT_EXPORT:
+            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
+    except UserError as error:
+        if suffixes is not None:
+            raise
+        logger.info(f'nothing will be exported: {error}')
+        return []
+    return list(suffixes or DEFAULT_EXPORT)
+
+
+def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> dict[str, float]:
     """Test the best checkpoint, and write pictures, tables and exported files to ``result/``.
 
     Args:
         config_path: The config, beside ``run/``.
-        export: Suffixes of the files to export.
-        options: Those of the run.
-        int8: Also fine-tune the ``.onnx`` file in int8.
+        options: Those of the run, of :func:`check_exports`.
         weights: URL of pretrained weights, suggested after training from scratch.
 
     Returns:
@@ -64,6 +92,7 @@ def finish(
     Raises:
         UserError: If there is no checkpoint.
     """
+    export = [suffix for suffix in options.export if suffix != NO_EXPORT]
     result = config_path.with_name('result')
     checkpoint = best_checkpoint(config_path.with_name('run')).path
     test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
@@ -75,22 +104,30 @@ def finish(
     if run.config.default_scope == 'mmdet':
         jobs['errors'] = run.errors
     jobs |= {suffix: partial(run.export, suffix) for suffix in export}
-    if int8:
+    if options.int8:
         jobs['int8'] = run.int8
     rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
     for name, job in jobs.items():
-        try:
-            with test.output(test.work_dir):
-                rows[name] = str(job())
-        except UserError as error:  # one that fails leaves the others
-            rows[name] = f'not made: {error}'
+        with test.output(test.work_dir):
+            rows[name] = made(job)
     lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
     lines += [f'  {name:<14}{text}' for name, text in rows.items()]
     lines += advice(run.config, in_percent(metrics), weights)
     logger.info('\n'.join(lines))
     logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
     return metrics
+
+
+def made(job: Callable[[], object]) -> str:
+    """What a job returns, or why it failed: one that fails leaves the others."""
+    try:
+        return str(job())
+    except UserError as error:
+        return f'not made: {error}'
+    except Exception as error:  # exporters raise various ones
+        traceback.print_exc()
+        return f'not made: {reason(error)}'
 
 
 @dataclass(frozen=True)
@@ -148,6 +185,8 @@ class FinishedRun:
 
     def int8(self) -> str:
         """Fine-tune the exported file in int8 on the training images."""
+        from mmeffvit.deploy.int8.quantize import quantize  # imports onnx, which is optional
+
         (first, *_) = datasets_of(self.config, 'train')
         found = quantize(
             self.result / 'model.onnx',
@@ -175,26 +214,6 @@ class FinishedRun:
 
 def images_of(dataset: BaseDataset) -> list[Path]:
     return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
-
-
-def advice(
-    config: Config, metrics: Mapping[str, float], weights: str | None = None
-) -> Iterator[str]:
-    """Advice after a low metric, or after training from random weights."""
-    name, value = next(iter(metrics.items()), ('', LOW))
-    if value < LOW:
-        steps = config.epochs * config.iterations
-        yield f'{name} is {value} % after {counted(steps, "step")}: train longer, with --epochs N'
-    if not config.get('load_from') and not config.model.backbone.get('init_cfg'):
-        yield (
-            'WARNING: trained from random weights, which takes many more images and epochs; '
-            '--weights FILE starts from pretrained ones'
-        )
-        if weights is not None and not Path(weights).exists():
-            yield (
-                f'  on a machine with a network: mmeffvit download {weights} --to DIR\n'
-                f'  here: {FOLDER}=DIR mmeffvit train ..., with a copy of DIR'
-            )
 
 
 def next_commands(config_path: Path, config: Config, images: Path) -> str:
