@@ -113,7 +113,7 @@ def add_overrides(group: Any) -> None:
         '--image-size',
         type=int,
         metavar='PIXELS',
-        help="training image size (default: that of the images, up to the model's)",
+        help="training image size (default: the images' typical size, up to the model's)",
     )
     add(
         '--batch',

@@ -162,7 +162,7 @@ def result_names(
 ) -> list[Path]:
     """Unique names for the results of inputs, relative to the output folder.
 
-    The preferred names if they are unique, else those of the inputs with the suffixes appended.
+    The preferred names if they are unique, else the inputs' names with the suffixes appended.
     """
     if len(set(preferred)) == len(preferred):
         return list(preferred)

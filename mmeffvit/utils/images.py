@@ -42,7 +42,7 @@ class Unreadable(Exception):  # noqa: N818  a result, not an error of the progra
 
 
 def is_image(path: Path) -> bool:
-    """Whether the suffix is that of an image."""
+    """Whether the suffix belongs to an image."""
     return path.suffix.lower() in SUFFIXES
 
 

@@ -48,7 +48,7 @@ class LoadReduced(Transform):
     The decoder averages pixels while it decodes, so the image is like one shrunk by areas. It does
     so only if a later transform would shrink the image as much or more, and if both sides are
     multiples. Boxes, polygons and label maps are in pixels of the decoded image, and later
-    transforms set ``scale_factor`` relative to it; ``ori_shape`` is that of the file. Other
+    transforms set ``scale_factor`` relative to it; ``ori_shape`` is the file's. Other
     formats, and images with masks as run lengths or with keypoints, are decoded in full.
 
     Args:

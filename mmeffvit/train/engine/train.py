@@ -213,7 +213,7 @@ def owned(work_dir: Path) -> Iterator[None]:
 def make_interruptible(runner: Runner) -> None:
     """Save atomically, always keep a checkpoint, and make randomness resumable.
 
-    Of equal metrics the last is the best: those of the first epochs are often all zero. The config
+    Of equal metrics the last is the best: in the first epochs they are often all zero. The config
     saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())

@@ -10,7 +10,7 @@ from mmeffvit.models.checkpoints.pretrained import is_pretrained
 from mmeffvit.train.engine.metrics import LOW
 from mmeffvit.utils.text import counted
 
-PAGE = 'docs/low_ap.md, "Why is my AP 0?"'
+PAGE = 'docs/troubleshooting.md, "Why is my AP 0?"'
 
 
 def advice(

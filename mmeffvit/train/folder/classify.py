@@ -39,7 +39,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 
     Args:
         path: The folder.
-        options: Options; those of exported files and of a teacher do not apply.
+        options: Options; except those for exported files and for a teacher, which do not apply.
 
     Returns:
         The metrics of the best checkpoint.

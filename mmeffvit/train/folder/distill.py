@@ -55,7 +55,7 @@ class DistillOptions:
     Args:
         checkpoint: Weights of a teacher that is a config.
         labeled: Labeled dataset, used for training too and for validation.
-        wanted: Predictions to use; classes are by default those of the labels, else of the
+        wanted: Predictions to use; by default, classes come from the labels, else from the
             student's weights, else of the teacher.
         losses: See :class:`mmeffvit.train.distillation.teacher.TeacherHook`; ['none'] trains on
             predictions alone; None selects the loss of the task.

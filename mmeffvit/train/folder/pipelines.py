@@ -1,4 +1,4 @@
-"""The pipelines of a run: those of the base for other image sizes, with reduced loading."""
+"""The pipelines of a run: the base's, adapted to other image sizes, with reduced loading."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def pipelines(
         train, last = with_reduced_loading(train), with_reduced_loading(last)
     load = with_cut_images if are_cut else list
     lines = [
-        f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
+        f'# sizes of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
         else f'# for {base.image_size} pixels, as in the base',
         assign('train_pipeline', load(train)),
@@ -49,7 +49,7 @@ def pipelines(
 
 
 def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
-    """The first training pipeline: that of the base, or an easier one for training from scratch."""
+    """The first training pipeline: the base's, or an easier one for training from scratch."""
     if recipe.has_mosaic or not base.last_pipeline:
         return base.train_pipeline
     pipeline = base.last_pipeline

@@ -160,7 +160,7 @@ def from_scratch_notice(base: Base, recipe: Recipe) -> str:
     """How training from scratch differs."""
     changes = ['all layers and norms are trained']
     if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
-        changes.append('the learning rate is that of the base, not lowered for the batch size')
+        changes.append('the learning rate of the base is kept, not lowered for the batch size')
     if base.last_pipeline and not recipe.has_mosaic:
         changes.append('there is no mosaic')
     return f'from scratch: {"; ".join(changes)}. More --epochs help more than anything else'
