@@ -1,6 +1,7 @@
 """Writers of results; files get their final name when they are complete."""
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -175,7 +176,7 @@ class PictureWriter(Writer):
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self.partial = path, partial_path(path)
         codec = cv2.VideoWriter_fourcc(*'mp4v')
-        self.video = cv2.VideoWriter(str(self.partial), codec, rate, size[::-1])
+        self.video = cv2.VideoWriter(os.fsencode(self.partial), codec, rate, size[::-1])
         if not self.video.isOpened():
             raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
 
