@@ -1,10 +1,12 @@
 """Arguments and error handling shared by all commands."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -259,6 +261,8 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
+    if isinstance(sys.stdout, TextIOWrapper):  # a file name need not be text
+        sys.stdout.reconfigure(errors='backslashreplace')
     parser = command.make_parser()
     parser.prog = prog
     check_spelling(parser, argv)

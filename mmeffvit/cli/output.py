@@ -4,7 +4,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
@@ -66,12 +66,11 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
                 # C++ and closed pipes turn an interruption into errors of other kinds
                 stop_interrupted(error, raiser.number or signal.SIGINT, debug)
             if isinstance(error, UserError):
-                stop(error, str(error).strip(), debug)
+                stop(error, map(str, error.args), debug)
             if isinstance(error, OSError):
                 # one from a data loading process has its traceback before the last line
-                stop(
-                    error, str(error).strip().splitlines()[-1] if error.args else repr(error), debug
-                )
+                text = str(error).strip().splitlines()[-1] if error.args else repr(error)
+                stop(error, [text], debug)
             raise
 
 
@@ -86,8 +85,9 @@ def stop_interrupted(error: BaseException, number: int, debug: bool) -> NoReturn
     raise SystemExit(128 + number) from None
 
 
-def stop(error: Exception, message: str, debug: bool) -> NoReturn:
+def stop(error: Exception, lines: Iterable[str], debug: bool) -> NoReturn:
     if debug:
         raise error
-    print(f'error: {escape(message)}\n(--debug shows where it came from)', file=sys.stderr)
+    message = '\n'.join(map(escape, lines))
+    print(f'error: {message}\n(--debug shows where it came from)', file=sys.stderr)
     raise SystemExit(EXIT_CODE) from None

@@ -139,7 +139,7 @@ def detect(path: Path, format: str | None = None) -> Found:
         if match is not None:
             found.append(Found(name, TASKS.get(name, Task.OBJECTS), match.why, match.place))
     if not found:
-        raise UserError('\n'.join(refusal(tree, path, format)))
+        raise UserError(*refusal(tree, path, format))
     first, *others = found
     return Found(first.format, first.task, first.why, first.place, tuple(others))
 

@@ -4,6 +4,7 @@ Every image is a function of (seed, split, number), so any part of a set can be 
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -112,7 +113,7 @@ def _write_coco(folder: Path, split: int, count: int, spec: ShapesSpec) -> None:
     for number in progress(range(count), name):
         image, instances = draw_image(np.random.default_rng((spec.seed, split, number)), spec)
         file_name = f'{number:06d}.png'
-        cv2.imwrite(str(folder / name / file_name), image)
+        cv2.imwrite(os.fsencode(folder / name / file_name), image)
         images.append(dict(id=number, file_name=file_name, height=spec.side, width=spec.side))
         for label, mask in instances:
             row = dict(id=len(annotations) + 1, image_id=number, category_id=label + 1)
@@ -136,8 +137,9 @@ def _write_ade20k(folder: Path, split: int, count: int, spec: ShapesSpec) -> Non
     for number in progress(range(count), split_name):
         image, instances = draw_image(np.random.default_rng((spec.seed, split, number)), spec)
         name = f'{prefix}_{number + 1:08d}'
-        cv2.imwrite(str(images / f'{name}.jpg'), image[:height])
-        cv2.imwrite(str(annotations / f'{name}.png'), label_map(instances, spec.side)[:height])
+        cv2.imwrite(os.fsencode(images / f'{name}.jpg'), image[:height])
+        labels = label_map(instances, spec.side)[:height]
+        cv2.imwrite(os.fsencode(annotations / f'{name}.png'), labels)
 
 
 def label_map(instances: Sequence[tuple[int, np.ndarray]], side: int) -> np.ndarray:

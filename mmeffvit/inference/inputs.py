@@ -17,6 +17,7 @@ from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
 from mmeffvit.utils.image_formats import TooLargeError, check_pixels
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
+from mmeffvit.utils.text import escape
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
 MAX_FRAMES = 2**31
@@ -253,7 +254,7 @@ def read_frames(
             else:
                 yield Frame(source, None, read_image(source.path))
         except Unreadable as error:
-            report(str(error))
+            report(escape(str(error)))
 
 
 def read_video(source: Source) -> Iterator[Frame]:
@@ -263,7 +264,7 @@ def read_video(source: Source) -> Iterator[Frame]:
         Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states, or
             they are too large.
     """
-    video = cv2.VideoCapture(str(source.path))
+    video = cv2.VideoCapture(os.fsencode(source.path))
     number = 0
     try:
         rate = video.get(cv2.CAP_PROP_FPS)
@@ -294,7 +295,7 @@ def count_frames(sources: Iterable[Source]) -> int:
     for source in sources:
         stated = 1.0
         if source.is_video:
-            video = cv2.VideoCapture(str(source.path))
+            video = cv2.VideoCapture(os.fsencode(source.path))
             stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
             video.release()
         total += int(stated) if 1 <= stated < MAX_FRAMES else 1

@@ -1,6 +1,7 @@
 """Writers of results; files get their final name when they are complete."""
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -182,7 +183,8 @@ class PictureWriter(Writer):
         self.path = path
         self.work = self.partial.enter_context(partial_folder(path))
         codec = cv2.VideoWriter_fourcc(*'mp4v')
-        self.video = cv2.VideoWriter(str(self.work / path.name), codec, rate, size[::-1])
+        name = os.fsencode(self.work / path.name)
+        self.video = cv2.VideoWriter(name, codec, rate, size[::-1])
         if not self.video.isOpened():
             raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
 

@@ -66,7 +66,8 @@ def read_image(path: str | Path) -> NDArray:
     try:
         with open_image(path) as image:
             _check_orientation(image)
-        pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
+        # as bytes: OpenCV crashes on a name that is not text
+        pixels = cv2.imread(os.fsencode(path), cv2.IMREAD_COLOR)
     except Exception as error:  # decoders raise various exceptions
         cause = error if isinstance(error, ValueError) else reason(error)
         raise UserError(f'{str(path)!r} cannot be read as an image: {cause}') from error
@@ -230,7 +231,7 @@ def read_colors(path: Path) -> NDArray:
 
 def _check_opencv(path: Path, image: Image.Image) -> None:
     """Reject an image that OpenCV, as used in training, cannot decode."""
-    if image.format in PARTLY and cv2.imread(str(path)) is None:
+    if image.format in PARTLY and cv2.imread(os.fsencode(path)) is None:
         raise ValueError(f'OpenCV cannot decode this {image.format}: save it as a PNG')
 
 

@@ -125,8 +125,8 @@ class Builder:
         splits = {split: list(pictures.values()) for split, pictures in self.splits.items()}
         if not splits.get('train') or not self.numbers:
             raise UserError(
-                f'{self.root}: no object in {listed(files, 3)} to train on\n'
-                f'{self.findings.describe()}'.strip()
+                f'{self.root}: no object in {listed(files, 3)} to train on',
+                *self.findings.describe().splitlines(),
             )
         classes = [*self.numbers] if self.is_closed else sorted(self.numbers)
         labels = {self.numbers[name]: label for label, name in enumerate(classes)}

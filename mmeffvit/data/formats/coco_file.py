@@ -17,6 +17,7 @@ from mmeffvit.utils.messages import progress
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.schema import integer_from, number_from
+from mmeffvit.utils.text import name_fault
 
 Record = dict[str, Any]
 
@@ -134,6 +135,10 @@ def is_flag(value: Any) -> bool:
     return value is None or (type(value) in (int, bool) and value in (0, 1))
 
 
+def is_class(value: Any) -> bool:
+    return name_fault(value) is None
+
+
 def is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float)
 
@@ -144,7 +149,7 @@ FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
         id=is_number_id, image_id=is_id, category_id=is_id, bbox=is_box, area=is_number,
         iscrowd=is_flag,
     ),
-    'categories': dict(id=is_id, name=is_name, supercategory=is_plain),
+    'categories': dict(id=is_id, name=is_class, supercategory=is_plain),
 }  # fmt: skip
 
 

@@ -42,8 +42,8 @@ def find(tree: Tree) -> Match | None:
     named = [*tree.named(*NAMES), *tree.of('.names')]
     if not named:
         raise UserError(
-            f'{tree.root} has labels as YOLO has them, but no names: write data.yaml with\n'
-            + '\n'.join(suggested(tree, labels))
+            f'{tree.root} has labels as YOLO has them, but no names: write data.yaml with',
+            *suggested(tree, labels),
         )
     lists = {SPLIT_NAMES[p.stem]: p for p in tree.named(*(f'{s}.txt' for s in SPLIT_NAMES))
              if p.parent == tree.root}  # fmt: skip

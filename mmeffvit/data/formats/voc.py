@@ -51,8 +51,8 @@ def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
             splits.setdefault(split, []).append(picture)
     classes = sorted(numbers)
     if not splits.get('train') or not classes:
-        text = f'{root}: no object in any .xml file to train on\n{findings.describe()}'
-        raise UserError(text.strip())
+        text = f'{root}: no object in any .xml file to train on'
+        raise UserError(text, *findings.describe().splitlines())
     labels = {numbers[name]: label for label, name in enumerate(classes)}
     data = DataSet(NAME, root, classes, splits, findings)
     for item in data.objects():
@@ -93,7 +93,7 @@ def read_picture(
     try:
         tree = ElementTree.fromstring(text.encode())
         size = recorded_size(tree, path, findings)
-    except (ElementTree.ParseError, ValueError, RecursionError) as error:
+    except (ElementTree.ParseError, LookupError, ValueError, RecursionError) as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line
         return None
     if tree.tag != 'annotation':

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import CheckpointError
 from mmeffvit.registries import families
-from mmeffvit.utils.text import counted, listed
+from mmeffvit.utils.text import counted, escape, listed
 
 from .checkpoint import Checkpoint
 from .grids import grids_in, with_grids
@@ -75,7 +75,7 @@ class LoadReport:
         lines = [f'loaded      {key}{changed.get(key, "")}' for key in self.loaded]
         lines += [f'ignored     {key}: {self.reasons.get(key, NO_PART)}' for key in self.dropped]
         lines += [f'randomly initialized {key}' for key in (*self.missing, *self.fresh)]
-        return '\n'.join(lines)
+        return '\n'.join(map(escape, lines))  # a key may be any text
 
 
 @dataclass(frozen=True)

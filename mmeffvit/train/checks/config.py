@@ -107,9 +107,7 @@ def stop_at_faults(config: Config) -> None:
         return
     if get_rank() != 0:
         raise UserError('stopped: see the first process for the errors of the config')
-    texts = faults
-    if len(faults) > 1:
-        texts = [f'\n  {number}. {text}' for number, text in enumerate(faults, 1)]
-    raise UserError(
-        f'{config.filename} has {count_faults(faults)} (--no-check trains anyway): {"".join(texts)}'
-    )
+    heading = f'{config.filename} has {count_faults(faults)} (--no-check trains anyway): '
+    if len(faults) == 1:
+        raise UserError(f'{heading}{faults[0]}')
+    raise UserError(heading, *(f'  {i}. {text}' for i, text in enumerate(faults, 1)))

@@ -1,5 +1,6 @@
 """Options of a run, and how they change its config."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ class RunOptions:
 def prepare(config: Config, options: RunOptions) -> Path:
     """Apply the options to the config, in place, start the process group; returns the work dir."""
     config.work_dir = str(resolve_work_dir(config, options.work_dir))
+    if re.search('[\ud800-\udfff]', config.work_dir):  # mmengine writes it into a text file
+        raise UserError(f'the work dir {config.work_dir!r} is not UTF-8: choose another name')
     config.launcher = options.launcher
     randomness = dict(config.get('randomness') or dict(seed=None))
     if options.seed is not None:

@@ -1,5 +1,6 @@
 """Train a classifier on a folder of images per class: write, train and test a config."""
 
+import re
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.runs import best_checkpoint
 
 from .advice import advice
@@ -27,6 +28,7 @@ from .run import trained
 from .write_config import write_lines
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
+UNLISTABLE = re.compile('[\n\r\ud800-\udfff]')  # in a list of names, one per line
 USED = ('epochs', 'batch')  # of the overrides
 STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
 EPOCHS, MAX_EPOCHS = 30, 300
@@ -97,8 +99,13 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     reading = replace(options.reading, seed=options.seed)
     data, _ = prepare(path, index, reading)
     for split, pictures in data.splits.items():
-        rows = (f'./{p.path.relative_to(data.root)} {p.objects[0].label}\n' for p in pictures)
-        write_file(index / f'{split}.txt', ''.join(rows))
+        files = [str(picture.path.relative_to(data.root)) for picture in pictures]
+        if wrong := [name for name in files if UNLISTABLE.search(name)]:
+            raise UserError(f'{data.root} has names of images that a list of lines cannot have: '
+                            f'{listed(wrong, 3)}; rename them')  # fmt: skip
+        rows = zip(files, pictures, strict=True)
+        text = ''.join(f'./{name} {picture.objects[0].label}\n' for name, picture in rows)
+        write_file(index / f'{split}.txt', text)
     names = dict(
         data_root=f'{data.root}/',
         index=f'{index.absolute()}/',
