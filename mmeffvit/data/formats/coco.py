@@ -83,7 +83,7 @@ def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
         raise UserError(
             f'{findings.named(faults.IMAGE_MISSING)}: no image was found below {tree.root}, such '
             f'as {findings.places[faults.IMAGE_MISSING][0]}. The annotations are: '
-            f'{count_names(files)}. {faults.PREFIX}'
+            f'{count_names(files)}. Fix: {faults.PREFIX}'
         )
     return DataSet(NAME, tree.root, classes, splits, findings)
 
