@@ -20,8 +20,8 @@ def advice(
     name, value = next(iter(metrics.items()), ('', LOW))
     if value < LOW:
         steps = config.epochs * config.iterations
-        yield f'{name} is {value} % after {counted(steps, "step")}: train longer, with --epochs N'
-        yield f'  or see why: {PAGE}'
+        low = f'{name} is {value} % after {counted(steps, "step")}'
+        yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     if not config.get('load_from') and not is_pretrained(config.model.backbone.get('init_cfg')):
         yield (
             'WARNING: trained from random weights, which takes many more images and epochs; '
