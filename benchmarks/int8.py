@@ -143,7 +143,7 @@ def render(rows: Rows) -> list[str]:
             else:
                 cells += ['rejected', '', '']
         lines.append(cells)
-    text = 'Random weights, which lose more than trained ones; see docs/runtimes.md for accuracies.'
+    text = 'Random weights, which lose more than trained ones; see docs/int8.md for accuracies.'
     return [*table(heading, lines), '', f'{QUANTILE} {text}']
 
 

@@ -243,7 +243,7 @@ def reject(
     what: str,
     fix: str,
 ) -> None:
-    """Reject those of the named options that were given, as they would have no effect."""
+    """Reject the named options that were given, as they would have no effect."""
     for action in parser._actions:
         if action.dest in names and values[action.dest] != action.default:
             raise UserError(f'{what}, for which {action.option_strings[0]} does nothing: {fix}')

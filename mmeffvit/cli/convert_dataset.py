@@ -27,6 +27,7 @@ def make_parser() -> ArgumentParser:
     )
     parser.add_argument('--seed', type=int, default=0, help='random seed of the validation split')
     add_reading(parser)
+    add_folders(parser)
     return parser
 
 
@@ -34,7 +35,6 @@ def add_reading(parser: Any) -> None:
     """How a dataset is read."""
     add = parser.add_argument
     add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
-    add_folders(parser)
     add('--skip-broken', action='store_true', help='skip images with errors')
     add('--strict', action='store_true', help='treat warnings as errors')
     add(

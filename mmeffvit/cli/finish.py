@@ -34,7 +34,8 @@ from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.folder.advice import advice
-from mmeffvit.train.folder.run import NO_EXPORT, FinetuneOptions
+from mmeffvit.train.folder.options import FinetuneOptions
+from mmeffvit.train.folder.run import NO_EXPORT
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason

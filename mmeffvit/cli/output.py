@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from mmeffvit.errors import UserError
@@ -52,8 +52,8 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
 
     Raises:
         SystemExit: With code 2 in place of a :class:`UserError` or of an error of the operating
-            system (no permission, disk full), 130 after Ctrl-C, 143 after SIGTERM. Any other
-            exception is a bug and propagates.
+            system (no permission, disk full), 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP
+            (a closed terminal). Any other exception is a bug and propagates.
     """
     raiser = Raiser()
     with handled(raiser):
@@ -78,7 +78,8 @@ def stop_interrupted(error: BaseException, number: int, debug: bool) -> NoReturn
     """Report what was saved and how to resume, which are notes of the error."""
     if reports():
         lines = ['interrupted', *getattr(error, '__notes__', [])]
-        print('; '.join(lines), file=sys.stderr, flush=True)
+        with suppress(OSError):  # a terminal that was closed
+            print('; '.join(lines), file=sys.stderr, flush=True)
     if debug:
         raise error
     raise SystemExit(128 + number) from None

@@ -23,7 +23,7 @@ def make_parser() -> ArgumentParser:
         '--out-dir',
         type=output_folder,
         metavar='FOLDER',
-        help='output folder (default: that of the results)',
+        help='output folder (default: the folder of the results)',
     )
     return parser
 

@@ -33,7 +33,7 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, f'{MODEL}; or exported file ({", ".join(RUNTIMES)})')
     add_checkpoint(parser)
-    add_graph_options(parser, 'that of the image')
+    add_graph_options(parser, 'size of the image')
     add('--images', type=Path, metavar='FOLDER', help='calibration images: also measure int8')
     add(
         '--score-thr',

@@ -33,10 +33,10 @@ from .arguments import (
     take_run_options,
 )
 from .console import RunConsole, run_console
-from .convert_dataset import add_reading
+from .convert_dataset import add_folders, add_reading
 
 if TYPE_CHECKING:
-    from mmeffvit.train.folder.run import FinetuneOptions
+    from mmeffvit.train.folder.options import FinetuneOptions
 
 # arguments that only apply to a dataset or only to a config
 OF_DATA = (
@@ -71,6 +71,7 @@ def make_parser() -> ArgumentParser:
         help='name of a model, see `mmeffvit models` (default: a small one)',
     )
     add_overrides(group)
+    add_folders(group)
     return parser
 
 
@@ -112,7 +113,7 @@ def add_overrides(group: Any) -> None:
         '--image-size',
         type=int,
         metavar='PIXELS',
-        help="training image size (default: that of the images, up to the model's)",
+        help="training image size (default: the images' typical size, up to the model's)",
     )
     add(
         '--batch',
@@ -188,8 +189,8 @@ def run(config: str, **values: Any) -> None:
 
 def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':
     """Remove the values for the training on a dataset, and return them as options."""
+    from mmeffvit.train.folder.options import FinetuneOptions
     from mmeffvit.train.folder.recipe import Overrides
-    from mmeffvit.train.folder.run import FinetuneOptions
 
     return FinetuneOptions(
         **take(values, FinetuneOptions),

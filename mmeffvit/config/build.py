@@ -165,7 +165,7 @@ def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
 
 
 def registered(kind: str) -> list[str]:
-    """All names registered for a kind, including those of mmdet and mmseg."""
+    """All names registered for a kind, including mmdet's and mmseg's."""
     roots = [r for r in vars(mmengine.registry).values() if isinstance(r, Registry)]
     roots = [root for root in roots if root.name == kind]
     return sorted({

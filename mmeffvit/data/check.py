@@ -1,10 +1,11 @@
 """Comparison of annotations with their images, and with what training needs."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from mmeffvit.utils.images import ImageFacts, Unreadable, inspect
+from mmeffvit.utils.images import ImageFacts, Unreadable, inspect, inspect_header
 from mmeffvit.utils.messages import in_threads
 
 from . import faults
@@ -15,6 +16,7 @@ from .records import DataSet, Object, Picture, Size, in_words
 
 ROUNDED = 0.51  # pixels that rounding adds
 FEW = 5  # objects of a class
+MANY = 10_000  # images, from which only headers are read: decoding takes minutes
 
 
 def check(data: DataSet, *, needs_masks: bool = False, crowds_are_objects: bool = False) -> None:
@@ -28,9 +30,12 @@ def check(data: DataSet, *, needs_masks: bool = False, crowds_are_objects: bool 
         item.is_crowd = item.is_crowd and not crowds_are_objects
         if item.is_crowd:
             findings.add(faults.CROWD, item.where)
+    is_large = findings.num_images > MANY
+    look = partial(look_at, inspect_header if is_large else inspect)
+    what = 'headers of images' if is_large else 'images'
     seen: set[int] = set()  # classes of label maps
     for split, pictures in data.splits.items():
-        facts = in_threads(look_at, [p.path for p in pictures], f'{split}: images')
+        facts = in_threads(look, [p.path for p in pictures], f'{split}: {what}')
         pairs = list(zip(pictures, facts, strict=True))
         data.splits[split] = [
             p for p, found in pairs if check_picture(p, found, data, needs_masks, seen)
@@ -51,7 +56,7 @@ def check_counts(data: DataSet, seen: set[int]) -> None:
             data.findings.add(faults.CLASS_FEW, f'{name!r}: {counts[label]}')
 
 
-def look_at(path: Path) -> ImageFacts | Unreadable:
+def look_at(inspect: Callable[[Path], ImageFacts], path: Path) -> ImageFacts | Unreadable:
     try:
         return inspect(path)
     except Unreadable as fault:

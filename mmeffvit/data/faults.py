@@ -47,13 +47,13 @@ class Fault:
 
 Add = Callable[[Fault, object], None]  # reports a fault and its place
 
-UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
+UNPACK = 'copy, unpack or export them again, see docs/data.md'
 WRITE = 'fix the program that wrote them'
 PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
 OBJECTS, IMAGES = 'object', 'image'  # that can be left out
 
 # files
-PATH_MISSING = Fault('missing paths of the config', 'docs/datasets.md shows the layout')
+PATH_MISSING = Fault('missing paths of the config', 'docs/data.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
 LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK)
@@ -255,7 +255,7 @@ IMAGE_ROTATED = Fault(
     IMAGES,
 )
 EXIF_UPRIGHT = Fault(
-    'images that EXIF rotates; annotations are assumed to be those of the upright image',
+    'images that EXIF rotates; annotations are assumed to be of the upright image',
     'check that they fit: `mmeffvit browse CONFIG`',
     tolerated=NOTE,
 )

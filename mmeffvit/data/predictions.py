@@ -25,7 +25,7 @@ class Wanted:
     """Options for reading predictions.
 
     Args:
-        classes: Class names to keep, in this order; None keeps those of the predictions.
+        classes: Class names to keep, in this order; None keeps the classes of the predictions.
         min_score: Minimum score.
         sure_score: Score from which a prediction counts as an annotation; others are sampled.
         ids: COCO file with the image and category ids of a list of results; by default
@@ -158,14 +158,14 @@ def complete(rows: list, path: Path) -> None:
 
 
 def kept_classes(path: Path, theirs: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """The classes to train: the wanted ones, else those of the predictions."""
+    """The classes to train: the wanted ones, else the classes of the predictions."""
     check_names(theirs, str(path))
     if wanted is None:
         return list(theirs)
     if not set(theirs) & set(wanted):
         raise UserError(
             f'{path} has no class of the student: {listed(map(repr, theirs), 4)} and '
-            f'{listed(map(repr, wanted), 4)}; rename those of one of the two'
+            f'{listed(map(repr, wanted), 4)}; rename the classes of one of the two'
         )
     return list(wanted)
 

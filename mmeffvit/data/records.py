@@ -68,7 +68,7 @@ class Picture:
         digest: Hash of the file, once the image was inspected.
         num_broken: Number of skipped, broken annotations.
         is_predicted: Whether the objects or the label map are predictions of a model.
-        colors: Class by value of the label map; by default those of the dataset.
+        colors: Class by value of the label map; by default the dataset's.
     """
 
     path: Path

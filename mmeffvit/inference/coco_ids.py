@@ -69,4 +69,4 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
         (folder / image['file_name']).parent.resolve() / Path(image['file_name']).name: image['id']
         for image in known.images.values()
     }
-    return CocoIds(categories, f'those of {path}', images)
+    return CocoIds(categories, f'from {path}', images)

@@ -11,6 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
 from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
@@ -24,7 +25,7 @@ MAX_RATE = 1000.0  # frames per second
 FALLBACK_RATE = 25.0  # for a video without a valid rate
 TOLERANCE = 0.02  # of the frame count: some formats store only a duration
 
-Input = str | os.PathLike | NDArray  # an array is (H, W, 3), uint8, BGR
+Input = str | os.PathLike | NDArray | Image.Image  # an array is uint8, BGR, BGRA or gray
 Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
 
 
@@ -79,14 +80,8 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     arguments, inputs = list(arguments), Inputs()
     found: list[Found] = []
     for argument in arguments:
-        if isinstance(argument, np.ndarray):
-            is_color = argument.ndim == 3 and argument.shape[2] == 3 and argument.dtype == np.uint8
-            if not (is_color and argument.size):
-                raise UserError(
-                    f'an image is {argument.dtype} of shape {argument.shape}; give (H, W, 3) uint8 '
-                    'in BGR'
-                )
-            found.append((Path(), Path(f'{len(found):06d}.png'), argument))
+        if isinstance(argument, np.ndarray | Image.Image):
+            found.append((Path(), Path(f'{len(found):06d}.png'), as_bgr(argument)))
         else:
             found += ((path, name, None) for path, name in match(str(argument), inputs))
     if unique:
@@ -103,6 +98,24 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
         )
     inputs.sources = make_sources(make_unique(found))
     return inputs
+
+
+def as_bgr(image: NDArray | Image.Image) -> NDArray:
+    """An image as (H, W, 3) uint8 BGR, as a file of it is read: gray repeated, without alpha.
+
+    Raises:
+        UserError: If it is not an image.
+    """
+    if isinstance(image, Image.Image):
+        upright = ImageOps.exif_transpose(image)
+        return np.ascontiguousarray(np.asarray(upright.convert('RGB'))[..., ::-1])
+    gray = image[..., None] if image.ndim == 2 else image
+    if gray.ndim != 3 or gray.shape[2] not in (1, 3, 4) or gray.dtype != np.uint8 or not gray.size:
+        raise UserError(
+            f'an image is {image.dtype} of shape {image.shape}; give (H, W, 3) or (H, W, 4) uint8 '
+            'in BGR, or (H, W)'
+        )
+    return np.repeat(gray, 3, 2) if gray.shape[2] == 1 else gray[..., :3]
 
 
 def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
@@ -150,7 +163,7 @@ def result_names(
 ) -> list[Path]:
     """Unique names for the results of inputs, relative to the output folder.
 
-    The preferred names if they are unique, else those of the inputs with the suffixes appended.
+    The preferred names if they are unique, else the inputs' names with the suffixes appended.
     """
     if len(set(preferred)) == len(preferred):
         return list(preferred)

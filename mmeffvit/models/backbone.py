@@ -79,7 +79,7 @@ class Sampling:
 
     Args:
         stride: Stride of the downsampling: 1 where the stage is dilated instead.
-        entry: Dilation of the downsampling, which is that of the stage before.
+        entry: Dilation of the downsampling, which the previous stage has.
         dilation: Dilation of the blocks.
     """
 
@@ -130,7 +130,7 @@ def cells(resolution: int | tuple[int, int], stride: int) -> tuple[int, int]:
 
 
 def drop_probs(drop_path_rate: float, depths: Sequence[int], index: int) -> list[float]:
-    """Drop probabilities of a stage's blocks, increasing linearly over those of the network."""
+    """Drop probabilities of a stage's blocks, increasing linearly over the network."""
     first, steps = sum(depths[:index]), max(sum(depths) - 1, 1)
     return [drop_path_rate * (first + i) / steps for i in range(depths[index])]
 

@@ -26,7 +26,9 @@ VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
 JPEG = ('JPEG', 'MPO')  # Pillow's formats
-END = b'\xff\xd9'  # of a JPEG
+JPEG_START, END = b'\xff\xd8', b'\xff\xd9'
+PNG_END = b'IEND'
+PART, TAIL = 4096, 16  # bytes of a file that are read; of its end
 MCU = 16  # rows of the largest blocks of a JPEG
 LOST_ROWS = 0.02  # part of the rows of a JPEG whose last bytes may be missing
 PARTLY = ('TIFF', 'GIF', 'AVIF')  # OpenCV decodes some forms, or none if it is older
@@ -40,7 +42,7 @@ class Unreadable(Exception):  # noqa: N818  a result, not an error of the progra
 
 
 def is_image(path: Path) -> bool:
-    """Whether the suffix is that of an image."""
+    """Whether the suffix belongs to an image."""
     return path.suffix.lower() in SUFFIXES
 
 
@@ -164,12 +166,39 @@ def inspect(path: Path) -> ImageFacts:
         return replace(_facts_of(path, image), is_cut=True)
 
 
-def _facts_of(path: Path, image: Image.Image) -> ImageFacts:
+def _facts_of(path: Path, image: Image.Image, content: bytes = b'') -> ImageFacts:
     size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
-    content = path.read_bytes()
+    content = content or path.read_bytes()
     # Pillow reads a PNG of 16 bits and several channels as one of 8, unlike its header
     deep = mode[0] in 'IF' or (content.startswith(PNG) and content[PNG_BITS] == 16)
     return ImageFacts(size, is_rotated, mode, 16 if deep else 8, blake2b(content).digest())
+
+
+def inspect_header(path: Path) -> ImageFacts:
+    """As :func:`inspect`, without decoding a JPEG or PNG that has an end; others are decoded.
+
+    The digest is that of some parts of the file and of its size.
+
+    Raises:
+        Unreadable: If it is no image, or cannot be decoded completely.
+    """
+    try:
+        if not is_regular(path):
+            return inspect(path)
+        with path.open('rb') as file:
+            size = os.fstat(file.fileno()).st_size
+            parts = [file.read(PART)]
+            for place in (size // 2, max(0, size - PART)):
+                file.seek(place)
+                parts.append(file.read(PART))
+        if any(mark in parts[-1][-TAIL:] for mark in (END, PNG_END)):
+            with open_image(path) as image:
+                if image.format in (*JPEG, 'PNG'):
+                    _check_orientation(image)
+                    return _facts_of(path, image, b''.join([*parts, str(size).encode()]))
+    except Exception:  # decoders raise various exceptions; it is reported when it is decoded
+        pass
+    return inspect(path)
 
 
 def is_cut_jpeg(path: Path) -> bool:
@@ -180,7 +209,7 @@ def is_cut_jpeg(path: Path) -> bool:
     if not is_regular(path):
         return False
     content = path.read_bytes()
-    if not content.startswith(b'\xff\xd8') or content.rstrip(b'\0').endswith(END):
+    if not content.startswith(JPEG_START) or content.rstrip(b'\0').endswith(END):
         return False
     pixels = cv2.imdecode(np.frombuffer(content + END, np.uint8), cv2.IMREAD_COLOR)
     if pixels is None:

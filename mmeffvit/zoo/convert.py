@@ -92,7 +92,7 @@ def convert(
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
-    """A full model, fitted into that of its config."""
+    """A full model, fitted into its config's model."""
     found = describe(checkpoint.weights)
     known = read_models().get(found)
     if known is None:

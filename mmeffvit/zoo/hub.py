@@ -105,10 +105,10 @@ def save_pretrained(
 
     Args:
         model: A model from :func:`mmeffvit.get_model`, or a model of mmdet or mmseg whose ``cfg``
-            differs from one of our configs only in numbers, such as that of classes.
+            differs from one of our configs only in numbers, such as the number of classes.
         folder: Output folder, created if missing; the three files in it are replaced.
         metrics: Metrics of the model, in percent, by name: ``{'box AP': 21.2}``.
-        license: License of the weights; by default that of the released ones.
+        license: License of the weights; by default the released weights' license.
         picture: Image for the card, such as a visualization of a prediction.
 
     Returns:
@@ -205,7 +205,7 @@ def describe_config(
 
 
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
-    """The one of our configs whose model differs from that of ``config`` only in numbers.
+    """The one of our configs whose model differs from ``config``'s only in numbers.
 
     Returns:
         Its name, and the numbers by dotted keys.
@@ -225,7 +225,7 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
             break
     if best is None:
         raise UserError(
-            f'the model of {config.filename} differs from those of all our configs in more than '
+            f'the model of {config.filename} differs from all our configs in more than '
             'numbers: share its config and a checkpoint instead'
         )
     return best
@@ -271,7 +271,7 @@ def config_of_saved(
 
 
 def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Check that numbers of a saved model have the type and the sign of those of its config."""
+    """Check that numbers of a saved model have the type and the sign that its config's have."""
     for key, value in numbers.items():
         own = known.get(key)
         floor = min(own, 0) if is_number(own) else 0
@@ -324,7 +324,7 @@ def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     found = describe(checkpoint.weights) if checkpoint.release else None
     if found not in read_models():
         raise CheckpointError(
-            f'{name} is not a model saved by mmeffvit, and its weights are not those of a known '
+            f'{name} is not a model saved by mmeffvit, and its weights do not belong to a known '
             'detector or segmentor; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
         )
     return dict(name=found)

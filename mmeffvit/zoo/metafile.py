@@ -99,7 +99,7 @@ class Model:
         """The first source other than our own runs, and its metrics; empty if there is none.
 
         Args:
-            of_weights: Prefer the authors' model zoo, whose numbers are those of the weights.
+            of_weights: Prefer the authors' model zoo, whose numbers belong to the weights.
         """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
         if of_weights:

@@ -131,7 +131,7 @@ def holds_weights(target: str) -> bool:
 def source_of_checkpoint(
     target: str, options: Mapping[str, Any], scopes: Collection[str]
 ) -> Source:
-    """The config next to a checkpoint of a run, else the one inside it, else that of its weights.
+    """The config next to a checkpoint of a run, else the one inside it, else its weights' config.
 
     The config inside is not executed, as it could be any program: it may only differ in numbers
     from one of ours.
@@ -180,7 +180,7 @@ def is_folder(name: str) -> bool:
 
 
 def is_model(name: str) -> bool:
-    """Whether a folder has a config and weights: that of a saved model, or of a run."""
+    """Whether a folder has a config and weights: a saved model, or a run."""
     return holds_model(name) or find_run(Path(name)) is not None
 
 
@@ -195,7 +195,7 @@ class OpenModel:
 
     @property
     def dataset_meta(self) -> dict[str, Any]:
-        """Classes and palette: those of the checkpoint, else those of the data."""
+        """Classes and palette of the checkpoint, else of the data."""
         saved = self.checkpoint.dataset_meta if self.checkpoint else {}
         return {**(getattr(self.dataset, 'metainfo', None) or {}), **saved}
 

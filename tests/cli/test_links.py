@@ -9,9 +9,7 @@ from types import FrameType
 import pytest
 
 import mmeffvit
-from tests.analysis.small import save_segmentor
-from tests.conftest import run_command_here, run_python
-from tests.deploy.models import once_a_session
+from tests.conftest import run_command_here
 
 VAL = 'shapes/annotations/instances_val2017.json'
 DETECTOR = ('detector.py', 'run/epoch_2.pth')
@@ -88,20 +86,6 @@ PIPES = [
     for name in ('predict', 'predict label maps', 'test', 'test a segmentor', 'train', 'complexity')
     for output in COMMANDS[name][1]
 ]
-
-
-@pytest.fixture(scope='module')
-def world() -> Path:
-    """Small data, models and runs, which no command changes."""
-    with once_a_session('hostile_heads') as heads:
-        folder = heads.with_name('hostile')  # of the hostile cases, too
-        code = 'import sys; from pathlib import Path; from tests.hostile.__main__ import make_world'
-        done = run_python('-c', f'{code}; make_world(Path(sys.argv[1]))', folder)
-        assert done.returncode == 0, done.stdout
-        if not heads.exists():
-            heads.mkdir()
-            save_segmentor('mmeffvit.PVTv2MobiAtt', folder / 'ade', heads)
-    return folder
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_sizes_and_macs_are_those_of_the_model(name):
 
 
 def test_a_head_for_imagenet_21k_makes_the_model_as_large_as_the_paper_prints():
-    # table 10: 28.1 million for width 2.0, which only 10,450 classes give
+    # table 8: 28.1 million for width 2.0, which only 10,450 classes give
     assert round(find_model('classifier_mobilevitv2_200_imagenet21k').parameters / 1e6, 1) == 28.1
 
 

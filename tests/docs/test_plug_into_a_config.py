@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
+from tests.conftest import ROOT
+from tests.docs.pages import Workplace, code_blocks, page_commands
 
-PAGE = TUTORIALS / 'plug_into_a_config.md'
+PAGE = ROOT / 'docs' / 'coming-from-openmmlab.md'
 CONFIGS = code_blocks(PAGE, 'python')
 
 

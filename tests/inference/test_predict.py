@@ -324,7 +324,9 @@ def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp
     assert 'nested too deeply' in printed
 
 
-def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, monkeypatch):
+def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
+    untrained, shapes, tmp_path, monkeypatch
+):
     predict_batch, calls = Predictor.predict, []
 
     def interrupted(self: Predictor, batch: list) -> list:
@@ -334,12 +336,13 @@ def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, m
         return predict_batch(self, batch)
 
     monkeypatch.setattr(Predictor, 'predict', interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
-    assert not (tmp_path / 'found.json').exists()
-    (partial,) = tmp_path.glob('found.partial-*.json')
-    found = json.loads(partial.read_text())
-    assert {row['image_id'] for row in found} == {0, 1}
+    clip = write_video(tmp_path / 'clip.mp4', 4)
+    options = dict(out=tmp_path / 'found.json', pictures=tmp_path / 'pictures')
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(untrained('RetinaNet'), shapes / 'val2017/000000.png', clip, **options)
+    assert caught.value.__notes__ == [f'2 images done: visualizations in {tmp_path / "pictures"}']
+    assert {path.name for path in tmp_path.iterdir()} == {'clip.mp4', 'pictures'}
+    assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['000000.png']
 
 
 @pytest.mark.parametrize(('offset', 'highest', 'kind'), [(0, 2, np.uint8), (1, 300, np.uint16)])

@@ -74,7 +74,7 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
     Args:
         target: A config file, a saved model, or a backbone such as 'SHViT:s4'.
         checkpoint: Checkpoint of a run with the config, or released weights of the model or of its
-            backbone; by default those of a saved model, or the released ones of a config.
+            backbone; by default a saved model's, or the released ones of a config.
         size: Height and width to resize images to, or None for the original or the config's size.
 
     Raises:

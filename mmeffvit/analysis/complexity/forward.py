@@ -42,7 +42,7 @@ def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> No
 def run_second_stage(
     roi_head: nn.Module, maps: tuple[Tensor, ...], boxes: Any, samples: list[Any]
 ) -> None:
-    """Run as ``mode='tensor'`` does, but with the given boxes instead of those of the RPN.
+    """Run as ``mode='tensor'`` does, but with the given boxes instead of the RPN's.
 
     The stages of a cascade run separately: between them, boxes depend on values, and in this mode
     mmdet gives all boxes to the mask heads, which get the detected ones at inference.

@@ -48,7 +48,7 @@ class Part:
 
 
 def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:
-    """MACs of every module that ran in ``forward(model)``, without those of its submodules."""
+    """MACs of every module that ran in ``forward(model)``, without its submodules'."""
     own: dict[str, int] = {}
     active = ['']
     settled = 0
@@ -114,7 +114,7 @@ def make_parts(model: nn.Module, own: dict[str, int]) -> list[Part]:
 
 
 def part_names(module: nn.Module, prefix: str = '') -> Iterator[str]:
-    """Names of the parts; of module lists such as stages or cascade heads, those of the items."""
+    """Names of the parts; lists such as stages or cascade heads give the names of their items."""
     for name, child in module.named_children():
         if prefix + name in LISTED:
             yield from part_names(child, f'{name}.')

@@ -38,7 +38,7 @@ class Head:
     """Measurements of a head.
 
     Args:
-        outputs: Mean cosine similarity of its output to those of the other heads of its layer.
+        outputs: Mean cosine similarity of its output to the outputs of the layer's other heads.
         maps: The same for its attention maps; None for a layer without maps.
         metrics: Metrics with its output set to zero; None if not measured.
         alone: Metrics with all other heads of its layer set to zero; None if not measured.

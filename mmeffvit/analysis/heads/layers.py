@@ -1,4 +1,4 @@
-"""Attention layers with heads: those of this package, of torch and of mmcv.
+"""Attention layers with heads, from this package, torch and mmcv.
 
 :func:`heads_of` returns the heads of a module. A layer of another package registers a function for
 its class, ``heads_of.register(CLASS)``; a layer of this package has a method ``head_outputs``, see

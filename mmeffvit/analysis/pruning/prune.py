@@ -45,7 +45,7 @@ class PruneOptions:
         keep_neurons: Fraction of the hidden units of each feed-forward layer to keep, in (0, 1];
             None for ``keep``.
         method: Score of the heads, one of ``METHODS``. Scores of hidden units are random for
-            'random', otherwise those of UVC.
+            'random', otherwise UVC's.
         max_images: Number of test images for the scores of the competition; None for all.
         seed: Seed of random scores.
 

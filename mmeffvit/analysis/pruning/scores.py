@@ -37,7 +37,7 @@ def competition_scores(
 ) -> Scores:
     """The token mean of O' of each head (appendix A), averaged over the images of a dataset.
 
-    The model is in eval mode, the batches are those of a test data loader.
+    The model is in eval mode, the batches come from a test data loader.
 
     Raises:
         UserError: If the heads of a layer do not compete, or a layer did not run.

@@ -22,7 +22,7 @@ class SuiteOptions:
 
     Args:
         work_dir: Holds one folder per config, and the results table.
-        cfg_options: Dotted keys and values that override those of every config.
+        cfg_options: Dotted keys and values that override every config's.
         amp: Train in mixed precision.
         auto_scale_lr: Scale the learning rate with the total batch size of all processes.
         test_only: Test existing checkpoints.

@@ -100,7 +100,8 @@ def rows_of(text: str, kinds: Sequence[str]) -> Iterator[tuple[int, Row]]:
 
 def is_fraction(row: Row) -> bool:
     try:
-        return all(0 <= float(row.get(key) or 0) <= 1 for key in (*CORNERS, 'wide', 'high'))
+        keys = CORNERS if 'right' in row else SIDES
+        return all(0 <= float(row.get(key) or 0) <= 1 for key in keys)
     except ValueError:
         return False
 

@@ -39,8 +39,9 @@ def find(tree: Tree) -> Match | None:
     """The JSON file of every split."""
     paths = [path for path in tree.sample('.json') if is_coco(tree.content(path))]
     roboflow = [path for path in paths if path.name == ROBOFLOW]
+    usual = [p for p in paths if p.parent in (tree.root, tree.root / 'annotations')]
     splits: dict[str, Path] = {}
-    for path in roboflow or paths:
+    for path in roboflow or usual or paths:
         split = split_of_file(path, tree.root) or 'train'
         if split in splits:
             raise UserError(f'{splits[split]} and {path} are both for {split}: give the one to use')

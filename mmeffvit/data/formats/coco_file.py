@@ -199,10 +199,10 @@ def box_fault(corners: Sequence[float], image: Record | None) -> Fault | None:
 
 def within(points: Sequence[float], image: Record, slack: float) -> bool:
     """Whether alternating x and y exceed the image by at most ``slack`` pixels or its size."""
-    sides = ((points[0::2], image['width']), (points[1::2], image['height']))
-    return all(
-        min(values) >= -min(slack, side) and max(values) <= side + min(slack, side)
-        for values, side in sides
+    x, y, width, height = points[0::2], points[1::2], image['width'], image['height']
+    wide, high = min(slack, width), min(slack, height)
+    return (
+        min(x) >= -wide and max(x) <= width + wide and min(y) >= -high and max(y) <= height + high
     )
 
 

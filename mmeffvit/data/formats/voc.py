@@ -34,7 +34,7 @@ def find(tree: Tree) -> Match | None:
 
 
 def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
-    """Read the files of :func:`find`; classes are those of the objects, sorted, since VOC has no
+    """Read the files of :func:`find`; the classes of the objects are sorted, since VOC has no
     list of them.
     """
     tree, paths = place

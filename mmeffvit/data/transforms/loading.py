@@ -1,14 +1,16 @@
 """Loading: JPEG images decoded at a fraction of their size, and labels drawn by their scores."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import cv2
+import mmcv
 import numpy as np
 from mmcv.transforms import LoadImageFromFile
 
 from mmeffvit.registries import TRANSFORMS
-from mmeffvit.utils.images import JPEG, header_size
+from mmeffvit.utils.images import END, JPEG, JPEG_START, header_size
 
 from .base import Transform
 
@@ -21,13 +23,32 @@ FLAGS = {
 
 
 @TRANSFORMS.register_module()
+class LoadCutImage(LoadImageFromFile):
+    """Load an image as mmcv does, also a JPEG whose last bytes are missing.
+
+    In memory, OpenCV decodes these only with the mark of the end, which is appended.
+    """
+
+    def transform(self, results: dict) -> dict:
+        content = Path(results['img_path']).read_bytes()
+        if content.startswith(JPEG_START) and not content.endswith(END):
+            content += END
+        image = mmcv.imfrombytes(content, self.color_type, backend=self.imdecode_backend)
+        if image is None:
+            raise OSError(f'{results["img_path"]} cannot be decoded')
+        results['img'] = image.astype(np.float32) if self.to_float32 else image
+        results['img_shape'] = results['ori_shape'] = image.shape[:2]
+        return results
+
+
+@TRANSFORMS.register_module()
 class LoadReduced(Transform):
     """Load an image with its annotations, a large JPEG at a half, a quarter or an eighth.
 
     The decoder averages pixels while it decodes, so the image is like one shrunk by areas. It does
     so only if a later transform would shrink the image as much or more, and if both sides are
     multiples. Boxes, polygons and label maps are in pixels of the decoded image, and later
-    transforms set ``scale_factor`` relative to it; ``ori_shape`` is that of the file. Other
+    transforms set ``scale_factor`` relative to it; ``ori_shape`` is the file's. Other
     formats, and images with masks as run lengths or with keypoints, are decoded in full.
 
     Args:
@@ -49,7 +70,7 @@ class LoadReduced(Transform):
     def transform(self, results: dict) -> dict:
         size = header_size(results['img_path'], JPEG) if can_shrink(results) else None
         reduction = 1 if size is None else self.reduction(size)
-        results = LoadImageFromFile(color_type=FLAGS[reduction]).transform(results)
+        results = LoadCutImage(color_type=FLAGS[reduction]).transform(results)
         if reduction == 1:
             return self.annotations.transform(results)
         if 'instances' in results:

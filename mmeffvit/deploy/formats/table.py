@@ -181,7 +181,7 @@ def write(
         options: Image and batch size; only ``.onnx`` and ``.xml`` support dynamic ones.
         metadata: Metadata of the file, if the format supports it: not in ``.pte``.
         half: float16 weights in ``.xml`` and ``.param``, float16 arithmetic in ``.mlpackage``.
-        expect: The expected outputs, by default those of the graph.
+        expect: The expected outputs, by default the graph's.
         image: Name and image for the comparison, (H, W, 3) uint8 RGB; by default noise.
 
     Raises:
@@ -217,7 +217,7 @@ def write(
 
 
 def finish(graph: Graph, exported: Graph, found: Outputs, size: tuple[int, int]) -> Outputs:
-    """Outputs of a graph from those of a file of a part of it, for images of ``size``."""
+    """Outputs of a graph from the outputs of a file of a part of it, for images of ``size``."""
     if not set(found) & set(exported.output_names):  # ExecuTorch only numbers them
         found = dict(zip(exported.output_names, found.values(), strict=True))
     if exported is graph:

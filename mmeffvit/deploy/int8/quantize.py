@@ -101,7 +101,7 @@ def quantize(
         exclude: 'auto' keeps the most sensitive layers in float where that is needed to agree,
             'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
-        size: Height and width of the images; by default that of the file.
+        size: Height and width of the images; by default the file's.
         min_agreement: Minimum agreement, by default :data:`.trials.MINIMA`: the fraction of
             matched objects or of equal pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
@@ -260,7 +260,7 @@ def attempts(quantizer: Quantizer, exclude: Sequence[str]) -> Iterator[Attempt]:
     """Models to try, each made on first use.
 
     Raises:
-        UserError: If a name is not that of a layer that can be quantized.
+        UserError: If a name belongs to no layer that can be quantized.
     """
     if list(exclude) == ['auto']:
         yield from quantizer.attempts()

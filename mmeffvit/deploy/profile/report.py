@@ -81,7 +81,7 @@ class Profile:
 
     @property
     def close(self) -> tuple[Measured, ...]:
-        """Files that are not clearly slower: their times overlap with those of the best."""
+        """Files that are not clearly slower: their times overlap with the best file's."""
         _, high = self.best.timing.spread
         return tuple(each for each in self.measured[1:] if each.timing.spread[0] < high)
 

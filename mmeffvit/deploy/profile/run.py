@@ -113,7 +113,7 @@ def profile_model(
         config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model.
         checkpoint: See :class:`mmeffvit.Predictor`.
         folder: Where the files are written.
-        export: Options of the export; without a size, that of the image for the comparison.
+        export: Options of the export; without a size, the comparison image's size is used.
         options: See :class:`ProfileOptions`.
 
     Raises:
@@ -186,7 +186,7 @@ def make_files(
     bases: Sequence[str] = tuple(RUNTIMES),
     size: tuple[int, int] | None = None,
 ) -> list[Entry]:
-    """Files of every format, in all precisions, and those of them that a GPU runs.
+    """Files of every format, in all precisions, and which of them a GPU runs.
 
     ``floats`` makes the files of a format that are not quantized, ``bases`` are the suffixes of
     those to quantize, and ``size`` is that of the calibration images, by default the file's.
@@ -287,7 +287,7 @@ def write_best(profile: Profile, out: Path) -> Path:
 
     Args:
         profile: The result.
-        out: The file, written atomically; without a suffix, it gets that of the best file.
+        out: The file, written atomically; without a suffix, it gets the best file's.
 
     Returns:
         The path of the file.

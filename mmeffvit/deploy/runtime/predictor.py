@@ -86,7 +86,7 @@ class ExportedPredictor(BasePredictor):
     def coco_ids(self) -> CocoIds:
         """Category ids of the config's annotation file at the time of the export."""
         known = self.metadata.category_ids
-        source = 'those of the exported file' if known else 'label + 1 (the file has none)'
+        source = 'from the exported file' if known else 'label + 1 (the file has none)'
         return CocoIds(known, source)
 
     def predict(self, batch: Sequence[Resized]) -> list[Result]:

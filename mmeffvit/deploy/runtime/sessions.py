@@ -254,7 +254,7 @@ def ncnn_shape(path: Path) -> tuple[Any, ...]:
 def open_executorch(path: str | os.PathLike, threads: int = 0) -> Session:
     """Load a program of ExecuTorch; its outputs have numbers instead of names.
 
-    The number of threads is that of all programs of the process.
+    All programs of the process share the number of threads.
     """
     runtime = require('executorch.runtime', 'Reading .pte')
     if threads:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output, check_output, partial_name, read_json
+from mmeffvit.utils.files import atomic_output, check_output, partial_folder, read_json
 from mmeffvit.utils.text import listed
 
 from .runtime import CDN, FILES, VERSION, describe_runtime, fetch_runtime
@@ -139,17 +138,17 @@ def page_files(folder: Path) -> set[str]:
 
 def write_folder(out: Path, files: dict[str, bytes]) -> None:
     """Write the files of a folder at once, in place of an earlier page."""
-    aside = out.with_name(partial_name(out.name))
-    try:
-        with atomic_output(out) as partial:
-            partial.mkdir()
-            for name, content in files.items():
-                (partial / name).write_bytes(content)
-            if out.exists():
-                check_folder(out)  # it may have changed since
-                out.rename(aside)
-    except BaseException:
-        if aside.exists() and not out.exists():
-            aside.rename(out)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+    with partial_folder(out) as aside:
+        earlier = aside / out.name
+        try:
+            with atomic_output(out) as partial:
+                partial.mkdir()
+                for name, content in files.items():
+                    (partial / name).write_bytes(content)
+                if out.exists():
+                    check_folder(out)  # it may have changed since
+                    out.rename(earlier)
+        except BaseException:
+            if earlier.exists() and not out.exists():
+                earlier.rename(out)
+            raise

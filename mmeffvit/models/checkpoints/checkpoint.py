@@ -91,7 +91,7 @@ class Checkpoint:
     Args:
         source: The path or URL that was given.
         path: The local file.
-        weights: Tensors by key; those of a released model have our keys.
+        weights: Tensors by key; a released model has our keys.
         meta: Metadata of a run: epoch, iteration, seed, classes.
         release: Set for a released detector, segmentor or classifier in its authors' layout.
         sections: Everything else that a run saved, such as its optimizer, by name.
@@ -247,6 +247,6 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def model_layouts() -> list[Layout]:
-    """The layouts of released models of all families; those of full models come first."""
+    """The layouts of released models of all families; full models come first."""
     layouts = {layout: None for family in families().values() for layout in family.layouts}
     return sorted((each for each in layouts if each.head is not None), key=lambda e: not e.prefix)

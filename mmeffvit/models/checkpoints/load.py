@@ -171,7 +171,7 @@ def load_into(
 
     Modules that convert the keys of earlier versions, as some of mmdet do, still do.
 
-    The arguments are those of :func:`fit`, and ``resume``, where training continues: auxiliary
+    It takes the arguments of :func:`fit`, and ``resume``, where training continues: auxiliary
     heads and exact dtypes are needed.
 
     Raises:

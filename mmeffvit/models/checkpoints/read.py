@@ -30,7 +30,7 @@ _non_finite_allowed: ContextVar[bool | None] = ContextVar('non_finite_allowed', 
 
 @contextmanager
 def allow_non_finite(allow: bool = True) -> Iterator[None]:
-    """Within this context, that of a command, NaN and infinite weights are allowed or rejected."""
+    """Within this context of a command, NaN and infinite weights are allowed or rejected."""
     token = _non_finite_allowed.set(allow)
     try:
         yield

@@ -70,7 +70,7 @@ class Layout:
 
 
 def as_convolution(weight: Tensor) -> Tensor:
-    """The weight of a linear layer as that of a 1x1 convolution."""
+    """The weight of a linear layer, reshaped for a 1x1 convolution."""
     return weight[:, :, None, None] if weight.ndim == 2 else weight
 
 

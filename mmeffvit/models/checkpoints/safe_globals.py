@@ -1,4 +1,4 @@
-"""Safe stand-ins for the functions that pickles may call in addition to those of torch.
+"""Safe stand-ins for the functions that pickles may call in addition to torch's.
 
 A checkpoint of mmengine's runner has its log history, and scalars and arrays of numpy. numpy's own
 functions are not safe: a pickle can set the state of a ``numpy.dtype`` so that bytes of the file
@@ -75,7 +75,7 @@ class Function:
 
 
 def check_size(shape: Any, dtype: Any, content: Any) -> None:
-    """Reject an array whose bytes are not exactly those of its shape and type."""
+    """Reject an array whose bytes do not fit its shape and type exactly."""
     is_plain = isinstance(dtype, Dtype) and isinstance(content, bytes | bytearray)
     sides = shape if isinstance(shape, tuple) else ()
     if not is_plain or any(type(side) is not int or side < 0 for side in sides):

@@ -12,7 +12,7 @@ class MultiHeadAttention(nn.Module):
     """Multi-head self-attention of the cells of a map and of class tokens: arXiv:1706.03762.
 
     ``y = W_o(softmax(q k^T / sqrt(D)) v)`` with ``q, k, v = W(x)`` for each of M heads. The rows of
-    W are those of all queries, all keys and all values, each head by head.
+    W holds all queries, all keys and all values, each head by head.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -44,7 +44,7 @@ class MultiHeadAttention(nn.Module):
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all cells.
 
-        'attention' is that of the cells, 'class_tokens' the mean over class tokens, if there are
+        'attention' is of the cells, 'class_tokens' the mean over class tokens, if there are
         any. Maps omit the weights of class tokens, so they sum to less than 1.
         """
         x, size = inputs

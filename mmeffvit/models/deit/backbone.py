@@ -308,8 +308,8 @@ class DeiT(Backbone):
     """DeiT of arXiv:2012.12877, with four maps at stride 16, each after three more blocks.
 
     A plain backbone: :class:`mmeffvit.models.necks.SimpleFeaturePyramid` makes maps at strides 4 to
-    32 of the last one, ``out_indices=(3,)``. Maps are those of the blocks; the norm behind the last
-    block is part of the classifier.
+    32 of the last one, ``out_indices=(3,)``. Maps are block outputs; the norm behind the last block
+    is part of the classifier.
 
     Class tokens pass through every block, as in the released weights. Maps consist of the cells
     only; ``output='class_tokens'`` returns the tokens to a classifier.
@@ -323,7 +323,7 @@ class DeiT(Backbone):
             :data:`mmeffvit.models.mobile_attention.mixers.MIXERS`, or a dict of such a name as
             `type` and of arguments of its layer.
         head_channels: Channels of a head; None for the default of the mixer: 4 in Mobile-Attention
-            and its forms, and as many heads as DeiT has in those of other papers.
+            and its forms; mixers of other papers have as many heads as DeiT.
         kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
         normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.

@@ -63,7 +63,7 @@ class PointTaskAlignedAssigner(TaskAlignedAssigner):
 class LightHead(RTMDetHead):
     """One tower of depth-wise 5x5 and 1x1 convolutions for scores and boxes, shared by all levels.
 
-    Batch norms are those of each level, as in RTMDet; a 1x1 convolution per level predicts both.
+    Every level has its own batch norms, like in RTMDet; a 1x1 convolution per level predicts both.
     Each distance from a point to a side of its box is the mean of a distribution over 0 to
     ``reg_max`` strides.
 
@@ -139,7 +139,7 @@ class LightHead(RTMDetHead):
         batch_img_metas: Sequence[Mapping[str, Any]],
         batch_gt_instances_ignore: Sequence[InstanceData] | None = None,
     ) -> dict[str, Tensor]:
-        """The losses of scores, boxes and distributions; the arguments are those of mmdet."""
+        """The losses of scores, boxes and distributions; arguments as in mmdet's method."""
         sizes = [tuple(level.shape[2:]) for level in cls_scores]
         points, flags = self.get_anchors(sizes, batch_img_metas, device=cls_scores[0].device)
         logits, sides = (rows(levels).float() for levels in (cls_scores, bbox_preds))
@@ -178,7 +178,7 @@ class LightHead(RTMDetHead):
     def predict_by_feat(
         self, cls_scores: Sequence[Tensor], bbox_preds: Sequence[Tensor], **options: Any
     ) -> list[InstanceData]:
-        """The instances detected in each image; the options are those of mmdet's method."""
+        """The instances detected in each image; the options are mmdet's."""
         distances = []
         for level, (stride, _) in zip(bbox_preds, self.prior_generator.strides, strict=True):
             means = self.distances(level.permute(0, 2, 3, 1))  # (B, H, W, 4)

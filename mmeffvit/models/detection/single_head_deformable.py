@@ -137,7 +137,7 @@ class SplitDeformableAttention(BaseModule):
         identity: Tensor | None = None,
         **sampling: Any,
     ) -> Tensor:
-        """Attend; the arguments are those of mmcv's module, which never reads ``key``."""
+        """Attend; the arguments follow mmcv's module, which never reads ``key``."""
         value = query if value is None else value
         identity = query if identity is None else identity
         found = self.attention(

@@ -87,7 +87,7 @@ class SSDLiteAnchorGenerator:
 
     Each level k has a scale ``s_k``, evenly spaced from the first level to one past the last. Every
     cell has a square anchor of side ``s_k``, a square of side ``sqrt(s_k * s_(k+1))``, and for each
-    r anchors of area ``s_k^2`` with aspect ratios r and 1/r. Sides are limited to those of the
+    r anchors of area ``s_k^2`` with aspect ratios r and 1/r. Sides are limited to the sides of the
     image; mmdet's ``SSDAnchorGenerator`` does not limit them, and works in pixels of a fixed input
     size.
 
@@ -292,7 +292,7 @@ class SSDLiteHead(SSDHead):
         rescale: bool = False,
         with_nms: bool = True,
     ) -> InstanceData:
-        """The instances detected in an image; the arguments are those of mmdet's method."""
+        """The instances detected in an image; the arguments are mmdet's."""
         cfg = self.test_cfg if cfg is None else cfg
         scores = per_anchor(cls_score_list, self.cls_out_channels).softmax(-1)[:, :-1]
         deltas = per_anchor(bbox_pred_list, 4)

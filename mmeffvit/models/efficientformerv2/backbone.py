@@ -283,7 +283,7 @@ class EfficientFormerV2(Backbone):
         downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
             stage; the paper replaces attention in blocks, so this keeps its own by default.
         head_channels: Query channels of a head, a divisor of 256; None for the default of the
-            mixer: 4 in Mobile-Attention and its forms, 32 in those of other papers, in 8 heads.
+            mixer: 4 in Mobile-Attention and its forms; 32 in mixers of other papers, in 8 heads.
         kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
         normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.

@@ -1,7 +1,7 @@
 """Folding of scales and norms into the adjacent convolution, for inference.
 
 A module that can be folded has a method ``folded() -> nn.Module``, which
-:func:`mmeffvit.deploy.fuse` calls on a copy in eval mode, after those of its children.
+:func:`mmeffvit.deploy.fuse` calls on a copy in eval mode, after its children's.
 """
 
 import torch

@@ -43,7 +43,7 @@ class Reading:
 
 
 def rows_of_queries(query: Tensor, locate: Locate) -> Tensor:
-    """Queries as rows: only that of the query point if there is one, otherwise all.
+    """Queries as rows: only the query point if there is one, otherwise all.
 
     Shape:
         (B, C, H, W) -> (B, N', C), N' = 1 or H W.

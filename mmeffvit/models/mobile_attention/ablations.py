@@ -63,7 +63,7 @@ class TokenLinearAttention(MobileAttention):
     Args:
         head_channels: D, channels of q and of k in a head. The value may have another number.
         kernel: Phi, as in :class:`MobileAttention`.
-        normalizer: Z, as in :class:`MobileAttention`; 'token' is that of linear attention.
+        normalizer: Z, as in :class:`MobileAttention`; 'token' is linear attention's.
 
     Shape:
         query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
@@ -181,7 +181,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
     Args:
         channels: M D, channels of the queries.
         head_channels: D, channels of q and of k in a head. The value may have another number.
-        value_channels: C, channels of the values; None for those of the queries.
+        value_channels: C, channels of the values; None for as many as queries have.
         unit: 'channel', or 'head' for one weight per head, of the mean over its channels.
         reduction: Units per hidden channel between W_1 and W_2; at least one is kept.
         kernel: Phi, as in :class:`MobileAttention`.
@@ -232,7 +232,7 @@ class GatedAttention(TokenLinearAttention):
     Args:
         channels: M D, channels of the queries.
         head_channels: D, channels of q and of k in a head. The value may have another number.
-        value_channels: C, channels of the values; None for those of the queries.
+        value_channels: C, channels of the values; None for as many as queries have.
         unit: 'channel', or 'head' for one gate per head.
         kernel: Phi, as in :class:`MobileAttention`.
         normalizer: Z, as in :class:`MobileAttention`.
@@ -271,14 +271,14 @@ class HydraAttention(nn.Module):
 
     ``y = Phi(q) * sum_n(Phi(k_n) * v_n)``, n over the tokens, channel by channel. ``Phi(x) = x /
     |x|_2`` with the norm over all channels of a token, and there is no denominator: this is not
-    linear attention with heads of one channel, whose kernel and denominator are those of a head.
+    linear attention with heads of one channel; kernel and denominator belong to a head.
 
     Shape:
         query (B, M, H', W'), key (B, M, H, W), value (B, C, H, W) -> (B, C, H', W'), with M heads
         of C / M value channels, 1 in the paper; at a cost linear in H W.
 
     Raises:
-        ValueError: If the channels of the values are not a multiple of those of the queries.
+        ValueError: If the values' channels are not a multiple of the queries' channels.
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def make_mixer(
         channels: Channels of the queries.
         options: Values for the arguments in ``MOBILE_ATTENTION``; those in the dict take
             precedence.
-        value_channels: Channels of the values; None for those of the queries.
+        value_channels: Channels of the values; None for as many as queries have.
         num_heads: Heads of the replaced attention: the default of mixers of other papers.
 
     Raises:

@@ -75,7 +75,7 @@ class SampledSelfAttention(nn.Module):
 
     :class:`SeparableSelfAttention`, with the same weights, among m of the P pixels of each patch,
     or pixels of n of the N patches, or both. Its MACs decrease in proportion. Each patch
-    has its own m pixels, and the norm of a patch is that of all its pixels.
+    has its own m pixels, and the norm of a patch covers all its pixels.
 
     The paper does not define the output of the other tokens: here it is zero, so a residual
     connection leaves them unchanged.

@@ -206,7 +206,7 @@ class PVTv2(Backbone):
             :data:`mmeffvit.models.mobile_attention.mixers.MIXERS`, or a dict of such a name as
             `type` and of arguments of its layer.
         head_channels: Channels of a head; None for the default of the mixer: 4 in Mobile-Attention
-            and its forms, and as many heads as PVTv2 has in those of other papers.
+            and its forms; mixers of other papers have as many heads as PVTv2.
         kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
         normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
         competition: Whether the heads of Mobile-Attention compete.

@@ -84,7 +84,9 @@ class TransposeAttention(nn.Module):
 
 
 class CrossCovarianceAttention(TransposeAttention):
-    """Cross-covariance attention of arXiv:2106.09681, which SwiftFormer cites for equation 2.
+    """Cross-covariance attention of arXiv:2106.09681, the origin of equation 2 of SwiftFormer.
+
+    SwiftFormer cites EdgeNeXt (arXiv:2206.10589) for that equation, which uses this layer.
 
     ``y = W_o softmax(t q^T k) v`` in every head, v (D, N), with a learned temperature t for each
     head. q and k are divided by the L2 norm of each channel over the positions, so that ``q^T k``

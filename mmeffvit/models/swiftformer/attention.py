@@ -33,7 +33,7 @@ class EfficientAdditiveAttention(nn.Module):
         self.out = nn.Conv2d(channels, channels, 1)
 
     def folded(self) -> 'EfficientAdditiveAttention':
-        """Fold the bias of W_p into that of W_f, which saves one addition per pixel."""
+        """Fold the bias of W_p into W_f's, which saves one addition per pixel."""
         absorb_affine(self.out, torch.ones_like(self.proj.bias), self.proj.bias)
         self.proj.bias = None
         return self

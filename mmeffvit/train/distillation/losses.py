@@ -36,7 +36,7 @@ def common_classes(
     if not pairs:
         raise UserError(
             f'student and teacher have no class of the same name: {listed(map(repr, student), 4)} '
-            f'and {listed(map(repr, teacher), 4)}; rename those of one of the two'
+            f'and {listed(map(repr, teacher), 4)}; rename the classes of one of the two'
         )
     ours, theirs = zip(*pairs, strict=True)
     return ours, theirs

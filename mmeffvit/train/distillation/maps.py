@@ -15,7 +15,7 @@ class MapDistillation(BaseModel):
     """Train a backbone to imitate the maps of a teacher.
 
     The loss of a map s is the square of its relative error, ``|s - t|^2 / |t|^2`` over the batch,
-    with t that of the teacher: no map weighs more since it has larger values. The mean relative
+    with t the teacher's: no map weighs more since it has larger values. The mean relative
     error is logged.
 
     A checkpoint of a run loads as weights of the backbone, by its path in ``init_cfg``.
@@ -45,7 +45,7 @@ class MapDistillation(BaseModel):
         ]
         if returned[0] != returned[1]:
             raise ValueError(
-                f'the maps of the backbone have channels and strides {returned[0]}, those of the '
+                f'the maps of the backbone have channels and strides {returned[0]}, unlike the '
                 f'teacher {returned[1]}; choose the same variant and out_indices'
             )
 
@@ -71,7 +71,7 @@ class MapDistillation(BaseModel):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Distance of a map from that of a teacher.
+    """Distance of a map from a teacher's.
 
     Args:
         relative_error: ``|s - t| / |t|`` over the full map.

@@ -133,7 +133,7 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
 
 
 def augment_tests(config: Config) -> None:
-    """Wrap the model and the test pipeline for flipped copies, by default those of a detector."""
+    """Wrap the model and the test pipeline for flipped copies, by default a detector's."""
     if config.default_scope == 'mmdet':
         config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))
         *pipeline, pack = deepcopy(config.test_dataloader.dataset.pipeline)

@@ -87,7 +87,8 @@ def build_runner(config: Config) -> Runner:
         UserError: If a name is not registered or an argument does not fit its class.
     """
     if is_main_process():
-        for name in (LAST_CHECKPOINT, Path(config.filename).name):  # mmengine writes them in place
+        # mmengine writes them in place, a config that has no file under a new name
+        for name in (LAST_CHECKPOINT, *([Path(config.filename).name] if config.filename else [])):
             own_file(Path(config.work_dir, name))
     with building(config):
         build = RUNNERS.build if 'runner_type' in config else WholeCheckpointsRunner.from_cfg

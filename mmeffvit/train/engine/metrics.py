@@ -1,4 +1,4 @@
-"""The metrics reported in papers, in percent, from those of the packages."""
+"""The metrics reported in papers, in percent, from the packages' metrics."""
 
 from collections.abc import Mapping
 from typing import Any

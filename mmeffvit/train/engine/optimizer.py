@@ -122,7 +122,7 @@ def clip_units(parameters: Iterable[Tensor], max_norm: float) -> None:
 
 
 class AdaptiveClip:
-    """Part of an optimizer wrapper: clips all gradients, including those of the classifier."""
+    """Part of an optimizer wrapper: clips all gradients, including the classifier's."""
 
     def __init__(self, *args: object, clip_factor: float, **options: object) -> None:
         super().__init__(*args, clip_grad=dict(max_norm=clip_factor), **options)

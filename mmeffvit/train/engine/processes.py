@@ -49,11 +49,11 @@ def train_in_processes(
     """Run :func:`mmeffvit.train.engine.train.train` in ``count`` processes, by its command.
 
     For the other arguments see there; the launcher is always torchrun. Variables of ``environment``
-    are added to those of this process.
+    are added to this process's.
 
     Raises:
         UserError: If there are fewer GPUs, or a process failed, which has printed its message.
-        Interrupted: After Ctrl-C or SIGTERM, when all processes have ended.
+        Interrupted: After a signal, when all processes have ended.
     """
     check_count(count, environment or {})
     script = [str(resource_dir('tools') / 'train.py'), config]

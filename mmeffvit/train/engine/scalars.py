@@ -62,7 +62,7 @@ class DeferredHistory(HistoryBuffer):
         return HistoryBuffer, (*self.data, self.max_length)
 
     def transfer(self) -> None:
-        """Append the pending values; if there are tensors, those of all histories of the hub."""
+        """Append the pending values; if there are tensors, to all histories of the hub."""
         histories = [self]
         if any(isinstance(value, Tensor) for value, _ in self.pending):
             histories = [h for h in self.hub.log_scalars.values() if isinstance(h, DeferredHistory)]

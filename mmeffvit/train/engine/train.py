@@ -21,7 +21,7 @@ from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
 from mmeffvit.train.checks.config import stop_at_faults
 from mmeffvit.train.checks.run import check_batches, check_classes, check_data, load_checked
-from mmeffvit.utils.files import locked, remove_partial
+from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
@@ -202,19 +202,18 @@ def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
 
 @contextmanager
 def owned(work_dir: Path) -> Iterator[None]:
-    """Lock the work dir against other runs, and remove partial files of killed runs."""
+    """Lock the work dir against other runs."""
     if int(os.environ.get('RANK', 0)):  # the first process locks it for all
         yield
         return
     with locked(work_dir, 'a training run'):
-        remove_partial(work_dir)
         yield
 
 
 def make_interruptible(runner: Runner) -> None:
     """Save atomically, always keep a checkpoint, and make randomness resumable.
 
-    Of equal metrics the last is the best: those of the first epochs are often all zero. The config
+    Of equal metrics the last is the best: in the first epochs they are often all zero. The config
     saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())

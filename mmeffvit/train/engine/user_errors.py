@@ -119,7 +119,7 @@ def name_unreadable(dataset: Any) -> None:
 
 
 def prepare(dataset: BaseDataset, index: int) -> Any:
-    """An item of a dataset, with errors that name the file, unlike those of the libraries."""
+    """An item of a dataset, with errors that name the file, unlike the libraries' errors."""
     info = dataset.get_data_info(index)
     check_files(info)
     try:

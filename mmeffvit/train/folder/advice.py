@@ -10,6 +10,8 @@ from mmeffvit.models.checkpoints.pretrained import is_pretrained
 from mmeffvit.train.engine.metrics import LOW
 from mmeffvit.utils.text import counted
 
+PAGE = 'docs/troubleshooting.md, "Why is my AP 0?"'
+
 
 def advice(
     config: Config, metrics: Mapping[str, float], weights: str | None = None
@@ -19,6 +21,7 @@ def advice(
     if value < LOW:
         steps = config.epochs * config.iterations
         yield f'{name} is {value} % after {counted(steps, "step")}: train longer, with --epochs N'
+        yield f'  or see why: {PAGE}'
     if not config.get('load_from') and not is_pretrained(config.model.backbone.get('init_cfg')):
         yield (
             'WARNING: trained from random weights, which takes many more images and epochs; '

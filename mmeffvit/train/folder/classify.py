@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mmeffvit.config.beside import Code, assign, comment
 from mmeffvit.config.load import load_config
+from mmeffvit.data.faults import IMAGE_CUT
 from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.evaluate import evaluate
@@ -20,8 +21,10 @@ from mmeffvit.zoo.runs import best_checkpoint
 
 from .advice import advice
 from .base import Base, Start, find_start, known_weights
+from .options import FinetuneOptions
+from .pipelines import with_cut_images
 from .recipe import WARM_UP, Overrides, ema_momentum
-from .run import FinetuneOptions, trained
+from .run import trained
 from .write_config import write_lines
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
@@ -38,7 +41,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 
     Args:
         path: The folder.
-        options: Options; those of exported files and of a teacher do not apply.
+        options: Options; except those for exported files and for a teacher, which do not apply.
 
     Returns:
         The metrics of the best checkpoint.
@@ -111,7 +114,8 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     )
     start, number = find_start(base, options.weights), len(data.splits['train'])
     what = f'{counted(len(data.classes), "class")}, {counted(number, "image")} to train'
-    lines = config_lines(number, options.overrides, start)
+    are_cut = IMAGE_CUT in data.findings.counts
+    lines = config_lines(number, options.overrides, start, base if are_cut else None)
     write_lines(config, base, data, what, names, lines)
     made = load_config(config)
     logger.info(
@@ -121,8 +125,17 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     )
 
 
-def config_lines(number: int, overrides: Overrides, start: Start) -> list[str]:
-    """The config for a number of training images, after the names that it reads."""
+def config_lines(
+    number: int, overrides: Overrides, start: Start, cut: Base | None = None
+) -> list[str]:
+    """The config for a number of training images, after the names that it reads.
+
+    Args:
+        number: Number of training images.
+        overrides: Numbers that replace those of the recipe.
+        start: The initial weights.
+        cut: The model, if the last bytes of some images are missing.
+    """
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
@@ -130,6 +143,7 @@ def config_lines(number: int, overrides: Overrides, start: Start) -> list[str]:
     warm_up, interval = max(1, round(WARM_UP * epochs)), max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
     loading = dict(batch_size=batch, num_workers=workers, persistent_workers=workers > 0)
+    pipelines = {} if cut is None else dict(train=cut.train_pipeline, val=cut.test_pipeline)
     train, val = (
         dict(
             type='CustomDataset',
@@ -137,6 +151,7 @@ def config_lines(number: int, overrides: Overrides, start: Start) -> list[str]:
             ann_file=Code(f"index + '{split}.txt'"),
             data_prefix=dict(img_path=''),
             metainfo=dict(classes=Code('classes')),
+            **({'pipeline': with_cut_images(pipelines[split])} if pipelines else {}),
         )
         for split in ('train', 'val')
     )

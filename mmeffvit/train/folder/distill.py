@@ -21,7 +21,8 @@ from mmeffvit.zoo.hub import nearest_config
 from mmeffvit.zoo.opener import find_source, holds_weights, is_exported, is_model
 
 from .base import AUTO, Base
-from .run import NO_EXPORT, FinetuneOptions, Finish, finetune
+from .options import FinetuneOptions
+from .run import NO_EXPORT, Finish, finetune
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
@@ -54,7 +55,7 @@ class DistillOptions:
     Args:
         checkpoint: Weights of a teacher that is a config.
         labeled: Labeled dataset, used for training too and for validation.
-        wanted: Predictions to use; classes are by default those of the labels, else of the
+        wanted: Predictions to use; by default, classes come from the labels, else from the
             student's weights, else of the teacher.
         losses: See :class:`mmeffvit.train.distillation.teacher.TeacherHook`; ['none'] trains on
             predictions alone; None selects the loss of the task.

@@ -1,4 +1,4 @@
-"""The pipelines of a run: those of the base for other image sizes, with reduced loading."""
+"""The pipelines of a run: the base's, adapted to other image sizes, with reduced loading."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,8 +14,17 @@ MOSAICS = ('Mosaic', 'CachedMosaic')
 MILD = (0.9, 1.1)  # range of resizing from scratch, relative to the image size
 
 
-def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[str]:
-    """The lines of a config; the transform ``sample`` samples predictions in training."""
+def pipelines(
+    base: Base, recipe: Recipe, sample: dict | None = None, *, are_cut: bool = False
+) -> list[str]:
+    """The lines of a config.
+
+    Args:
+        base: The model.
+        recipe: The sizes.
+        sample: Transform that samples predictions in training.
+        are_cut: Whether the last bytes of some images are missing.
+    """
     factor = recipe.image_size / base.image_size
     train = scaled(first_pipeline(base, recipe), factor)
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
@@ -24,22 +33,23 @@ def pipelines(base: Base, recipe: Recipe, sample: dict | None = None) -> list[st
         pipeline.insert(place, sample)
     if recipe.shrinks_images:
         train, last = with_reduced_loading(train), with_reduced_loading(last)
+    load = with_cut_images if are_cut else list
     lines = [
-        f'# sizes are those of the base, for {base.image_size} pixels, times {factor:g}'
+        f'# sizes of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
         else f'# for {base.image_size} pixels, as in the base',
-        assign('train_pipeline', train),
+        assign('train_pipeline', load(train)),
     ]
     if last and recipe.has_mosaic:
-        lines.append(assign('last_pipeline', last))
-    lines.append(assign('test_pipeline', scaled(base.test_pipeline, factor)))
+        lines.append(assign('last_pipeline', load(last)))
+    lines.append(assign('test_pipeline', load(scaled(base.test_pipeline, factor))))
     if 'tta_pipeline' in base.config:
-        lines.append(assign('tta_pipeline', scaled(base.settings['tta_pipeline'], factor)))
+        lines.append(assign('tta_pipeline', load(scaled(base.settings['tta_pipeline'], factor))))
     return [*lines, '']
 
 
 def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
-    """The first training pipeline: that of the base, or an easier one for training from scratch."""
+    """The first training pipeline: the base's, or an easier one for training from scratch."""
     if recipe.has_mosaic or not base.last_pipeline:
         return base.train_pipeline
     pipeline = base.last_pipeline
@@ -57,6 +67,14 @@ def scaled(pipeline: Any, factor: float, key: str = '') -> Any:
     if key in SIZES and type(pipeline) is int:
         return max(1, round(pipeline * factor))
     return pipeline
+
+
+def with_cut_images(pipeline: Sequence[dict]) -> list[dict]:
+    """The pipeline with a loader of JPEG images whose last bytes are missing."""
+    return [
+        {**step, 'type': 'mmeffvit.LoadCutImage'} if name_of(step) == 'LoadImageFromFile' else step
+        for step in pipeline
+    ]
 
 
 def with_reduced_loading(pipeline: Sequence[dict]) -> list[dict]:

@@ -39,7 +39,7 @@ PATIENCE = 0.3  # of the epochs
 
 @dataclass(frozen=True)
 class Overrides:
-    """Numbers that replace those of the recipe; None keeps the recipe's.
+    """Numbers that replace the recipe's; None keeps the recipe's.
 
     Args:
         image_size: Side of the images in pixels.

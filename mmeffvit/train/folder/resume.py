@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmengine.config import Config
 
@@ -16,35 +16,40 @@ from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.zoo.runs import latest_checkpoint
 
+from .options import FinetuneOptions
 from .recipe import Overrides
-
-if TYPE_CHECKING:
-    from .run import FinetuneOptions
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
 SPELLED = {'fraction': 'val-fraction', 'sure': 'sure-score'}
 
 
-def given(options: 'FinetuneOptions') -> dict[str, Any]:
+def given(options: FinetuneOptions) -> dict[str, Any]:
     """The options of a run that its config, its index or its weights come from, as in JSON."""
-    found: dict[str, Any] = {}
-    for own, default in (options.overrides, Overrides()), (options.reading, PrepareOptions()):
-        unset = asdict(default)
-        found |= {name: value for name, value in asdict(own).items() if value != unset[name]}
+    # what detection found follows from the dataset
+    pairs = (
+        (options.overrides, Overrides()),
+        (replace(options.reading, found=None), PrepareOptions()),
+    )
+    found = {
+        name: value
+        for own, default in pairs
+        for name, value in vars(own).items()
+        if value != getattr(default, name)
+    }
     found |= dict(weights=options.weights) if options.weights != 'auto' else {}
     found |= dict(seed=options.seed) if options.seed is not None else {}
     found |= asdict(options.teaching) if options.teaching else {}
     return json.loads(json.dumps(found, default=str))
 
 
-def record(data: Path, config: Path, options: 'FinetuneOptions') -> None:
+def record(data: Path, config: Path, options: FinetuneOptions) -> None:
     """Write the options of a new run beside its config."""
     content = dict(data=str(data.resolve()), **given(options))
     write_file(config.with_name(RECORD), json.dumps(content, indent=1))
 
 
-def resumed(data: Path, config_path: Path, options: 'FinetuneOptions') -> 'FinetuneOptions':
+def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> FinetuneOptions:
     """The options of a resumed run; another number of epochs is written to its config.
 
     Raises:

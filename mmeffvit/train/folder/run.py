@@ -1,25 +1,25 @@
 """One command: a dataset is read, a config written, a model trained, and the result shown."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mmengine.device import get_device
 
 from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import Task, detect
-from mmeffvit.data.prepare import PrepareOptions, Reader, prepare
+from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.train.engine.train import train
 from mmeffvit.utils.files import check_output, locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 
-from .base import AUTO, Base, find_start, known_weights
+from .base import Base, find_start, known_weights
 from .fit_batch import largest_batch
+from .options import FinetuneOptions
 from .recipe import (
     AUTO_BATCH,
     Overrides,
@@ -30,47 +30,10 @@ from .recipe import (
     why_one_process,
 )
 from .resume import record, resumed
-from .write_config import Teaching, write_config
+from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 NO_EXPORT = 'none'
-
-
-@dataclass
-class FinetuneOptions(RunOptions):
-    """Options of a fine-tuning run, whose ``work_dir`` also gets the config, index and results.
-
-    Args:
-        model: Name of one of our configs; None chooses a small one for the data.
-        reading: Options for reading the dataset.
-        overrides: Numbers that replace those of the recipe.
-        weights: See :func:`mmeffvit.train.folder.base.find_start`.
-        amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
-            bfloat16.
-        resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest; other
-            options must be those of the run, except for the number of epochs.
-        export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
-            installed.
-        int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
-        seed: Random seed of the validation split and of training; None for 0, or that of a
-            resumed run.
-        reader: Reads the dataset; by default the reader of its format.
-        teaching: Distillation settings of a student.
-    """
-
-    model: str | None = None
-    reading: PrepareOptions = field(default_factory=PrepareOptions)
-    overrides: Overrides = field(default_factory=Overrides)
-    weights: str = AUTO
-    amp: bool | None = None
-    resume: str | None = None
-    export: Sequence[str] | None = None
-    int8: bool = False
-    seed: int | None = None
-    verbose: bool = False
-    reader: Reader | None = None
-    teaching: Teaching | None = None
-
 
 # tests and exports what was trained, from the config, the options and pretrained weights to suggest
 Finish = Callable[[Path, FinetuneOptions, str | None], dict[str, float]]
@@ -197,7 +160,7 @@ def from_scratch_notice(base: Base, recipe: Recipe) -> str:
     """How training from scratch differs."""
     changes = ['all layers and norms are trained']
     if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
-        changes.append('the learning rate is that of the base, not lowered for the batch size')
+        changes.append('the learning rate of the base is kept, not lowered for the batch size')
     if base.last_pipeline and not recipe.has_mosaic:
         changes.append('there is no mosaic')
     return f'from scratch: {"; ".join(changes)}. More --epochs help more than anything else'

@@ -5,6 +5,7 @@ Names of classes and folders are untrusted data, so they are in ``data.json`` be
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill, indent
@@ -13,9 +14,11 @@ from typing import Any
 from mmengine.device import get_device
 
 from mmeffvit.config.beside import Code, assign, comment
+from mmeffvit.data.faults import IMAGE_CUT
 from mmeffvit.data.records import DataSet
 from mmeffvit.data.write import Split, classes_of_maps
 from mmeffvit.utils.files import resource_dir, write_file
+from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 
 from .base import Base, Start, class_counts
@@ -24,6 +27,7 @@ from .recipe import Overrides, Recipe
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
 DATA = 'data.json'
+LIMITS = ('max_per_img', 'nms_pre', 'num_queries')  # of objects in an image
 FLOOR = 0.02  # of the learning rate, that it ends at
 
 
@@ -76,11 +80,11 @@ def write_config(
     if teaching and data.has_scores and not base.is_segmentor:
         sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
     lines = [
-        *pipelines(base, recipe, sample),
+        *pipelines(base, recipe, sample, are_cut=IMAGE_CUT in data.findings.counts),
         *batch_lines(recipe),
         *data_lines(base, splits, recipe, overrides, bool(sample)),
         '',
-        *model_part(base, recipe, overrides, start),
+        *model_part(base, recipe, overrides, start, most_objects(data)),
         *schedule(base, recipe, overrides, teaching),
     ]
     what = f'{counted(len(classes), "class")}, {counts}'
@@ -200,8 +204,45 @@ def below(images: Path, root: Path) -> str:
     return '' if inner == '.' else f'{inner}/'
 
 
-def model_part(base: Base, recipe: Recipe, overrides: Overrides, start: Start) -> list[str]:
+def most_objects(data: DataSet) -> int:
+    """The largest number of objects in an image."""
+    return max((len(p.objects) for part in data.splits.values() for p in part), default=0)
+
+
+def raised(settings: Any, least: int) -> dict:
+    """The nested dicts of a model's config with a limit of objects below ``least``, raised."""
+    found: dict[str, Any] = {}
+    value = -(-least // 100) * 100
+    for key, item in settings.items() if isinstance(settings, Mapping) else ():
+        if key in LIMITS and isinstance(item, int) and 0 < item < least:
+            found[key] = value
+        elif inner := raised(item, least):
+            found[key] = inner
+    return found
+
+
+def merged(first: dict, second: dict) -> dict:
+    """Two nested dicts in one."""
+    both = {
+        key: merged(first[key], second[key])
+        for key in first.keys() & second.keys()
+        if isinstance(first[key], dict) and isinstance(second[key], dict)
+    }
+    return {**first, **second, **both}
+
+
+def model_part(
+    base: Base, recipe: Recipe, overrides: Overrides, start: Start, objects: int
+) -> list[str]:
+    """The lines of the model, for images of up to so many ``objects``."""
     model = class_counts(base.config.model, Code('len(classes)'))
+    limits = {} if base.is_segmentor else raised(base.config.model, objects)
+    if limits:
+        logger.info(
+            f'up to {objects} objects in an image: the limits of the model are raised, see '
+            f'{", ".join(LIMITS)} in the config'
+        )
+        model = merged(model, limits)
     backbone: dict[str, Any] = {}
     if not start.keeps_backbone and base.backbone_weights:
         backbone['init_cfg'] = None

@@ -107,7 +107,7 @@ def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, 
     options = ToolOptions(shape=(96, 128), image=picture)
     out = tmp_path / 'model.param'
     said = str(export_model(*map(str, trained), out, options))
-    assert 'its boxes are those of all priors, before NMS' in said
+    assert 'it returns the boxes of all priors, before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
     metadata = json.loads((tmp_path / 'model.json').read_text())
     assert json.loads(metadata['classes']) == list(models.CLASSES)

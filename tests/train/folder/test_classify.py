@@ -11,8 +11,8 @@ from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.errors import UserError
 from mmeffvit.train.folder.classify import classify
+from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.train.folder.recipe import Overrides
-from mmeffvit.train.folder.run import FinetuneOptions
 from tests.conftest import run_command_here
 from tests.data.sets import write_yolo
 

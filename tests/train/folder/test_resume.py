@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from mmeffvit.config.load import load_config
+from mmeffvit.data.detect import Found, Task
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
+from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.train.folder.recipe import Overrides
 from mmeffvit.train.folder.resume import record, resumed
-from mmeffvit.train.folder.run import FinetuneOptions
 from mmeffvit.train.folder.write_config import Teaching
 
 CONFIG = """
@@ -23,7 +24,12 @@ train_cfg = dict(max_epochs=epochs)
 """
 OPTIONS = FinetuneOptions(
     overrides=Overrides(epochs=5, freeze=1, batch='auto'),
-    reading=PrepareOptions(fraction=0.5),
+    reading=PrepareOptions(
+        fraction=0.5,
+        images=Path('a'),
+        masks=Path('b'),
+        found=Found('masks', Task.LABEL_MAPS, 'its folders', {Path('c'): 1}),
+    ),
     weights='none',
     seed=3,
     teaching=Teaching(0.7, 'teacher.py', None, ('channels',)),
@@ -94,6 +100,7 @@ def test_a_config_that_was_edited_is_not_rewritten(config):
         (dict(reading=PrepareOptions(format='voc')), '--format is voc'),
         (dict(reading=PrepareOptions(fraction=0.4)), '--val-fraction is 0.4.*started with 0.5'),
         (dict(reading=PrepareOptions(skip_broken=True)), '--skip-broken is True'),
+        (dict(reading=PrepareOptions(images=Path('c'))), '--images is c.*started with a'),
         (dict(weights='other.pth'), '--weights is other.pth.*started with none'),
         (dict(seed=4), '--seed is 4.*started with 3'),
         (dict(teaching=replace(OPTIONS.teaching, sure=0.5)), '--sure-score is 0.5'),

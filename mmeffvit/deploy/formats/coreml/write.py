@@ -40,7 +40,7 @@ def to_coreml(
     """Convert a graph at one input size to an ML program for iOS 16, macOS 13 or later.
 
     Detectors and segmentors take an image, backbones an array. The saved package is read back, and
-    its inputs and outputs are compared with those of the graph.
+    its inputs and outputs are compared with the graph's.
 
     Args:
         graph: Maps images to a tuple of tensors, in eval mode; of detectors and segmentors, what
@@ -113,7 +113,7 @@ def with_nms(model: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
 
     Its outputs are ``confidence`` (K, classes) and ``coordinates`` (K, 4) of the K remaining boxes,
     which Vision returns as ``VNRecognizedObjectObservation``. ``iouThreshold`` and
-    ``confidenceThreshold`` are optional inputs; their defaults are those of the config.
+    ``confidenceThreshold`` are optional inputs; their defaults come from the config.
     """
     tools = require('coremltools', 'Writing .mlpackage')
     spec = model.get_spec()
@@ -175,7 +175,7 @@ def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
 
 
 def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> dict[str, NDArray]:
-    """Outputs of a package by name, before NMS; on other systems than macOS those of its graph.
+    """Outputs of a package by name, before NMS; on other systems than macOS its graph's.
 
     A package in float16 is emulated there: every value is rounded to float16. Of a pipeline, the
     first model is run.

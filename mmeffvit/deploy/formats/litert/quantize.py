@@ -101,7 +101,7 @@ def prepared(tools: Any, model: bytes, silu: Iterable[str]) -> Any:
 
 
 def silu_products(model: Any) -> Iterator[str]:
-    """Names of the outputs of products ``x * sigmoid(x)``, unlike those of norms and attention."""
+    """Names of the outputs of products ``x * sigmoid(x)``, but not of norms and attention."""
     flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
     for graph in model.subgraphs:
         gates = {}  # from the output of a sigmoid to its input
@@ -130,7 +130,7 @@ def weighted(model: Any) -> Iterator[tuple[str, Any, Any, Any, Any]]:
 def lift_dead_channels(model: Any, ranges: dict[str, Any]) -> int:
     """Enlarge weights of output channels that are too small for their bias, in place.
 
-    The scale of a bias is that of the weights times that of the input. For a channel without
+    The scale of a bias is the weights' times the input's. For a channel without
     weights, which training may produce, it would be so small that the bias exceeds 32 bits. One of
     its weights is set to the smallest value that avoids this, far below the rounding of the input.
 

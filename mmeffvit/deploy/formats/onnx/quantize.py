@@ -236,7 +236,7 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def last_values(model: Any) -> list[str]:
-    """Tensors at the end of the network: outputs that are maps, else those of the last layers."""
+    """Tensors at the end of the network: outputs that are maps, else outputs of the last layers."""
     ends, selected, _ = _last_layers(model)
     maps = [
         output.name

@@ -27,7 +27,7 @@ class TorchGraph:
     Args:
         model: The ONNX model.
         outputs: Names of the values to compute.
-        operators: Operators by kind that add to, or replace, those of :data:`OPERATORS`.
+        operators: Operators by kind that add to, or replace, :data:`OPERATORS`.
 
     Attributes:
         constants: The initializers by name. Replace one by a parameter to train it.

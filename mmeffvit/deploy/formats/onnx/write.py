@@ -225,7 +225,7 @@ def export_backbone(
         shape: Height and width of the images in pixels; None for dynamic sizes.
         batch: Batch size; None for a dynamic one.
         opset: ONNX opset version.
-        preprocessing: Preprocessing of the images; by default that of the released weights.
+        preprocessing: Preprocessing of the images; by default the released weights'.
         metadata: See :func:`export_graph`.
     """
     graph = BackboneGraph(backbone, preprocessing).eval()

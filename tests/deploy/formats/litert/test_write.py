@@ -50,7 +50,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nn.Module,
 
 def test_a_detector_ends_in_boxes_and_scores_and_its_objects_agree(detector):
     out, _, said = detector
-    assert 'its boxes are those of all priors, before NMS' in said
+    assert 'it returns the boxes of all priors, before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
     found = open_litert(out).run(tiny.images().numpy())
     priors = sum(np.prod([-(-side // stride) for side in SHAPE]) for stride in (8, 16, 32))
