@@ -136,7 +136,7 @@ def test_invalid_inputs_are_reported(predictors, tmp_path):
     with pytest.raises(UserError, match='does not exist'):
         ExportedPredictor(tmp_path / 'none.onnx')
     with pytest.raises(UserError, match='uint8'):
-        predictors[DETECTOR](np.zeros((10, 10), np.uint8))
+        predictors[DETECTOR](np.zeros((10, 10), np.float32))
     (tmp_path / 'broken.jpg').write_bytes(b'no image')
     with pytest.raises(UserError, match=r'broken\.jpg'):
         predictors[DETECTOR](tmp_path / 'broken.jpg')
