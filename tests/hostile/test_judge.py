@@ -1,15 +1,18 @@
-"""The judge can find every fault: naive programs are sorted as what they are."""
+"""The judge can find every fault: naive programs and void cases are sorted as what they are."""
 
 import os
 import pickle
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mmeffvit.errors import UserError
 
+from .commands import command
 from .judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
 
 
@@ -78,6 +81,10 @@ def write_half(folder: Path) -> None:
     reject('disk full')
 
 
+def nothing(folder: Path) -> None:
+    """Done."""
+
+
 def naive(folder: Path) -> None:
     pickle.loads((folder / 'model.pth').read_bytes())
 
@@ -91,11 +98,11 @@ FAULTS = {
     'an abort': (lambda folder: os.abort(), None, 'crash'),
     'an exception': (fail, None, 'traceback'),
     'no end of memory': (grow, None, 'memory'),
-    'no word': (lambda folder: None, None, 'silent'),
+    'no word': (nothing, None, 'silent'),
     'wrong results': (find_wrong, None, 'silent'),
     'half a file': (write_half, None, 'left over'),
     'two lines': (lambda folder: reject('a.pth is bad\nand so is b.pth'), None, 'unclear'),
-    'no name': (lambda folder: reject('bad file'), None, 'unclear'),
+    'no name': (lambda folder: reject('bad file'), None, 'void'),
     'escape sequences': (lambda folder: stop('error: a.pth \x1b[2J'), None, 'unclear'),
     'another exit code': (lambda folder: os._exit(5), None, 'unclear'),
     'one clear line': (lambda folder: reject('a.pth is damaged: fetch it again'), None, 'clean'),
@@ -104,13 +111,12 @@ FAULTS = {
 
 @pytest.fixture(scope='module')
 def verdicts(tmp_path_factory):
+    case = partial(Case, 'judge', 'program', seconds=2, memory=2**28)
     cases = [
-        Case('judge', name, job, prepare or (lambda folder: None), says=('a.pth',), seconds=2,
-             memory=2**28)
-        if name != 'half a file' else Case('judge', name, job)
+        case(name, job, prepare or nothing, says=('disk' if name == 'half a file' else 'a.pth',))
         for name, (job, prepare, _) in FAULTS.items()
-    ]  # fmt: skip
-    cases.append(Case('judge', 'good', lambda folder: reject('no'), expect='work'))
+    ]
+    cases.append(case('good', lambda folder: reject('no'), expect='work'))
     found = run_cases(cases, tmp_path_factory.mktemp('judge'), jobs=2)
     return {verdict.case.name: verdict for verdict in found}
 
@@ -128,7 +134,7 @@ def test_the_table_counts_every_outcome(verdicts):
     assert {v.outcome for v in verdicts.values()} == set(OUTCOMES)
     rows = table(verdicts.values()).splitlines()
     assert rows[0].split()[:3] == ['group', 'cases', 'clean']
-    assert rows[1].split()[:3] == ['judge', str(len(verdicts)), '1']
+    assert rows[1].split()[:4] == ['judge', str(len(verdicts)), '1', '1']
     assert rows[-1].split()[1] == str(len(verdicts))
 
 
@@ -143,5 +149,44 @@ def test_a_permission_holds_for_whoever_runs_the_tests(tmp_path):
         except PermissionError:
             reject('no permission')
 
-    (verdict,) = run_cases([Case('judge', 'permission', job, prepare)], tmp_path)
+    case = Case('judge', 'program', 'permission', job, prepare, says=('permission',))
+    (verdict,) = run_cases([case], tmp_path)
     assert verdict.outcome == 'clean', verdict.detail
+
+
+def write(folder: Path) -> None:
+    (folder / 'out').write_text('x')
+
+
+# a group that reaches what it attacks
+in_group = partial(Case, 'group', 'complexity')
+GOOD = in_group('good', command('complexity', 'SwiftFormer:xs', '--json', 'a.json'),
+                expect='work', makes=('a.json',), is_control=True)  # fmt: skip
+BAD = in_group('bad', command('complexity', 'SwiftFormer:x'), says=("'x'", 'xs'), is_control=True)
+ATTACK = in_group('attack', command('complexity', 'SwiftFormer:--'), says=("'--'",))
+MISSPELT = command('complexety', 'SwiftFormer:--')
+UNKNOWN = command('complexity', 'SwiftFormer:--', '--image', 'x.png')
+MISSING = command('complexity')
+VOID: dict[str, tuple[list[Case], list[str]]] = {
+    'a misspelt command': ([GOOD, BAD, replace(ATTACK, job=MISSPELT)], ['attack']),
+    'an option that is none': ([GOOD, BAD, replace(ATTACK, job=UNKNOWN)], ['attack']),
+    'a missing argument': ([GOOD, BAD, replace(ATTACK, job=MISSING, says=())], ['attack']),
+    'a refusal that names something else': (
+        [GOOD, BAD, replace(ATTACK, says=('x.png',))], ['attack'],
+    ),
+    'a misspelt command in all': (
+        [replace(case, job=MISSPELT) for case in (GOOD, BAD, ATTACK)], ['good', 'bad', 'attack'],
+    ),
+    'a good control that is refused': (
+        [replace(GOOD, job=BAD.job), BAD, ATTACK], ['good', 'bad', 'attack'],
+    ),
+    'a good control that writes nothing': (
+        [replace(GOOD, job=nothing), BAD, ATTACK], ['good', 'bad', 'attack'],
+    ),
+    'a bad control that is accepted': ([GOOD, replace(BAD, job=GOOD.job), ATTACK], [
+        'good', 'bad', 'attack',
+    ]),
+    'a bad control that is refused for another reason': (
+        [GOOD, replace(BAD, job=ATTACK.job), ATTACK], ['good', 'bad', 'attack'],
+    ),
+}  # fmt: skip
