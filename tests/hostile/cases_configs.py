@@ -40,7 +40,7 @@ DOORS = {
         makes=('classes/per_class.md',),
     ),
 }
-WITHOUT_MODEL = ('check the data', 'browse', 'per-class')
+WITHOUT_MODEL = ('check the data', 'per-class')
 READY = ('detector.py', 'shapes', 'run/epoch_2.pth', 'found.pkl')
 
 
@@ -83,24 +83,46 @@ def option_cases(world: World) -> Iterator[Case]:
             chosen['check the model'] = command(
                 'check', 'detector.py', '--no-data', '--cfg-options', options
             )
-        elif options.startswith(('train_dataloader.dataset', 'val_evaluator', 'data_root')):
-            chosen['check the data'] = command(
-                'check', 'detector.py', '--no-model', '--cfg-options', options
-            )
         for how, job in chosen.items():
             yield Case(group, how, options, job, ready, codes=(1, 2), says=(word,),
                        by_parser=options in UNREADABLE)  # fmt: skip
-    for option, word in MISFITS.items():
-        job = command('check', 'detector.py', '--no-data', '--cfg-options', option)
-        yield Case(group, 'check the model', option, job, ready, codes=(1, 2),
-                   says=('error: ', word))  # fmt: skip
-    yield Case('configs: arguments', 'arguments', 'good', command('complexity', 'detector.py'),
-               ready, 'work', ('total',), is_control=True)  # fmt: skip
-    yield Case('configs: arguments', 'arguments', 'bad', command('complexity', 'detector.py', '--x'),
-               ready, says=('unrecognized arguments: --x',), is_control=True, by_parser=True)  # fmt: skip
+    for how, part, faults in (
+        ('check the model', '--no-data', MISFITS), ('check the data', '--no-model', DATA)
+    ):  # fmt: skip
+        for option, word in faults.items():
+            job = command('check', 'detector.py', part, '--cfg-options', option)
+            yield Case(group, how, option, job, ready, codes=(1, 2), says=(word,))
+    yield from argument_cases(needs(world, 'detector.py', 'shapes', 'run', 'mobile', 'ade'))
+
+
+def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
+    """A call of every command is good without the argument that is attacked."""
+    group = 'configs: arguments'
+    good = {
+        'train': ((*TRAIN_SEED, 5), 'w/epoch_2.pth'),
+        'complexity': ((*COMPLEXITY, '--json', 'o.json'), 'o.json'),
+        'attention': (ATTENTION, 'o/000000.npz'),
+        'browse': ((*BROWSE, '--num-images', 1), 'o'),
+        'check': (('check', 'detector.py', '--num-images', 1), ''),
+        'predict': ((*PREDICT, '--out-dir', 'o'), 'o/000000.png'),
+        'export': ((*EXPORT, 'o.onnx'), 'o.onnx'),
+        'curves': (('curves', 'run', '--out', 'o.png'), 'o.png'),
+        'prune': (('prune', *MOBILE, '--method', 'random', '--out', 'o.pth'), 'o.pth'),
+        'analyze-heads': (
+            ('analyze-heads', *MOBILE, '--no-ablation', '--out-dir', 'o'),
+            'o/heads.json',
+        ),
+        'suite': (SUITE, 'w/suite.json'),
+    }
+    for how, (arguments, made) in good.items():
+        yield Case(group, how, 'good', command(*arguments), ready, 'work',
+                   ('nothing is broken',) if how == 'check' else (),
+                   () if how == 'check' else (made,), is_control=True)  # fmt: skip
+    yield Case(group, 'train', 'bad', command(*TRAIN, '--x'), ready,
+               says=('unrecognized arguments: --x',), is_control=True, by_parser=True)  # fmt: skip
     for what, (word, *arguments) in ARGUMENTS.items():
-        yield Case('configs: arguments', 'arguments', what, command(*arguments), ready,
-                   says=(word,), by_parser=what in PARSED)  # fmt: skip
+        yield Case(group, arguments[0], what, command(*arguments), ready, says=(word,),
+                   by_parser=what in PARSED)  # fmt: skip
 
 
 def text(content: str | bytes, word: str, name: str = 'x.py') -> tuple[str, Any, str]:
@@ -193,8 +215,8 @@ OPTIONS: dict[str, str] = {
     'model.data_preprocessor.pad_size_divisor=0': 'pad_size_divisor is 0',
     'model.test_cfg.rcnn.nms=5': 'nms is 5',
     'optim_wrapper.optimizer.lr=-1': 'lr is -1', 'optim_wrapper.optimizer.lr=a': "lr is 'a'",
-    'optim_wrapper.optimizer.lr=None': 'lr', 'optim_wrapper.optimizer.weight_decay=-5': '-5',
-    'optim_wrapper.optimizer.type=AdamV': 'AdamV', 'optim_wrapper.optimizer.betas=5': 'betas',
+    'optim_wrapper.optimizer.lr=None': 'NoneType', 'optim_wrapper.optimizer.weight_decay=-5': '-5',
+    'optim_wrapper.optimizer.type=AdamV': 'AdamV', 'optim_wrapper.optimizer.betas=5': "'int' object",
     'optim_wrapper.type=Nothing': 'Nothing', 'optim_wrapper=None': 'optim_wrapper',
     'optim_wrapper.clip_grad=a': 'clip_grad',
     'train_dataloader.batch_size=0': 'batch_size is 0',
@@ -210,8 +232,8 @@ OPTIONS: dict[str, str] = {
     'train_dataloader.dataset.ann_file=5': 'ann_file is 5',
     'train_dataloader.dataset.ann_file=nothing': 'nothing',
     'train_dataloader.dataset.data_prefix.img=nothing': 'nothing',
-    'train_dataloader.dataset.metainfo.classes=5': 'classes',
-    'train_dataloader.dataset.metainfo.classes=[a,b]': 'a, b',
+    'train_dataloader.dataset.metainfo.classes=5': 'at least one array',
+    'train_dataloader.dataset.metainfo.classes=[a,b]': 'at least one array',
     'train_dataloader.sampler.type=Nothing': 'Nothing',
     'train_dataloader=None': 'no train_dataloader',
     'val_evaluator.metric=miou': 'miou', 'val_evaluator.type=Nothing': 'Nothing',
@@ -240,67 +262,73 @@ MISFITS: dict[str, str] = {
     'model.backbone.out_indices=[0,1]': 'maps of 16, 24 channels',
 }
 
+# what the check of data finds
+DATA: dict[str, str] = {
+    'train_dataloader.dataset=5': 'dataset is 5',
+    'train_dataloader.dataset.type=CoccoDataset': 'CoccoDataset',
+    'train_dataloader.dataset.ann_file=5': 'ann_file is 5',
+    'train_dataloader.dataset.ann_file=nothing': "nothing' does not exist",
+    'train_dataloader.dataset.data_prefix.img=nothing': "nothing' does not exist",
+    'train_dataloader.dataset.metainfo.classes=[a,b]': 'without a category in the file',
+    'val_evaluator.ann_file=nothing': "annotation file 'nothing' of the evaluator",
+    'data_root=nothing': "'nothing/", 'data_root=/dev/zero': "'/dev/zero/", 'data_root=': "'/",
+}  # fmt: skip
+
 PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser
 # words of the refusal, and the call
+BUILT = ('detector.py', 'run/epoch_2.pth')
+MOBILE = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
+TRAIN, PRUNE = ('train', 'detector.py'), ('prune', *BUILT, '--out')
+TRAIN_SEED = (*TRAIN, '--no-check', '--work-dir', 'w', '--seed')
+COMPLEXITY, SUITE = ('complexity', 'SwiftFormer:xs'), ('suite', 'detector.py', '--work-dir', 'w')
+ATTENTION = ('attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--out-dir', 'o')
+PREDICT, EXPORT = ('predict', *BUILT, 'shapes/val2017'), ('export', *BUILT)
+BROWSE = ('browse', 'detector.py', '--out-dir', 'o')
+# words of the refusal, and the call
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    'no config': ('arguments are required: DATA|CONFIG', 'train',),
-    'unknown argument': ('unrecognized arguments: --nothing', 'train', 'detector.py', '--nothing'),
-    'seed is a text': ("'a'", 'train', 'detector.py', '--seed', 'a'),
-    'seed is negative': ('Seed must be between', 'train', 'detector.py', '--no-check', '--work-dir', 'w', '--seed', -5),
-    'seed is huge': ('Seed must be between', 'train', 'detector.py', '--no-check', '--work-dir', 'w', '--seed', 2**70),
-    'launcher': ('--launcher pytorch', 'train', 'detector.py', '--launcher', 'pytorch'),
-    'launcher of slurm': ('--launcher slurm', 'train', 'detector.py', '--launcher', 'slurm'),
-    'amp': ('--amp', 'train', 'detector.py', '--amp', '--no-check', '--work-dir', 'w'),
+    'no config': ('arguments are required: DATA|CONFIG', 'train'),
+    'unknown argument': ('unrecognized arguments: --nothing', *TRAIN, '--nothing'),
+    'seed is a text': ("--seed: invalid int value: 'a'", *TRAIN, '--seed', 'a'),
+    'seed is negative': ('Seed must be between', *TRAIN_SEED, -5),
+    'seed is huge': ('Seed must be between', *TRAIN_SEED, 2**70),
+    'launcher': ('--launcher pytorch needs', *TRAIN, '--launcher', 'pytorch'),
+    'launcher of slurm': ('--launcher slurm needs', *TRAIN, '--launcher', 'slurm'),
+    'amp': ('--amp needs', *TRAIN, '--amp', '--no-check', '--work-dir', 'w'),
     'complexity of nothing': ("'Nothing:s'", 'complexity', 'Nothing:s'),
     'complexity of no variant': ("arch is 'nothing'", 'complexity', 'SwiftFormer:nothing'),
     'complexity of no argument': ("'nothing'", 'complexity', 'SwiftFormer:xs:nothing=3'),
-    'complexity of 0 pixels': ('0 x 0', 'complexity', 'SwiftFormer:xs', '--shape', 0, 0),
-    'complexity of negative pixels': ('-64 x 64', 'complexity', 'SwiftFormer:xs', '--shape', -64, 64),
-    'complexity of giant images': ('1000000000 x 1000000000', 'complexity', 'SwiftFormer:xs', '--shape', 10**9, 10**9),
-    'complexity of negative proposals': ('-5', 'complexity', 'detector.py', '--proposals', -5),
-    'attention of 0 pixels': (
-        '--shape is 0 0', 'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--size', 0, 0, '--out', 'o'),
-    'attention outside': (
-        '--query 9999 -1', 'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--query', 9999, -1,
-        '--out', 'o'),
-    'attention of no layer': (
-        "'nothing'", 'attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--layers', 'nothing',
-        '--out', 'o'),
-    'heads of a model without': (
-        'heads', 'analyze-heads', 'detector.py', 'run/epoch_2.pth', '--out', 'o'),
-    'prune heads that are not there': (
-        'no heads', 'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'o.pth'),
-    'prune to more': ('--keep is 7', 'prune', 'detector.py', 'run/epoch_2.pth', '--keep', 7, '--out', 'o.pth'),
-    'prune to nan': ('--keep is nan', 'prune', 'detector.py', 'run/epoch_2.pth', '--keep', 'nan', '--out', 'o.pth'),
-    'prune by nothing': (
-        "'nothing'", 'prune', 'detector.py', 'run/epoch_2.pth', '--method', 'nothing', '--out', 'o.pth'),
-    'prune into the config': (
-        "'detector.py'", 'prune', 'detector.py', 'run/epoch_2.pth', '--out', 'detector.py'),
-    'browse a negative number': ('--num-images is -3', 'browse', 'detector.py', '--number', -3, '--out-dir', 'o'),
-    'browse nothing': ('--num-images is 0', 'browse', 'detector.py', '--number', 0, '--out-dir', 'o'),
+    'complexity of 0 pixels': ('0 x 0', *COMPLEXITY, '--shape', 0, 0),
+    'complexity of negative pixels': ('-64 x 64', *COMPLEXITY, '--shape', -64, 64),
+    'complexity of giant images': (f'{10**9} x {10**9}', *COMPLEXITY, '--shape', 10**9, 10**9),
+    'complexity of negative proposals': (
+        'negative dimension -5', 'complexity', 'detector.py', '--proposals', -5),
+    'attention of 0 pixels': ('--shape is 0 0', *ATTENTION, '--shape', 0, 0),
+    'attention outside': ('--query 9999 -1 is outside', *ATTENTION, '--query', 9999, -1),
+    'attention of no layer': ("no layer matches 'nothing'", *ATTENTION, '--layers', 'nothing'),
+    'heads of a model without': ('heads', 'analyze-heads', *BUILT, '--out-dir', 'o'),
+    'prune heads that are not there': ('no heads of Mobile-Attention', *PRUNE, 'o.pth'),
+    'prune to more': ('--keep is 7', *PRUNE, 'o.pth', '--keep', 7),
+    'prune to nan': ('--keep is nan', *PRUNE, 'o.pth', '--keep', 'nan'),
+    'prune by nothing': ("invalid choice: 'nothing'", *PRUNE, 'o.pth', '--method', 'nothing'),
+    'prune into the config': ("'detector.py' must end in .pth", *PRUNE, 'detector.py'),
+    'browse a negative number': ('--num-images is -3', *BROWSE, '--num-images', -3),
+    'browse nothing': ('--num-images is 0', *BROWSE, '--num-images', 0),
     'check a negative number': ('--num-images is -3', 'check', 'detector.py', '--num-images', -3),
-    'predict at a score of 7': (
-        'threshold is 7.0', 'predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--score-thr', 7),
-    'predict at no score': (
-        'threshold is nan', 'predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--score-thr', 'nan'),
-    'predict batches of 0': (
-        'batch size is 0', 'predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--batch-size', 0),
-    'predict on no device': (
-        "'nothing'", 'predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--device', 'nothing'),
-    'predict on a device that is not there': (
-        "'cuda:99'", 'predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--device', 'cuda:99'),
-    'predict nothing': ("'nothing/*.png'", 'predict', 'detector.py', 'run/epoch_2.pth', 'nothing/*.png'),
-    'export of 0 pixels': ('(0, 0)', 'export', 'detector.py', 'run/epoch_2.pth', 'o.onnx', '--shape', 0, 0),
-    'export of a negative batch': (
-        '--batch is -1', 'export', 'detector.py', 'run/epoch_2.pth', 'o.onnx', '--batch', -1),
-    'export to an unknown type': ("'.xyz'", 'export', 'detector.py', 'run/epoch_2.pth', 'o.xyz'),
-    'export at opset 3': ('--opset is 3', 'export', 'detector.py', 'run/epoch_2.pth', 'o.onnx', '--opset', 3),
+    'predict at a score of 7': ('threshold is 7.0', *PREDICT, '--score-thr', 7),
+    'predict at no score': ('threshold is nan', *PREDICT, '--score-thr', 'nan'),
+    'predict batches of 0': ('batch size is 0', *PREDICT, '--batch', 0),
+    'predict on no device': ("device 'nothing'", *PREDICT, '--device', 'nothing'),
+    'predict on a device that is not there': ("device 'cuda:99'", *PREDICT, '--device', 'cuda:99'),
+    'predict nothing': ("'nothing/*.png' matches no file", *PREDICT[:3], 'nothing/*.png'),
+    'export of 0 pixels': ('--shape is (0, 0)', *EXPORT, 'o.onnx', '--shape', 0, 0),
+    'export of a negative batch': ('--batch is -1', *EXPORT, 'o.onnx', '--batch', -1),
+    'export to an unknown type': ("suffix '.xyz'", *EXPORT, 'o.xyz'),
+    'export at opset 3': ('--opset is 3', *EXPORT, 'o.onnx', '--opset', 3),
     'export with an image that is none': (
-        'detector.py', 'export', 'detector.py', 'run/epoch_2.pth', 'o.onnx', '--image', 'detector.py'),
-    'suite of nothing': ("'nothing*.py'", 'suite', 'nothing*.py', '--work-dir', 'w'),
-    'suite on 0 GPUs': ('--gpus is 0', 'suite', 'detector.py', '--work-dir', 'w', '--gpus', 0),
-    'suite with negative GPUs': (
-        '--gpus is -4', 'suite', 'detector.py', '--work-dir', 'w', '--gpus', -4, '--print', 'slurm'),
-    'curves of nothing': ('nothing/', 'curves', 'nothing'),
-    'VOC from nothing': ("'nothing/train2017'", 'prepare-voc-coco', '--coco', 'nothing', '--voc', 'no', '--out', 'o'),
+        'cannot be read: detector.py', *EXPORT, 'o.onnx', '--image', 'detector.py'),
+    'suite of nothing': ("no config matches 'nothing*.py'", 'suite', 'nothing*.py', *SUITE[2:]),
+    'suite on 0 GPUs': ('--gpus is 0', *SUITE, '--gpus', 0),
+    'suite with negative GPUs': ('--gpus is -4', *SUITE, '--gpus', -4, '--print', 'slurm'),
+    'curves of nothing': ('no scalars in nothing/', 'curves', 'nothing'),
 }  # fmt: skip
+PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser

@@ -13,6 +13,7 @@ from PIL import Image
 
 from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
 from tests.conftest import ROOT
+from tests.evaluation.small import save_segmentor
 
 SIDE = 64
 TRAIN = 'annotations/instances_train2017.json'
@@ -127,6 +128,8 @@ def build(folder: Path) -> None:
         ['predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
          '--no-pictures', *low]
     )  # fmt: skip
+    (folder / 'mobile').mkdir()
+    save_segmentor('mmeffvit.PVTv2MobiAtt', Path('ade'), folder / 'mobile')
     write_backbone(folder)
     write_onnx(folder / 'model.onnx')
 
