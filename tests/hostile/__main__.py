@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from .judge import Case, Verdict, judged, live_alone, table, with_controls
 from .world import World, build
 
-MODULES = ('outputs',)
+MODULES = ('runs',)
 ALLMODULES = (
     'pickles', 'checkpoints', 'archives', 'data', 'folders', 'images', 'configs', 'outputs',
     'models', 'metadata', 'results', 'signals',
