@@ -63,7 +63,7 @@ DOORS = {
     'web': Door(lambda name: command('web', 'got', 'page'), makes=('page/index.html',)),
     'distill': Door(
         lambda name: command(
-            'distill', 'rtmdet_swiftformer_xs', 'got', 'images', '--min-score', 0.01, '--epochs', 1,
+            'distill', 'rtmdet_swiftformer_xs', 'got', 'shapes/train2017', '--min-score', 0.01, '--epochs', 1,
             '--batch', 2, '--processes', 1, '--image-size', 64, '--weights', 'none', '--export',
             'none', '--losses', 'none', '--no-comparison', '--work-dir', 'work',
         ),
@@ -102,6 +102,7 @@ def got(world: World, how: str, edit: Callable[[Any], Any], folder: Path) -> Non
     (folder / 'got').mkdir()
     content = read_content(world / 'run' / 'epoch_2.pth')
     if how == INSIDE:
+        content['message_hub']['runtime_info']['cfg'] = config.pretty_text
         content['meta']['cfg'] = config.pretty_text
     else:
         config.dump(folder / 'got' / 'config.py')
