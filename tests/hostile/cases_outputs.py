@@ -197,7 +197,7 @@ def full_disk(name: str, job: Job) -> Job:
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        writes = event == 'os.mkdir' or event == 'open' and arguments[2] & os.O_ACCMODE
+        writes = event == 'os.mkdir' or (event == 'open' and arguments[2] & os.O_ACCMODE)
         if writes and name in str(arguments[0]):
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
 
