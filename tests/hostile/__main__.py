@@ -22,9 +22,8 @@ from tests.conftest import ROOT
 from .judge import Case, Verdict, judged, live_alone, table, with_controls
 from .world import World, build
 
-MODULES = ('runs',)
-ALLMODULES = (
-    'pickles', 'checkpoints', 'archives', 'data', 'folders', 'images', 'configs', 'outputs',
+MODULES = (
+    'pickles', 'checkpoints', 'archives', 'runs', 'data', 'folders', 'images', 'configs', 'outputs',
     'models', 'metadata', 'results', 'signals',
 )  # fmt: skip
 

@@ -27,19 +27,19 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, *READY)
     yield from controls(GROUP, DOORS, 'model.onnx', world, 'images')
     bad = in_turn(ready, at_model(described(network_colours='CMYK')))
-    yield Case(GROUP, 'predict', 'bad', DOORS['predict'].call(''), bad,
+    yield Case(GROUP, 'predict', 'bad', DOORS['predict'].call('model.onnx'), bad,
                says=("network_colors is 'CMYK'",), is_control=True)  # fmt: skip
     for what, (make, word) in BAD.items():
         for how, door in DOORS.items():
             other = BY_QUANTIZE.get(what) if how == 'quantize' else None
-            yield Case(GROUP, how, what, door.call(''), in_turn(ready, at_model(make)),
+            yield Case(GROUP, how, what, door.call('model.onnx'), in_turn(ready, at_model(make)),
                        expect='either' if other else 'reject', says=(other or word,))  # fmt: skip
     for what, make in GOOD.items():
-        yield Case(GROUP, 'predict', what, DOORS['predict'].call(''),
+        yield Case(GROUP, 'predict', what, DOORS['predict'].call('model.onnx'),
                    in_turn(ready, at_model(make)), 'work', makes=('maps/a.png',))  # fmt: skip
     for number in range(8 * more):
         key, text = random_entry(seed, number)
-        yield Case(GROUP, 'predict', f'random {number}', DOORS['predict'].call(''),
+        yield Case(GROUP, 'predict', f'random {number}', DOORS['predict'].call('model.onnx'),
                    in_turn(ready, at_model(described(**{key: text}))), 'either',
                    says=(key.replace('colours', 'colors'),))  # fmt: skip
 

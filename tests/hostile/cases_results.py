@@ -107,7 +107,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     'box of three': results([detection(bbox=[1, 2, 3])]),
     'box of texts': results([detection(bbox=['a'] * 4)]),
     'box of 1e308': results([detection(bbox=[1e308] * 4)]),
-    'no box': results([{'image_id': 0, 'category_id': 1, 'score': 0.5}]),
+    'no box': results([{'image_id': 0, 'category_id': 1, 'score': 0.5}], 'bbox'),
     'mask of a huge size': results(
         [detection(segmentation=dict(size=[10**6, 10**6], counts='0'))]),
     'mask of odd code': results([detection(segmentation=dict(size=[64, 64], counts='\x7f' * 99))]),
